@@ -1,0 +1,65 @@
+"""``flarelog serve``: the receiving process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, cast
+
+import click
+
+from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
+from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.server import LISTEN, Server, ServerOptions
+from flarelog.stores.local import Durability, LocalStore
+
+
+@click.command
+@option(
+    "--store", required=True, type=click.Path(file_okay=False), help="Directory of the logs; one receiver at a time."
+)
+@option("--listen", default=LISTEN, show_default=True, help="HOST:PORT; port 0 takes a free one.")
+@option(
+    "--durability",
+    type=click.Choice(["disk", "memory"]),
+    default="disk",
+    show_default=True,
+    help="Acknowledge what is on the disk, or what is written (survives a kill, not a power cut).",
+)
+@option("--idle-timeout", type=float, default=IDLE_TIMEOUT, show_default=True, help="Seconds of silence.")
+@option("--announced-runs-only", is_flag=True, help="Take only runs that run-start announced.")
+@option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
+def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:
+    """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
+
+    SIGTERM stops accepting, finishes what is being written, and ends.
+
+    \b
+    Example: flarelog serve --store logs
+    """
+    tune_memory()
+    more_descriptors()
+    run(_serve(LocalStore(store, cast(Durability, durability)), checked(lambda: ServerOptions(**options)), ready_file))
+
+
+async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:
+    stopped = asyncio.Event()
+    on_stop(stopped.set)
+    async with store:
+        server = Server(store, options)
+        address = await server.start()
+        click.echo(f"receiving at {address} into {store.root}", err=True)
+        if ready_file is not None:
+            _write(ready_file, address)
+        try:
+            await stopped.wait()
+        finally:
+            await server.stop()
+
+
+def _write(path: str, address: str) -> None:
+    """Whoever sees the file sees the whole address."""
+    temporary = f"{path}.{os.getpid()}.new"
+    with open(temporary, "w") as file:
+        file.write(address + "\n")
+    os.replace(temporary, path)

@@ -1,0 +1,82 @@
+"""``flarelog sidecar``: the sending process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
+from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
+from flarelog.sources.discovery import SourceOptions
+
+
+@click.command
+@option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
+@option("--run", "run_id", required=True, help="The run's id.")
+@option("--site", required=True, help="The site's name.")
+@option("--root", required=True, type=click.Path(), help="Directory of the logs; may appear later.")
+@option("--include", multiple=True, metavar="GLOB", help="Send only these; without '/' compared with a file's name.")
+@option("--exclude", multiple=True, metavar="GLOB", help="Do not send these.")
+@option(
+    "--start-at",
+    type=click.Choice(["beginning", "end"]),
+    default="beginning",
+    show_default=True,
+    help="Of files that are there at the start and that the receiver does not know.",
+)
+@option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
+@option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
+@option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
+@option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
+def command(
+    run_id: str,
+    root: str,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    start_at: Any,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
+
+    A second signal ends at once. Exit codes: 0 everything is stored, 1 something was not sent, 4 no receiver, 6 ended
+    with gaps, 7 the drain took too long.
+
+    \b
+    Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
+    """
+    tune_memory()
+    more_descriptors()
+    source = checked(lambda: SourceOptions(root, include, exclude, start_at))
+    outcome = run(_send(checked(lambda: SidecarOptions(run=run_id, source=source, **options))))
+    if as_json:
+        for line in _records(outcome):
+            click.echo(json.dumps(line))
+    sys.exit(outcome.exit_code)
+
+
+async def _send(options: SidecarOptions) -> Outcome:
+    sidecar = Sidecar(options)
+    on_stop(sidecar.drain)
+    return await sidecar.run()
+
+
+def _records(outcome: Outcome) -> list[dict[str, object]]:
+    return [
+        {
+            "run": stream.stream.run,
+            "site": stream.stream.site,
+            "log": stream.stream.log,
+            "committed": stream.committed,
+            "receipt": None if stream.receipt is None else f"crc32:{stream.receipt.digest:08x}",
+            "misses": stream.misses,
+            "reconnects": stream.reconnects,
+            "generations": stream.generations,
+            "gaps": stream.gaps,
+            "error": None if stream.error is None else str(stream.error),
+        }
+        for stream in outcome.streams
+    ]

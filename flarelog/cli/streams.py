@@ -1,0 +1,64 @@
+"""``flarelog streams``: which logs are held."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from flarelog.cli import option, run
+from flarelog.client import Client
+from flarelog.errors import NotFound
+from flarelog.model import StreamInfo, extents, run_name, stream_record
+from flarelog.stores.local import LocalStore
+
+
+@click.command
+@click.argument("run_id", metavar="[RUN]", default="")
+@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
+@option("--receiver", help="HOST:PORT of flarelog serve.")
+@option("--json", "as_json", is_flag=True, help="One object a line.")
+def command(run_id: str, store: str | None, receiver: str | None, as_json: bool) -> None:
+    """Show the logs that are held, of all runs or of one.
+
+    \b
+    Example: flarelog streams job-1 --store logs
+    """
+    if (store is None) == (receiver is None):
+        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    found = run(_streams(run_id, store, receiver))
+    for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
+        click.echo(line)
+
+
+async def _streams(run_id: str, store: str | None, receiver: str | None) -> list[StreamInfo]:
+    if run_id:
+        run_name(run_id)
+    if store is not None:
+        if not os.path.isdir(store):
+            raise NotFound(f"there is no store at {store}")
+        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "")]
+    else:
+        async with Client(receiver or "") as client:
+            found = await client.streams(run_id)
+    if run_id and not found:
+        raise NotFound(f"{store or receiver} holds no stream of run {run_id}")
+    return found
+
+
+def _table(found: list[StreamInfo]) -> list[str]:
+    rows = [("RUN", "SITE", "LOG", "BYTES", "GENERATIONS", "GAPS", "STATE")]
+    for info in found:
+        state = "sealed" if info.sealed else "open"
+        generations = len({extent.identity for extent in extents(info.marks, info.committed)})
+        names = (info.stream.run, info.stream.site, info.stream.log)
+        rows.append((*names, f"{info.committed:,}", str(generations), str(len(info.gaps)), state))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if 3 <= column <= 5 else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,101 @@
+"""The reading and controlling end: what a receiver holds, its bytes from an offset, and the beginning and end of runs.
+
+A read that is cut goes on by itself at the offset that comes next, so that its caller sees each byte once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+
+import grpc
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from flarelog import wire
+from flarelog.errors import CannotConnect
+from flarelog.model import StreamId, StreamInfo
+
+TIMEOUT = 10.0  # seconds that a call which answers at once may take
+
+
+class Client:
+    """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
+
+    *patience*: seconds without an answer after which CannotConnect is raised; meanwhile it is tried again.
+    """
+
+    def __init__(self, address: str, *, patience: float = TIMEOUT) -> None:
+        self.address = address
+        self.patience = patience
+        self._channel = grpc.aio.insecure_channel(address, options=wire.CHANNEL_OPTIONS)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._channel.close()
+
+    def _retrying(self) -> AsyncRetrying:
+        return AsyncRetrying(
+            retry=retry_if_exception_type(CannotConnect),
+            wait=wait_exponential_jitter(0.1, 2.0, jitter=0.1),
+            stop=stop_after_delay(self.patience),
+            reraise=True,
+        )
+
+    async def streams(self, run: str = "", site: str = "") -> list[StreamInfo]:
+        """What the receiver holds, of all runs or of *run*, of all its sites or of *site*. Raises CannotConnect,
+        NotAllowed.
+        """
+        async for attempt in self._retrying():
+            with attempt:
+                try:
+                    call = wire.list_streams(self._channel)((run, site), timeout=TIMEOUT)
+                    return [info async for info in call]
+                except grpc.RpcError as error:
+                    raise wire.error_of(error, self.address) from error
+        raise AssertionError("tenacity ends only by a return or an error")
+
+    async def read(self, stream: StreamId, start: int = 0, *, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+        """Pieces of *stream* from *start* on, with their offsets; with *follow* until it is sealed and read.
+
+        Raises:
+            NotFound: there is no such stream.
+            CannotConnect: nobody answered for *patience* seconds.
+        """
+        loop = asyncio.get_running_loop()
+        heard, pause = loop.time(), 0.1
+        while True:
+            try:
+                async for offset, data in wire.read(self._channel)((stream, start, follow)):
+                    heard, pause = loop.time(), 0.1
+                    start = offset + len(data)
+                    yield offset, data
+            except grpc.RpcError as error:
+                trouble = wire.error_of(error, self.address)
+                if not trouble.retry_safe or loop.time() - heard > self.patience:
+                    raise trouble from error
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 2.0)
+            else:
+                return
+
+    async def start_run(self, run: str) -> str:
+        """Announce *run*; returns its state. Raises CannotConnect, InvalidName, NotAllowed."""
+        return await self._run_call("StartRun", run)
+
+    async def end_run(self, run: str) -> str:
+        """Ask the producers of *run* to drain and finish; returns its state. Raises NotFound as well."""
+        return await self._run_call("EndRun", run)
+
+    async def _run_call(self, method: str, run: str) -> str:
+        async for attempt in self._retrying():
+            with attempt:
+                try:
+                    return str(await wire.run_call(self._channel, method)(run, timeout=TIMEOUT))
+                except grpc.RpcError as error:
+                    raise wire.error_of(error, self.address) from error
+        raise AssertionError("tenacity ends only by a return or an error")

@@ -1,0 +1,244 @@
+"""The sending end of a stream: what to send next and what a reply means.
+
+Laws that hold here: the position advances by acks alone (1); until the first OK of a receiver at most one message is
+in flight, an EXECUTION_EXCEPTION is then a miss that moves nothing, and misses are bounded (2); from the first OK on
+it ends the stream, while a restarted receiver is granted a bootstrap of its own (3); whatever was in flight when a
+connection was lost is sent again (4).
+
+The shell that holds the connection calls, in this order: ``opened``, then ``receive`` with the answer to the open,
+then ``chunk``, ``heartbeat``, ``mark`` and ``finish`` as ``room`` allows, and ``receive`` with every reply. After a
+reply that is neither OK nor SEALED, and after a lost connection, it starts again with ``opened``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from dataclasses import dataclass
+
+from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRejected
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Receipt, Reply, extend
+
+
+class State(enum.Enum):
+    """How far the producer has come with the receiver that it talks to."""
+
+    BOOTSTRAP = "bootstrap"  # no OK from this receiver yet
+    STREAMING = "streaming"
+    PAUSED = "paused"  # the receiver cannot take more: one chunk at a time until one is taken
+    FINISHING = "finishing"  # the receipt is sent
+    SEALED = "sealed"
+
+
+S, C = State, Code
+TRANSITIONS = {
+    (S.BOOTSTRAP, C.OK): S.STREAMING,
+    (S.BOOTSTRAP, C.EXECUTION_EXCEPTION): S.BOOTSTRAP,  # a miss, at most max_misses of them
+    (S.BOOTSTRAP, C.PAUSE): S.BOOTSTRAP,
+    (S.BOOTSTRAP, C.GOING_AWAY): S.BOOTSTRAP,
+    (S.STREAMING, C.OK): S.STREAMING,
+    (S.STREAMING, C.HOLE): S.STREAMING,
+    (S.STREAMING, C.CORRUPT): S.STREAMING,
+    (S.STREAMING, C.PAUSE): S.PAUSED,
+    (S.STREAMING, C.GOING_AWAY): S.STREAMING,
+    (S.PAUSED, C.OK): S.PAUSED,  # becomes STREAMING when the OK has moved the offset, see receive()
+    (S.PAUSED, C.HOLE): S.PAUSED,
+    (S.PAUSED, C.CORRUPT): S.PAUSED,
+    (S.PAUSED, C.PAUSE): S.PAUSED,
+    (S.PAUSED, C.GOING_AWAY): S.PAUSED,
+    (S.FINISHING, C.OK): S.FINISHING,
+    (S.FINISHING, C.SEALED): S.SEALED,
+    (S.FINISHING, C.HOLE): S.STREAMING,
+    (S.FINISHING, C.CORRUPT): S.STREAMING,
+    (S.FINISHING, C.PAUSE): S.PAUSED,
+    (S.FINISHING, C.GOING_AWAY): S.STREAMING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """How a stream is delivered. Raises InvalidOption."""
+
+    max_misses: int = 12  # before the first OK; with the delays below they span at least 30 s
+    first_delay: float = 0.1  # seconds, after the first miss or lost connection; doubles from one to the next
+    max_delay: float = 5.0  # seconds
+    window: int = 16 << 20  # bytes that may be unacknowledged
+    max_chunk: int = MAX_CHUNK  # bytes
+    max_refusals: int = 8  # HOLE or CORRUPT in a row without progress, before the stream is given up
+
+    def __post_init__(self) -> None:
+        if self.max_misses < 0 or self.max_refusals < 0:
+            raise InvalidOption("max_misses and max_refusals must not be negative")
+        if not 0 < self.max_chunk <= MAX_CHUNK:
+            raise InvalidOption(f"max_chunk must be from 1 to {MAX_CHUNK} bytes, not {self.max_chunk}")
+        if self.window < self.max_chunk:
+            raise InvalidOption(f"window ({self.window}) must hold at least one chunk of {self.max_chunk} bytes")
+        if not 0 < self.first_delay <= self.max_delay:
+            raise InvalidOption("first_delay must be positive and at most max_delay")
+
+    def bootstrap_seconds(self) -> float:
+        """The least time, in seconds, that all misses together allow the receiver to be late."""
+        return sum(min(self.first_delay * 2.0**n, self.max_delay) for n in range(self.max_misses))
+
+
+class Producer:
+    """One stream's delivery to one receiver."""
+
+    def __init__(self, options: DeliveryOptions | None = None) -> None:
+        self.options = options or DeliveryOptions()
+        self.state = State.BOOTSTRAP
+        self.acked = 0  # bytes that the receiver holds
+        self.digest = EMPTY_DIGEST  # of those
+        self.marks_acked = 0
+        self.epoch = 0
+        self.incarnation = b""
+        self.misses = 0  # in this bootstrap
+        self.all_misses = 0
+        self.opens = 0
+        self.went_backwards = 0  # bytes that a receiver had acknowledged and no longer holds
+        self._refusals = 0
+        self._in_flight: deque[tuple[int, int]] = deque()  # (end, digest at end) of each chunk that is not acknowledged
+        self._awaits_open = False
+        self.position = 0  # of the next byte to send
+        self.position_digest = EMPTY_DIGEST
+        self.marks_sent = 0
+
+    # --- what to send
+
+    def opened(self) -> None:
+        """A connection is being opened: everything that was in flight counts as unsent."""
+        self.opens += 1
+        self._seek_back()
+        self._awaits_open = True
+        if self.state is State.FINISHING:
+            self.state = State.STREAMING
+
+    def _seek_back(self) -> None:
+        self._in_flight.clear()
+        self.position, self.position_digest, self.marks_sent = self.acked, self.digest, self.marks_acked
+
+    def room(self) -> int:
+        """How many bytes may be sent now: 0 while an answer must be awaited."""
+        if self._awaits_open or self.state in (State.FINISHING, State.SEALED):
+            return 0
+        if self.state is State.STREAMING:
+            free = self.options.window - (self.position - self.acked)
+            # A window that is nearly full waits until a whole chunk fits: many small chunks cost more than they bring.
+            return self.options.max_chunk if free >= self.options.max_chunk else 0
+        return 0 if self._in_flight else self.options.max_chunk
+
+    def chunk(self, data: Buffer) -> Chunk:
+        """The next chunk, holding *data*; the position moves behind it until a reply says otherwise."""
+        digest = extend(self.position_digest, data)
+        chunk = Chunk(self.position, data, digest)
+        self.position, self.position_digest = chunk.end, digest
+        self._in_flight.append((chunk.end, digest))
+        return chunk
+
+    def heartbeat(self) -> Chunk:
+        """An empty chunk at the position; whatever answers it, no offset moves."""
+        return Chunk(self.position, b"", self.position_digest)
+
+    def mark(self) -> int:
+        """The number of the next mark, which counts as sent."""
+        self.marks_sent += 1
+        return self.marks_sent - 1
+
+    def finish(self) -> Receipt:
+        """The receipt: everything up to the position, to be sent when nothing else is left to send."""
+        self.state = State.FINISHING
+        return Receipt(self.position, self.position_digest, self.marks_sent)
+
+    # --- what a reply means
+
+    def receive(self, reply: Reply) -> int:
+        """Apply *reply* and return the offset, in bytes, to send from next.
+
+        A miss returns the last acknowledged offset, which is the seek-back.
+
+        Raises:
+            ReceiverNotReady: more than *max_misses* misses before the first OK.
+            StreamFenced: a newer producer has the stream.
+            StreamRejected: a reply that the present state does not allow.
+        """
+        if reply.incarnation and reply.incarnation != self.incarnation:
+            self.incarnation, self.misses = reply.incarnation, 0
+            self.state = State.BOOTSTRAP  # another receiver: it may not know the run yet
+        if reply.code is Code.FENCED:
+            raise StreamFenced(
+                f"a newer producer has this stream; this one stops at offset {self.acked}", offset=self.acked
+            )
+        after = TRANSITIONS.get((self.state, reply.code))
+        if after is None:
+            because = f": {reply.reason}" if reply.reason else ""
+            raise StreamRejected(
+                f"the receiver answered {reply.code.name} while {self.state.value}, at offset {self.acked}{because}",
+                offset=self.acked,
+            )
+        if reply.code is Code.EXECUTION_EXCEPTION:
+            return self._missed(reply)
+        moved = self._acknowledge(reply)
+        if reply.code in (Code.HOLE, Code.CORRUPT):
+            self._refused(reply)
+        if self.state is State.PAUSED and moved:
+            after = State.STREAMING
+        self.state = after
+        if reply.code not in (Code.OK, Code.SEALED):
+            self._seek_back()
+        elif moved:
+            self._refusals = 0
+        return self.position
+
+    def _missed(self, reply: Reply) -> int:
+        self._seek_back()
+        self.misses += 1
+        self.all_misses += 1
+        if self.misses > self.options.max_misses:
+            raise ReceiverNotReady(
+                f"the receiver still does not know this run after {self.misses} attempts"
+                f" ({reply.reason or 'no reason given'}); announce the run, then start again",
+                offset=self.acked,
+            )
+        return self.position
+
+    def _refused(self, reply: Reply) -> None:
+        self._refusals += 1
+        if self._refusals > self.options.max_refusals:
+            raise StreamRejected(
+                f"the receiver refused the bytes at offset {self.acked} {self._refusals} times"
+                f" ({reply.code.name}: {reply.reason or 'no reason given'})",
+                offset=self.acked,
+            )
+
+    def _acknowledge(self, reply: Reply) -> bool:
+        """Take over what the receiver holds; True if that is more than before."""
+        if self._awaits_open:
+            if reply.code is not Code.OK:
+                return False  # the stream was not opened: the reply says nothing of what is held
+            # The receiver's record is the authority: it may hold more than was acknowledged here, or less.
+            self._awaits_open = False
+            self.epoch = reply.epoch or self.epoch
+            self.went_backwards += max(0, self.acked - reply.committed)
+            moved = reply.committed > self.acked or reply.marks > self.marks_acked
+            self.acked, self.digest, self.marks_acked = reply.committed, reply.digest, reply.marks
+            self._seek_back()
+            return moved
+        if not self.acked <= reply.committed <= self.position or reply.marks > self.marks_sent:
+            raise StreamRejected(
+                f"the receiver acknowledges offset {reply.committed}, but {self.acked} to {self.position} was sent",
+                offset=self.acked,
+            )
+        moved = reply.committed > self.acked or reply.marks > self.marks_acked
+        ours: int | None = self.digest if reply.committed == self.acked else None  # None: in the middle of a chunk
+        while self._in_flight and self._in_flight[0][0] <= reply.committed:
+            end, known = self._in_flight.popleft()
+            if end == reply.committed:
+                ours = known
+        if ours is not None and ours != reply.digest:
+            raise StreamRejected(
+                f"the receiver holds other bytes before offset {reply.committed} than were sent"
+                f" (digest {reply.digest:08x}, not {ours:08x})",
+                offset=self.acked,
+            )
+        self.acked, self.digest, self.marks_acked = reply.committed, reply.digest, reply.marks
+        return moved

@@ -1,0 +1,140 @@
+"""The receiving end of a stream: what an incoming message means.
+
+Laws that hold here: bytes are accepted only at the end of what was accepted before, an overlap is checked against its
+digest and trimmed, a hole is refused (5); one producer has a stream, and a newer one fences the older (6); the stream
+is sealed only when both ends agree on length and digest (10). Accepting is not acknowledging: that is the store's
+word, given when the bytes are durable.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flarelog.errors import Fenced, FlarelogError
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Mark, Receipt, extend
+
+MAX_MARKS = 100_000
+"""Marks a stream may have; a source that rotates more often than that is broken or hostile."""
+
+REMEMBERED = 64
+"""Chunks whose digests are kept to check repetitions with; more than a window holds of the largest ones."""
+
+
+class Refused(FlarelogError):
+    """The message is refused with *code*; the reply carries what is committed."""
+
+    def __init__(self, code: Code, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has a stream, and everyone who ever had it: their epochs, in order, are their places in *producers*."""
+
+    producers: tuple[bytes, ...] = ()
+
+    @property
+    def epoch(self) -> int:
+        return len(self.producers)
+
+    def claim(self, producer: bytes, epoch: int) -> Holder:
+        """The holder after *producer* opened the stream with the *epoch* it was once granted (0: none).
+
+        Raises:
+            Fenced: *producer* had the stream before and a newer one has it now.
+        """
+        if self.producers and self.producers[-1] == producer:
+            return self
+        if producer in self.producers or 0 < epoch < self.epoch:
+            raise Fenced("a newer producer has this stream")
+        return Holder((*self.producers, producer))
+
+
+class Receiver:
+    """One stream's reception from one producer. *committed*, *digest* and *marks* are what the store holds of it."""
+
+    def __init__(
+        self,
+        committed: int = 0,
+        digest: int = EMPTY_DIGEST,
+        marks: Sequence[Mark] = (),
+        *,
+        max_chunk: int = MAX_CHUNK,
+    ) -> None:
+        self.accepted = committed
+        self.digest = digest
+        self.marks = list(marks)
+        self.max_chunk = max_chunk
+        self._ends: OrderedDict[int, int] = OrderedDict()  # of the latest chunks, with their digests
+
+    def chunk(self, chunk: Chunk) -> Buffer:
+        """The bytes of *chunk* that are new and continue what was accepted; empty for a heartbeat or a repetition.
+
+        Raises:
+            Refused: HOLE, CORRUPT, or REJECTED for a chunk that is too large.
+        """
+        if len(chunk.data) > self.max_chunk:
+            raise Refused(
+                Code.REJECTED,
+                f"the chunk at offset {chunk.offset} has {len(chunk.data)} bytes; at most {self.max_chunk} are allowed",
+            )
+        if chunk.offset > self.accepted:
+            raise Refused(Code.HOLE, f"the chunk begins at offset {chunk.offset}, but {self.accepted} comes next")
+        if chunk.end < self.accepted or (chunk.end == self.accepted and chunk.offset < chunk.end):
+            held = self._ends.get(chunk.end, chunk.digest)
+            if held != chunk.digest:
+                raise Refused(Code.CORRUPT, f"other bytes are held before offset {chunk.end} than were sent again")
+            return b""  # held already, and what is held at an offset never changes
+        new = memoryview(chunk.data)[self.accepted - chunk.offset :] if chunk.offset < self.accepted else chunk.data
+        # The digest covers the whole prefix: a part that overlaps with other bytes than those held fails here as well.
+        digest = extend(self.digest, new) if len(new) else self.digest
+        if digest != chunk.digest:
+            raise Refused(
+                Code.CORRUPT,
+                f"the bytes from {self.accepted} to {chunk.end} have digest {digest:08x}, not {chunk.digest:08x}",
+            )
+        self.accepted, self.digest = chunk.end, digest
+        self._ends[chunk.end] = digest
+        if len(self._ends) > REMEMBERED:
+            self._ends.popitem(last=False)
+        return new
+
+    def mark(self, index: int, mark: Mark) -> bool:
+        """Whether *mark* is new; a repetition is not.
+
+        Raises:
+            Refused: HOLE for a number or an offset that does not continue, CORRUPT for another digest.
+        """
+        if index < len(self.marks):
+            if self.marks[index] != mark:
+                raise Refused(Code.REJECTED, f"mark {index} is held with another meaning: {self.marks[index]}")
+            return False
+        if index > len(self.marks):
+            raise Refused(Code.HOLE, f"mark {index} came, but {len(self.marks)} comes next")
+        if index >= MAX_MARKS:
+            raise Refused(Code.REJECTED, f"the stream has {MAX_MARKS} marks; more are not taken")
+        if mark.offset != self.accepted:
+            raise Refused(Code.HOLE, f"mark {index} stands at offset {mark.offset}, but {self.accepted} comes next")
+        if mark.digest != self.digest:
+            raise Refused(Code.CORRUPT, f"mark {index} has digest {mark.digest:08x}, not {self.digest:08x}")
+        self.marks.append(mark)
+        return True
+
+    def finish(self, receipt: Receipt) -> None:
+        """Agree to *receipt*.
+
+        Raises:
+            Refused: HOLE when bytes or marks are missing, REJECTED when the two ends hold different streams.
+        """
+        ours = Receipt(self.accepted, self.digest, len(self.marks))
+        if receipt.length > ours.length or receipt.marks > ours.marks:
+            raise Refused(Code.HOLE, f"the receipt is for {receipt.length} bytes, but {ours.length} were received")
+        if receipt != ours:
+            raise Refused(
+                Code.REJECTED,
+                f"the receipt says {receipt.length} bytes with digest {receipt.digest:08x},"
+                f" but {ours.length} with {ours.digest:08x} are held",
+            )

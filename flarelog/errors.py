@@ -1,0 +1,121 @@
+"""Every exception that flarelog raises on purpose.
+
+An error is one sentence: what is wrong, where (which stream, which byte), what to do. ``retry_safe`` says whether the
+same call may be made again without harm; ``exit_code`` is what a command ends with when nobody caught the error.
+"""
+
+from __future__ import annotations
+
+OK, FAILED, USAGE, NOT_FOUND, CANNOT_CONNECT, NOT_ALLOWED, GAPS, TIMEOUT, CONFIGURATION = 0, 1, 2, 3, 4, 5, 6, 7, 78
+
+
+class FlarelogError(Exception):
+    """The base of all of them."""
+
+    retry_safe = False
+    exit_code = FAILED
+
+
+class InvalidName(FlarelogError, ValueError):
+    """A run, a site or a log whose name could not be mapped one to one to a path."""
+
+    exit_code = CONFIGURATION
+
+
+class InvalidOption(FlarelogError, ValueError):
+    """An option whose value makes no sense, alone or beside another."""
+
+    exit_code = CONFIGURATION
+
+
+class NotFound(FlarelogError):
+    """A run, a stream or a directory that is not there."""
+
+    exit_code = NOT_FOUND
+
+
+class NotAllowed(FlarelogError):
+    """The other end, or the file system, refuses this."""
+
+    exit_code = NOT_ALLOWED
+
+
+class CannotConnect(FlarelogError):
+    """Nobody answers at the receiver's address."""
+
+    retry_safe = True
+    exit_code = CANNOT_CONNECT
+
+
+class CannotListen(FlarelogError):
+    """The receiver's own address cannot be had."""
+
+
+class TimedOut(FlarelogError):
+    """A bounded wait came to its end."""
+
+    retry_safe = True
+    exit_code = TIMEOUT
+
+
+# --- the end of a stream, as its producer sees it
+
+
+class StreamEnded(FlarelogError):
+    """A stream ended before its receipt, at an offset from which it can be resumed."""
+
+    def __init__(self, sentence: str, *, offset: int) -> None:
+        super().__init__(sentence)
+        self.offset = offset
+
+
+class ReceiverNotReady(StreamEnded):
+    """More misses than are allowed before the first OK: the run was never registered at the receiver."""
+
+    retry_safe = True
+    exit_code = TIMEOUT
+
+
+class StreamRejected(StreamEnded):
+    """A reply that the present state does not allow, or one that refuses the stream for good."""
+
+
+class StreamFenced(StreamEnded):
+    """A newer producer has taken the stream over."""
+
+
+# --- the store contract
+
+
+class StoreError(FlarelogError):
+    """The store could not do it; ``committed`` is what it holds of the stream."""
+
+    def __init__(self, sentence: str, *, committed: int = 0) -> None:
+        super().__init__(sentence)
+        self.committed = committed
+
+
+class Hole(StoreError):
+    """Bytes or a mark beyond the end of what the store holds."""
+
+    retry_safe = True
+
+
+class Fenced(StoreError):
+    """A newer appender has the stream."""
+
+
+class Full(StoreError):
+    """No space, inode, descriptor or quota is left; what is held stays held."""
+
+    retry_safe = True
+
+
+class Unavailable(StoreError):
+    """The outcome is unknown: ask ``last_offset`` before going on."""
+
+    retry_safe = True
+
+
+class StoreLocked(StoreError):
+    """Another receiver has this store."""

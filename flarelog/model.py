@@ -1,0 +1,275 @@
+"""The words of flarelog as frozen values.
+
+A byte is identified by its offset in its stream, and by nothing else. A digest is the CRC-32 of all bytes of a stream
+from 0 up to an offset, so that one number vouches for a whole prefix and a producer that takes a stream over can go
+on from it.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from flarelog.errors import InvalidName
+
+if TYPE_CHECKING:
+    from zlib import crc32
+else:
+    try:
+        from isal.isal_zlib import crc32
+    except ImportError:  # no wheel for this platform: the same function, slower
+        from zlib import crc32
+
+Buffer = bytes | bytearray | memoryview
+
+MAX_NAME = 128
+MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
+MAX_LOG = 1024
+MAX_CHUNK = 1 << 20
+EMPTY_DIGEST = 0
+
+_PART = re.compile(r"[A-Za-z0-9._-]+")
+_JOURNAL = re.compile(r"\..+\.journal(\.new)?")
+
+
+def extend(digest: int, data: Buffer) -> int:
+    """The digest of a prefix followed by *data*, given the *digest* of the prefix."""
+    return crc32(data, digest)
+
+
+def _part(what: str, part: str, limit: int) -> str:
+    if not part:
+        raise InvalidName(f"{what} has an empty part; name each part")
+    if part in (".", ".."):
+        raise InvalidName(f"{what} has the part {part!r}; names are relative and plain")
+    if len(part) > limit:
+        raise InvalidName(f"{what} has a part of {len(part)} characters; at most {limit} are allowed")
+    if not _PART.fullmatch(part):
+        raise InvalidName(f"{what} is {part[:80]!r}; use only letters, digits, '.', '_' and '-'")
+    return part
+
+
+def run_name(name: str) -> str:
+    """*name*, if it can name a run; raises InvalidName."""
+    return _dotless("run", name)
+
+
+def site_name(name: str) -> str:
+    """*name*, if it can name a site; raises InvalidName."""
+    return _dotless("site", name)
+
+
+def _dotless(what: str, name: str) -> str:
+    _part(f"the {what}'s name", name, MAX_NAME)
+    if name.startswith("."):  # the store keeps its own files under such names
+        raise InvalidName(f"the {what}'s name is {name!r}; it must not begin with a dot")
+    return name
+
+
+def log_name(name: str) -> str:
+    """*name*, if it can name a log: parts separated by ``/``, relative; raises InvalidName."""
+    if name.startswith("/"):
+        raise InvalidName(f"the log's name {name[:80]!r} is absolute; give it relative to the producer's root")
+    if len(name) > MAX_LOG:
+        raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
+    for part in name.split("/"):
+        _part("the log's name", part, MAX_PART)
+        if _JOURNAL.fullmatch(part):
+            raise InvalidName(
+                f"the log's name has the part {part!r}; '.NAME.journal' is what the store calls its own files"
+            )
+    return name
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamId:
+    """One log of one site in one run. Raises InvalidName."""
+
+    run: str
+    site: str
+    log: str
+
+    def __post_init__(self) -> None:
+        run_name(self.run)
+        site_name(self.site)
+        log_name(self.log)
+
+    def __str__(self) -> str:
+        return f"{self.run}/{self.site}/{self.log}"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes at an offset; *digest* is the stream's after them. Without data: the heartbeat."""
+
+    offset: int
+    data: Buffer
+    digest: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + len(self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """From *offset* on, the bytes come from this incarnation of the source file."""
+
+    offset: int
+    digest: int  # the stream's, at offset
+    path: str  # relative to the producer's root, when the mark was made
+    source_offset: int  # of the first byte, in that file
+    identity: str
+    head_length: int = 0
+    head_digest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """At *offset* the current generation ended: no byte can be added to it, or none will be read."""
+
+    offset: int
+    digest: int
+    reason: str  # rotated, truncated, replaced or removed
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """*length* source bytes (0: it is not known how many) are lost between the byte before *offset* and the byte at
+    it.
+    """
+
+    offset: int
+    digest: int
+    length: int
+    reason: str
+
+
+Mark = Generation | Ended | Gap
+
+
+class Code(enum.IntEnum):
+    """What a reply says; the numbers and their meaning are those of the wire contract."""
+
+    OK = 1
+    SEALED = 2
+    EXECUTION_EXCEPTION = 3
+    HOLE = 4
+    CORRUPT = 5
+    PAUSE = 6
+    FENCED = 7
+    REJECTED = 8
+    GOING_AWAY = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The receiver's answer: everything up to *committed* is held, and has *digest*."""
+
+    code: Code
+    committed: int = 0
+    digest: int = EMPTY_DIGEST
+    marks: int = 0
+    incarnation: bytes = b""
+    epoch: int = 0
+    reason: str = ""
+    ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The end of a stream, as one end holds it."""
+
+    length: int
+    digest: int
+    marks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The first message of a producer: which stream, and who asks."""
+
+    stream: StreamId
+    producer: bytes
+    epoch: int = 0
+    major: int = 1
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """What a store holds of one stream."""
+
+    stream: StreamId
+    first: int
+    committed: int
+    digest: int
+    sealed: bool
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        return tuple(mark for mark in self.marks if isinstance(mark, Gap))
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A piece of one generation as it lies in the stream: what stands between two marks."""
+
+    offset: int
+    length: int
+    path: str
+    source_offset: int
+    identity: str
+    ended: str | None  # why no byte can be added; None while the generation is open
+
+
+def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
+    """The stream's generations in the order of their bytes, from its marks and its length."""
+    found: list[Extent] = []
+    current: Generation | None = None
+
+    def close(end: int, why: str | None) -> None:
+        if current is not None:
+            found.append(
+                Extent(current.offset, end - current.offset, current.path, current.source_offset, current.identity, why)
+            )
+
+    for mark in marks:
+        if isinstance(mark, Generation):
+            # A generation that is followed by another without an end of its own may yet go on: an older file with a
+            # writer.
+            close(mark.offset, "rotated")
+            current = mark
+        elif isinstance(mark, Ended):
+            close(mark.offset, mark.reason)
+            current = None
+    close(committed, None)
+    return found
+
+
+def stream_record(info: StreamInfo) -> dict[str, object]:
+    """*info* as ``flarelog streams --json`` shows it."""
+    return {
+        "run": info.stream.run,
+        "site": info.stream.site,
+        "log": info.stream.log,
+        "committed": info.committed,
+        "sealed": info.sealed,
+        "digest": f"crc32:{info.digest:08x}",
+        "generations": [
+            {
+                "offset": extent.offset,
+                "length": extent.length,
+                "path": extent.path,
+                "source_offset": extent.source_offset,
+                "ended": extent.ended,
+                "identity": extent.identity,
+            }
+            for extent in extents(info.marks, info.committed)
+        ],
+        "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
+    }

@@ -1,0 +1,427 @@
+"""The receiving process: Push, Read, List and control, over delivery, store and bus.
+
+One loop a stream takes what arrives, another acknowledges what the store has committed, many chunks at a time. A call
+ends with the first reply that is neither OK nor SEALED; the producer opens another. Nothing that one peer sends can
+end more than its own call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+
+from flarelog import wire
+from flarelog.bus import Bus
+from flarelog.delivery.liveness import HEARTBEAT, IDLE_TIMEOUT, Liveness
+from flarelog.delivery.receiver import Receiver, Refused
+from flarelog.errors import (
+    CannotListen,
+    Fenced,
+    FlarelogError,
+    Full,
+    Hole,
+    InvalidName,
+    InvalidOption,
+    NotFound,
+    Unavailable,
+)
+from flarelog.lifecycle import Event, RunState, advance, events_between
+from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, run_name, site_name
+from flarelog.stores.base import Appender, Store
+
+log = logging.getLogger(__name__)
+
+LISTEN = "127.0.0.1:4721"
+OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
+STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """How a receiver serves. Raises InvalidOption."""
+
+    listen: str = LISTEN  # HOST:PORT; port 0 takes a free one
+    idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a stream is closed
+    announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
+    end_timeout: float = 60.0  # seconds that an ending run waits for its streams
+
+    def __post_init__(self) -> None:
+        parse_address(self.listen)
+        Liveness(0.0, interval=HEARTBEAT, timeout=self.idle_timeout)
+        if self.end_timeout <= 0:
+            raise InvalidOption("end_timeout must be positive")
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """(host, port) of ``HOST:PORT``. Raises InvalidOption."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
+    return host, int(port)
+
+
+_CODES: list[tuple[type[FlarelogError], Code]] = [
+    (Fenced, Code.FENCED),
+    (Hole, Code.HOLE),
+    (Full, Code.PAUSE),
+    # The outcome of an append is unknown: the producer opens again, and opening asks the disk.
+    (Unavailable, Code.PAUSE),
+]
+
+
+def code_of(error: FlarelogError) -> Code:
+    """What a producer is told of *error*."""
+    if isinstance(error, Refused):
+        return error.code
+    return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REJECTED)
+
+
+class Server:
+    """A receiver of many runs. ``start`` returns its address, ``stop`` ends it; both are for one event loop."""
+
+    def __init__(self, store: Store, options: ServerOptions | None = None, bus: Bus | None = None) -> None:
+        self.store = store
+        self.options = options or ServerOptions()
+        self.bus = bus or Bus()
+        self.incarnation = os.urandom(8)
+        self.address = ""
+        self._runs: dict[str, RunState] = {}
+        self._sessions: dict[StreamId, _Session] = {}
+        self._silent: dict[StreamId, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: grpc.aio.Server | None = None
+
+    async def start(self) -> str:
+        """Listen, and return ``HOST:PORT``. Raises CannotListen."""
+        self._runs = await self.store.runs()
+        self._server = grpc.aio.server(options=wire.SERVER_OPTIONS)
+        self._server.add_generic_rpc_handlers(
+            wire.handlers(self._push, self._read, self._list, self._start_run, self._end_run)
+        )
+        host, port = parse_address(self.options.listen)
+        try:
+            bound = self._server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise CannotListen(
+                f"the address {self.options.listen} cannot be had: another process listens there, or it is not this"
+                " machine's; name another port (0 takes a free one)"
+            )
+        await self._server.start()
+        self.address = f"{host}:{bound}"
+        self.bus.publish(Event.SYSTEM_START)
+        return self.address
+
+    async def stop(self) -> None:
+        """Accept nothing new, finish what is being appended, tell the producers, and close."""
+        for session in list(self._sessions.values()):
+            session.leave(Code.GOING_AWAY, "the receiver is stopping")
+        if self._server is not None:
+            await self._server.stop(STOP_GRACE)
+        for timer in self._silent.values():
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.bus.publish(Event.SYSTEM_END)
+
+    # --- runs
+
+    def state(self, run: str) -> RunState:
+        return self._runs.get(run, RunState.UNKNOWN)
+
+    async def register(self, run: str, event: Event) -> None:
+        """Take in that *event* happened to *run*; harmless when repeated. Raises InvalidName."""
+        before = self.state(run_name(run))
+        after = advance(before, event)
+        if after is before:
+            return
+        self._runs[run] = after
+        await self.store.set_run(run, after)
+        if after is RunState.ENDING:
+            for session in self._of(run):
+                session.acknowledge()  # the next reply says that the run is ending
+
+    async def announce(self, run: str, event: Event) -> RunState:
+        """Raise *event* for *run*, with the events that it implies, on the bus and here."""
+        for implied in events_between(self.state(run_name(run)), event):
+            await self.register(run, implied)
+            self.bus.publish(implied, run)
+        return self.state(run)
+
+    async def join(self, run: str, timeout: float) -> bool:
+        """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while waiting := [session.closed.wait() for session in self._of(run)]:
+                    await asyncio.gather(*waiting)
+        return not self._of(run)
+
+    def _of(self, run: str) -> list[_Session]:
+        return [session for session in self._sessions.values() if session.stream.run == run]
+
+    async def _finish_run(self, run: str) -> None:
+        if not await self.join(run, self.options.end_timeout):
+            log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
+        await self.announce(run, Event.END_RUN)
+
+    # --- calls
+
+    async def _push(self, _: Any, context: Any) -> None:
+        session = _Session(self, context)
+        try:
+            await session.run()
+        finally:
+            session.closed.set()
+
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
+        try:
+            stream, start, follow = wire.read_request(request)
+            async for piece in self.store.read(stream, start, follow):
+                yield piece
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+
+    async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[StreamInfo]:
+        run, site = request
+        try:
+            prefix = f"{run_name(run)}/" if run else ""
+            prefix += f"{site_name(site)}/" if run and site else ""
+        except InvalidName as error:
+            await context.abort(wire.status_of(error), str(error))
+        async for info in self.store.list(prefix):
+            yield info
+
+    async def _start_run(self, run: str, context: Any) -> str:
+        try:
+            return (await self.announce(run, Event.START_RUN)).value
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+            raise
+
+    async def _end_run(self, run: str, context: Any) -> str:
+        try:
+            if self.state(run_name(run)) is RunState.UNKNOWN:
+                raise NotFound(f"this receiver knows no run {run}")
+            await self.announce(run, Event.ABOUT_TO_END_RUN)
+            if self.state(run) is RunState.ENDING:
+                self._spawn(self._finish_run(run))
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+        return self.state(run).value
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- streams
+
+    async def admit(self, opened: Open) -> None:
+        """Let *opened* pass, or raise Refused: the receiver of its run is not registered."""
+        run = opened.stream.run
+        if self.state(run) is RunState.UNKNOWN:
+            if self.options.announced_runs_only:
+                raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
+            await self.announce(run, Event.START_RUN)
+
+    def entered(self, session: _Session, producer: bytes) -> None:
+        stream = session.stream
+        timer = self._silent.pop(stream, None)
+        if timer is not None:
+            timer.cancel()
+        before = self._sessions.get(stream)
+        self._sessions[stream] = session
+        if before is not None:
+            same = before.producer == producer
+            before.leave(
+                Code.GOING_AWAY if same else Code.FENCED,
+                "its producer opened it again" if same else "a newer producer opened it",
+            )
+        log.info("%s: opened at offset %d", stream, session.appender.committed)
+        self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
+
+    def left(self, session: _Session, sealed: bool) -> None:
+        stream = session.stream
+        if self._sessions.get(stream) is not session:
+            return
+        del self._sessions[stream]
+        if sealed:
+            log.info("%s: sealed at offset %d", stream, session.appender.committed)
+            self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
+        else:
+            loop = asyncio.get_running_loop()
+            self._silent[stream] = loop.call_later(self.options.idle_timeout, self._timed_out, stream)
+
+    def _timed_out(self, stream: StreamId) -> None:
+        self._silent.pop(stream, None)
+        text = f"closed without a receipt: its producer has been gone for {self.options.idle_timeout:g} s"
+        log.warning("%s: %s", stream, text)
+        self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)
+
+
+class _Session:
+    """One Push call."""
+
+    stream: StreamId
+    producer: bytes
+    appender: Appender
+
+    def __init__(self, server: Server, context: Any) -> None:
+        self.server = server
+        self.closed = asyncio.Event()
+        self._context = context
+        self._dirty = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._leaving: Refused | None = None
+        self._ended = False
+
+    def leave(self, code: Code, why: str) -> None:
+        """End the call with *code* once what has arrived is committed."""
+        self._leaving = Refused(code, why)
+        if self._work is not None:
+            self._work.cancel()
+
+    def acknowledge(self) -> None:
+        self._dirty.set()
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT):
+                opened = await self._read_open()
+            await self.server.admit(opened)
+            self.appender = await self.server.store.appender(opened.stream, opened.producer, opened.epoch)
+        except TimeoutError:
+            await self._write(Reply(Code.REJECTED, reason=f"no Open came within {OPEN_TIMEOUT:g} s"))
+            return
+        except FlarelogError as error:
+            await self._refuse(error)
+            return
+        self.stream, self.producer = opened.stream, opened.producer
+        self.server.entered(self, opened.producer)
+        sealed = False
+        try:
+            sealed = await self._serve()
+        finally:
+            with contextlib.suppress(FlarelogError):
+                await self.appender.close()
+            self.server.left(self, sealed)
+
+    async def _read_open(self) -> Open:
+        raw = await self._context.read()
+        if raw is grpc.aio.EOF:
+            raise Refused(Code.REJECTED, "the call ended before its Open")
+        opened = wire.decode_request(raw)
+        if not isinstance(opened, Open):
+            raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
+        if not 8 <= len(opened.producer) <= 64:
+            raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
+        return opened
+
+    async def _serve(self) -> bool:
+        """Take and acknowledge until the call ends; True if the stream was sealed."""
+        error: FlarelogError | None = None
+        receipt: Receipt | None = None
+        await self._write(self._reply(Code.OK))
+        acknowledging = asyncio.create_task(self._acknowledge())
+        self._work = taking = asyncio.create_task(self._take())
+        try:
+            if self._leaving is not None:
+                taking.cancel()
+            await asyncio.wait((taking, acknowledging), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (taking, acknowledging):
+                task.cancel()
+            ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
+        for outcome in ended:
+            if isinstance(outcome, Receipt):
+                receipt = outcome
+            elif isinstance(outcome, FlarelogError):
+                error = error or outcome
+            elif isinstance(outcome, Exception):
+                raise outcome
+        try:
+            await self.appender.sync()
+            if receipt is not None:
+                await self.appender.seal(receipt)
+                await self._write(self._reply(Code.SEALED))
+                return True
+        except FlarelogError as late:
+            error = error or late
+        error = self._leaving or error
+        if error is not None:
+            await self._refuse(error)
+        return False
+
+    async def _take(self) -> Any:
+        """Take what arrives; returns the receipt, or None when the producer has gone."""
+        appender = self.appender
+        receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
+        loop = asyncio.get_running_loop()
+        idle = self.server.options.idle_timeout
+        try:
+            async with asyncio.timeout(idle) as silence:
+                while True:
+                    raw = await self._context.read()
+                    if raw is grpc.aio.EOF:
+                        return None
+                    silence.reschedule(loop.time() + idle)
+                    request = wire.decode_request(raw)
+                    if isinstance(request, Chunk):
+                        new = receiver.chunk(request)
+                        if len(new):
+                            await appender.append(receiver.accepted - len(new), new)
+                    elif isinstance(request, Receipt):
+                        receiver.finish(request)
+                        return request
+                    elif isinstance(request, Open):
+                        raise Refused(Code.REJECTED, "a Push has one Open, its first message")
+                    elif receiver.mark(*request):
+                        await appender.mark(request[1])
+                    self._dirty.set()
+        except TimeoutError:
+            raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
+
+    async def _acknowledge(self) -> None:
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            await self.appender.sync()
+            await self._write(self._reply(Code.OK))
+
+    def _reply(self, code: Code, reason: str = "") -> Reply:
+        appender = self.appender
+        return Reply(
+            code,
+            appender.committed,
+            appender.digest,
+            len(appender.marks),
+            self.server.incarnation,
+            appender.holder.epoch,
+            reason,
+            ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
+        )
+
+    async def _refuse(self, error: FlarelogError) -> None:
+        code = code_of(error)
+        if hasattr(self, "appender"):
+            reply = self._reply(code, str(error))
+        else:
+            reply = Reply(code, reason=str(error), incarnation=self.server.incarnation)
+        where = getattr(self, "stream", self._context.peer())
+        level = logging.DEBUG if code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY) else logging.WARNING
+        log.log(level, "%s: %s at offset %d: %s", where, code.name, reply.committed, error)
+        await self._write(reply)
+
+    async def _write(self, reply: Reply) -> None:
+        # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
+        with contextlib.suppress(grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError):
+            await self._context.write(reply)

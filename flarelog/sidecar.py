@@ -1,0 +1,415 @@
+"""The sending process: sources and delivery over Push.
+
+One loop watches the files, one loop a log sends them, and the receiver's record says where each goes on. A lost
+connection is not an answer: it is tried again for as long as the sidecar is wanted. One log that fails does not hold
+the others, and none fails the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import grpc
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential_jitter
+
+from flarelog import errors, wire
+from flarelog.bus import Bus
+from flarelog.delivery.liveness import HEARTBEAT, Liveness
+from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NotFound, StreamFenced
+from flarelog.lifecycle import Event
+from flarelog.model import Code, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo, run_name, site_name
+from flarelog.sources.checkpoint import Checkpoint
+from flarelog.sources.discovery import Discovery, SourceOptions
+from flarelog.sources.tail import Tail
+from flarelog.sources.watch import Change, best_watch
+from flarelog.version import __version__
+
+log = logging.getLogger(__name__)
+
+DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
+REPLY_TIMEOUT = 30.0  # seconds without any reply after which a connection counts as lost
+SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """What is sent where. Raises InvalidName and InvalidOption."""
+
+    receiver: str  # HOST:PORT
+    run: str
+    site: str
+    source: SourceOptions
+    delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
+    state: str | None = None  # directory of the checkpoint; None keeps none
+    once: bool = False  # send what is there, wait for the receipts, end
+    drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
+    heartbeat: float = HEARTBEAT  # seconds
+
+    def __post_init__(self) -> None:
+        run_name(self.run)
+        site_name(self.site)
+        if self.drain_timeout <= 0:
+            raise InvalidOption("drain_timeout must be positive")
+        host, colon, port = self.receiver.rpartition(":")
+        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
+            raise InvalidOption(f"{self.receiver!r} is no receiver's address; write HOST:PORT, as in 127.0.0.1:4721")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOutcome:
+    """How one log ended."""
+
+    stream: StreamId
+    committed: int
+    receipt: Receipt | None
+    misses: int
+    reconnects: int
+    generations: int
+    gaps: int
+    error: FlarelogError | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a sidecar ended; ``exit_code`` is a command's."""
+
+    streams: tuple[StreamOutcome, ...]
+    troubles: tuple[str, ...]  # a sentence for each file that could not be sent
+    error: FlarelogError | None = None  # why the whole ended early
+
+    @property
+    def exit_code(self) -> int:
+        codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
+        if self.error is not None:
+            codes.append(self.error.exit_code)
+        if self.troubles:
+            codes.append(errors.FAILED)
+        if not codes and any(stream.gaps for stream in self.streams):
+            codes.append(errors.GAPS)
+        return codes[0] if codes else errors.OK
+
+
+class Sidecar:
+    """Sends every log under a root to one receiver. ``run`` ends after ``drain``, when all receipts are there."""
+
+    def __init__(self, options: SidecarOptions, bus: Bus | None = None) -> None:
+        self.options = options
+        self.bus = bus or Bus()
+        self.producer_id = os.urandom(16)
+        self.channel = grpc.aio.insecure_channel(options.receiver, options=wire.CHANNEL_OPTIONS)
+        self.discovery = Discovery(options.source, best_watch())
+        self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
+        self._deliveries: dict[str, _Delivery] = {}
+        self._sending: list[asyncio.Task[None]] = []
+        self._group: asyncio.TaskGroup | None = None
+        self._connected = False  # has the receiver ever answered
+        self._draining = asyncio.Event()
+        self._said: dict[str, float] = {}
+
+    def drain(self) -> None:
+        """Send what is there and end; harmless when repeated."""
+        self._draining.set()
+
+    async def run(self) -> Outcome:
+        """Send until drained. Raises nothing for what the other end or the files do: the outcome tells."""
+        error: FlarelogError | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                watching = group.create_task(self._watch())
+                learning = group.create_task(self._learn(group))
+                if self.options.once:
+                    self.drain()
+                await self._draining.wait()
+                try:
+                    async with asyncio.timeout(self.options.drain_timeout):
+                        await learning
+                        await self._drain()
+                except TimeoutError:
+                    error = self._not_in_time()
+                for task in (watching, learning, *self._sending):
+                    task.cancel()
+        except* FlarelogError as ended:
+            error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
+        finally:
+            self.discovery.close()
+            await self.channel.close()
+        if error is not None:
+            log.error("%s", error)
+        streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
+        return Outcome(streams, tuple(self.discovery.troubles.values()), error)
+
+    async def _drain(self) -> None:
+        while self.discovery.root_missing:  # noqa: ASYNC110  the watching loop looks for it, at its own pace
+            await asyncio.sleep(0.1)
+        self._wake(self.discovery.drain(time.monotonic()))
+        await asyncio.gather(*self._sending)
+
+    def _not_in_time(self) -> FlarelogError:
+        seconds = f"{self.options.drain_timeout:g} s"
+        if self.discovery.root_missing:
+            return NotFound(f"the root {self.options.source.root} did not appear within {seconds}")
+        if not self._connected:
+            return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
+        left = [delivery for delivery in self._deliveries.values() if not delivery.ended]
+        return errors.TimedOut(
+            f"{len(left)} of {len(self._deliveries)} logs were not sent to their end within {seconds};"
+            " a sidecar that is started again goes on from there"
+        )
+
+    # --- files
+
+    async def _watch(self) -> None:
+        """Look for changes, and wake the logs in which there are some."""
+        discovery, watch = self.discovery, self.discovery.watch
+        found: list[Change] | None = None
+        looked = float("-inf")
+        while True:
+            now = time.monotonic()
+            every = URGENT_POLL if any(tail.urgent for tail in discovery.tails.values()) else watch.slow_poll
+            if found is None or now - looked >= every:
+                touched = discovery.look(now)
+                looked = now
+                if self._checkpoint is not None:
+                    self._checkpoint.save(discovery.starts())
+            else:
+                touched = set()
+            if found:
+                touched |= discovery.apply(found, now)
+            self._wake(touched)
+            found = await watch.changes(max(0.0, looked + every - time.monotonic()))
+
+    async def _learn(self, group: asyncio.TaskGroup) -> None:
+        """Read the receiver's record, and begin to send."""
+        if self._checkpoint is not None:
+            self.discovery.remembered.update(self._checkpoint.load())
+        streams = await self.record()
+        now = time.monotonic()
+        self.discovery.look(now)
+        self.discovery.resume(streams, now)
+        self._group = group
+        self._wake(set(self.discovery.tails))
+
+    def _wake(self, logs: set[str]) -> None:
+        """Let the deliveries of *logs* look at their files; a log that is new gets its delivery."""
+        for name in sorted(logs):
+            delivery = self._deliveries.get(name)
+            if delivery is None:
+                if self._group is None or name not in self.discovery.tails:
+                    continue
+                delivery = self._deliveries[name] = _Delivery(self, self.discovery.tails[name])
+                self._sending.append(self._group.create_task(delivery.run()))
+            delivery.wake.set()
+
+    # --- what all deliveries share
+
+    async def record(self) -> list[StreamInfo]:
+        """What the receiver holds of this site in this run. Tries until there is an answer."""
+        async for attempt in self.retrying(CannotConnect):
+            with attempt:
+                try:
+                    request = (self.options.run, self.options.site)
+                    found = [info async for info in wire.list_streams(self.channel)(request)]
+                except grpc.RpcError as error:
+                    raise wire.error_of(error, self.options.receiver) from error
+                self._connected = True
+                return found
+        raise AssertionError("tenacity ends only by success or by another error")
+
+    def retrying(self, *kinds: type[Exception]) -> AsyncRetrying:
+        """Again after each of *kinds*, with delays that grow and never end."""
+        delivery = self.options.delivery
+        return AsyncRetrying(
+            retry=retry_if_exception_type(kinds),
+            wait=wait_exponential_jitter(delivery.first_delay, delivery.max_delay, jitter=delivery.first_delay),
+            before_sleep=self._say,
+            reraise=True,
+        )
+
+    def _say(self, state: RetryCallState) -> None:
+        """One line now and then about what keeps being tried; a miss is none of anybody's business."""
+        trouble = state.outcome.exception() if state.outcome is not None else None
+        if isinstance(trouble, _Miss):
+            log.debug("%s", trouble)
+            return
+        sentence = str(trouble)
+        now = time.monotonic()
+        if now - self._said.get(sentence, float("-inf")) >= SAY_EVERY:
+            self._said[sentence] = now
+            log.warning("%s; trying again", sentence)
+
+    def ended(self, delivery: _Delivery) -> None:
+        if isinstance(delivery.error, StreamFenced) or all(other.error for other in self._deliveries.values()):
+            self.drain()  # nothing is left that this sidecar could be wanted for
+
+
+class _Again(Exception):
+    """This connection has come to its end, and another may do better."""
+
+
+class _Miss(_Again):
+    """The receiver of the run is not registered yet."""
+
+
+class _Delivery:
+    """One log on its way."""
+
+    def __init__(self, sidecar: Sidecar, tail: Tail) -> None:
+        options = sidecar.options
+        self.stream = StreamId(options.run, options.site, tail.log)
+        self.wake = asyncio.Event()
+        self.ended = False
+        self.error: FlarelogError | None = None
+        self._sidecar = sidecar
+        self._tail = tail
+        self._producer = Producer(options.delivery)
+        self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
+        self._receipt: Receipt | None = None
+
+    def outcome(self) -> StreamOutcome:
+        producer, marks = self._producer, self._tail.marks
+        return StreamOutcome(
+            self.stream,
+            producer.acked,
+            self._receipt if producer.state is State.SEALED else None,
+            producer.all_misses,
+            max(0, producer.opens - 1 - producer.all_misses),
+            sum(isinstance(mark, Generation) for mark in marks),
+            sum(isinstance(mark, Gap) for mark in marks),
+            self.error,
+        )
+
+    async def run(self) -> None:
+        """Deliver until the stream is sealed or cannot go on."""
+        try:
+            while self._producer.state is not State.SEALED:
+                async for attempt in self._sidecar.retrying(
+                    _Again
+                ):  # anew after each connection that brought something
+                    with attempt:
+                        await self._session()
+        except FlarelogError as error:
+            self.error = error
+            log.error("%s: %s", self.stream, error)
+        self.ended = True
+        text = str(self.error) if self.error else f"sealed at offset {self._producer.acked}"
+        self._sidecar.bus.publish(
+            Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
+        )
+        self._sidecar.ended(self)
+
+    async def _session(self) -> None:
+        """One connection. Returns if it brought the stream on, else raises _Again."""
+        producer = self._producer
+        before = (producer.acked, producer.marks_acked)
+        producer.opened()
+        call = wire.push(self._sidecar.channel)()
+        try:
+            await self._open(call)
+            await _first(self._listen(call), self._send(call))
+        except grpc.RpcError as error:
+            trouble = wire.error_of(error, self._sidecar.options.receiver)
+            if not trouble.retry_safe:
+                raise trouble from error
+            self._again(before, _Again(str(trouble)))
+        except TimeoutError:
+            self._again(before, _Again(f"{self._sidecar.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"))
+        except OSError as error:
+            self._again(before, _Again(f"{self.stream}: its source cannot be read: {error.strerror}"))
+        except _Again as again:
+            self._again(before, again)
+        finally:
+            call.cancel()
+
+    def _again(self, before: tuple[int, int], why: _Again) -> None:
+        if (self._producer.acked, self._producer.marks_acked) <= before:
+            raise why
+
+    async def _open(self, call: Any) -> None:
+        sidecar, producer = self._sidecar, self._producer
+        await call.write(Open(self.stream, sidecar.producer_id, producer.epoch, wire.MAJOR, f"flarelog/{__version__}"))
+        backwards = producer.went_backwards
+        async with asyncio.timeout(REPLY_TIMEOUT):
+            await self._receive(call)
+        if producer.went_backwards > backwards:
+            log.warning(
+                "%s: the receiver has lost %d bytes that it had acknowledged; they are sent again from offset %d",
+                *(self.stream, producer.went_backwards - backwards, producer.acked),
+            )
+        if not self._tail.covers(producer.acked, producer.marks_acked):
+            record = [info for info in await sidecar.record() if info.stream == self.stream]
+            sidecar.discovery.resume(record, time.monotonic())
+
+    async def _receive(self, call: Any) -> None:
+        reply = await call.read()
+        if not isinstance(reply, Reply):
+            raise _Again(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
+        producer = self._producer
+        producer.receive(reply)
+        if reply.code is Code.EXECUTION_EXCEPTION:
+            raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
+        if reply.code not in (Code.OK, Code.SEALED):
+            raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
+        self._tail.acknowledged(producer.acked)
+        if reply.ending:
+            self._sidecar.drain()
+
+    async def _listen(self, call: Any) -> None:
+        async with asyncio.timeout(REPLY_TIMEOUT) as silence:
+            while self._producer.state is not State.SEALED:
+                await self._receive(call)
+                silence.reschedule(asyncio.get_running_loop().time() + REPLY_TIMEOUT)
+                self.wake.set()
+
+    async def _send(self, call: Any) -> None:
+        producer, tail = self._producer, self._tail
+        live = Liveness(time.monotonic(), interval=self._sidecar.options.heartbeat)
+        while True:
+            self.wake.clear()
+            now = time.monotonic()
+            item = tail.next(producer.position, producer.marks_sent, producer.room(), now)
+            if isinstance(item, bytes):
+                await call.write(producer.chunk(item))
+            elif item is not None:
+                mark = replace(item, digest=producer.position_digest)
+                await call.write((producer.mark(), mark))
+            elif self._complete(now):
+                self._receipt = producer.finish()
+                await call.write(self._receipt)
+            elif live.heartbeat_in(now) <= 0 and producer.state is not State.FINISHING:
+                await call.write(producer.heartbeat())
+            else:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.wake.wait(), max(0.01, live.heartbeat_in(now)))
+                continue
+            live.sent(now)
+
+    def _complete(self, now: float) -> bool:
+        producer, tail = self._producer, self._tail
+        return (
+            producer.state in (State.STREAMING, State.PAUSED)
+            and producer.position == tail.end
+            and producer.marks_sent == len(tail.marks)
+            and tail.drained(now)
+        )
+
+
+async def _first(*work: Coroutine[Any, Any, None]) -> None:
+    """Run *work* until the first of it ends, raise what it raised, and end the rest."""
+    tasks = [asyncio.create_task(one) for one in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,70 @@
+"""What a producer remembers of the files it has met, for the time when it starts again before the receiver knows them.
+
+It is a cache: the receiver's record is the authority, and a checkpoint that is lost, torn or another's costs no byte.
+It only keeps the log that a file belongs to, and where its reading began (``--start-at end``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+from flarelog.errors import NotAllowed
+from flarelog.model import extend, log_name
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+Starts = dict[str, tuple[str, int]]
+"""File identity: (log, the source offset where its reading began)."""
+
+
+class Checkpoint:
+    """One file, ``RUN.SITE.json`` in *directory*, replaced as a whole. Raises NotAllowed when the directory cannot be
+    made.
+    """
+
+    def __init__(self, directory: str, run: str, site: str) -> None:
+        self.path = Path(directory) / f"{run}.{site}.json"
+        self._owner = f"{run}/{site}"
+        self._saved: Starts | None = None
+        try:
+            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise NotAllowed(f"the state directory {directory} cannot be made: {error.strerror}") from error
+
+    def load(self) -> Starts:
+        """What was saved; nothing, with a warning, when it cannot be believed."""
+        try:
+            raw = self.path.read_bytes()
+        except OSError:
+            return {}
+        try:
+            checksum, _, body = raw.partition(b" ")
+            if int(checksum, 16) != extend(0, body):
+                raise ValueError("its checksum is wrong")
+            state = json.loads(body)
+            if state["version"] != VERSION or state["owner"] != self._owner:
+                raise ValueError("it is of another version, run or site")
+            return {str(key): (log_name(name), int(start)) for key, (name, start) in state["files"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("the state %s is not used: %s; the receiver knows what it holds", self.path, error)
+            return {}
+
+    def save(self, starts: Starts) -> None:
+        """Replace what was saved; a failure is said and costs nothing."""
+        if starts == self._saved:
+            return
+        body = json.dumps({"version": VERSION, "owner": self._owner, "files": starts}).encode()
+        temporary = self.path.with_suffix(".new")
+        try:
+            with open(temporary, "wb") as file:
+                file.write(b"%08x %b" % (extend(0, body), body))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self.path)
+        except OSError as error:
+            log.warning("the state %s could not be saved: %s", self.path, error.strerror)
+        self._saved = dict(starts)

@@ -1,0 +1,354 @@
+"""Which files under a root are logs, and which log each of them belongs to.
+
+A log's name is the path under which its first generation was found. A file that is known keeps its log whatever it is
+called later; a file that nobody has seen belongs to the log whose name it bears, or bore before it was renamed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from flarelog.errors import InvalidName, InvalidOption
+from flarelog.model import Generation, StreamInfo, log_name
+from flarelog.sources.identity import inode
+from flarelog.sources.tail import SourceFile, Tail
+from flarelog.sources.watch import Change, Watch, What
+
+log = logging.getLogger(__name__)
+
+NOT_LOGS = (
+    *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
+    *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
+    *("*.npy", "*.npz", "*.parquet", "*.arrow", "events.out.tfevents.*", "*.py", "*.pyc", "*.so"),
+    *("*.swp", "*~", "*.tmp", ".*", ".*/**", "**/.*/**", "*.crt", "*.key", "*.pem"),
+)
+"""What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Which files are sent. Raises InvalidOption.
+
+    A pattern without ``/`` is compared with a file's name, one with ``/`` with its path under *root*; ``**`` stands
+    for any number of directories. Without *include* everything is sent but NOT_LOGS.
+    """
+
+    root: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    start_at: Literal["beginning", "end"] = (
+        "beginning"  # of files that are there at the start and unknown to the receiver
+    )
+
+    def __post_init__(self) -> None:
+        for pattern in (*self.include, *self.exclude):
+            if not pattern or pattern.startswith("/"):
+                raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
+        if self.start_at not in ("beginning", "end"):
+            raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
+
+    def matches(self, path: str) -> bool:
+        if self.include:
+            return _any(self.include, path) and not _any(self.exclude, path)
+        return not _any(NOT_LOGS, path) and not _any(self.exclude, path)
+
+
+def _any(patterns: Iterable[str], path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return any(_compiled(pattern).match(path if "/" in pattern else name) for pattern in patterns)
+
+
+_patterns: dict[str, re.Pattern[str]] = {}
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """*pattern* as a regular expression: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number of
+    parts.
+    """
+    if pattern not in _patterns:
+        text = ""
+        for token in re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^]/]*\]|.", pattern, re.DOTALL):
+            if token in _WILD:
+                text += _WILD[token]
+            elif len(token) > 1:
+                text += "[" + re.sub(r"^[!^]", "^", token[1:-1]).replace("\\", r"\\") + "]"
+            else:
+                text += re.escape(token)
+        _patterns[pattern] = re.compile(text + r"\Z", re.DOTALL)
+    return _patterns[pattern]
+
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+@dataclass(slots=True)
+class Discovery:
+    """The logs under one root. ``look`` and ``apply`` return the logs in which there may be something new."""
+
+    options: SourceOptions
+    watch: Watch
+    tails: dict[str, Tail] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
+    root_missing: bool = False
+    remembered: dict[str, tuple[str, int]] = field(
+        default_factory=dict
+    )  # identity: (log, start); also of an earlier process
+    _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
+    _paths: dict[str, SourceFile] = field(default_factory=dict)
+    _directories: set[str] = field(default_factory=set)
+    _origins: dict[str, str] = field(default_factory=dict)  # renamed file's name: the name it was created under
+    _moved: dict[int, str] = field(default_factory=dict)  # cookie of a move: the origin of what is being moved
+    _started: bool = False
+    _draining: bool = False
+
+    # --- looking
+
+    def apply(self, changes: list[Change], now: float) -> set[str]:
+        """Take in what a watch reported."""
+        touched: set[str] = set()
+        dirty: set[str] = set()
+        for change in changes:
+            directory = os.path.relpath(change.directory, self.options.root)
+            path = change.name if directory == "." else f"{directory}/{change.name}"
+            match change.what:
+                case What.MODIFIED:
+                    known = self._paths.get(path)
+                    if known is not None and known.identity in self._known:
+                        touched.add(self._known[known.identity][0].log)
+                    else:
+                        dirty.add(directory)
+                    continue
+                case What.CREATED:
+                    self._origins.pop(path, None)
+                case What.MOVED_FROM:
+                    self._moved[change.cookie] = self._origins.pop(path, path)
+                case What.MOVED_TO:
+                    self._origins[path] = self._moved.pop(change.cookie, path)
+                case What.DELETED:
+                    self._origins.pop(path, None)
+            if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
+                self._directories = {d for d in self._directories if d != path and not d.startswith(f"{path}/")}
+            dirty.add(directory)
+        self._moved.clear()
+        if dirty:
+            touched |= self._scan(now, dirty)
+        return touched
+
+    def look(self, now: float) -> set[str]:
+        """Look at everything: what a watch does not report, and what it cannot see."""
+        touched = self._scan(now, None)
+        for tail in self.tails.values():
+            tail.release(now)
+            if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
+                touched.add(tail.log)
+        for key in list(self._known):
+            self._refresh(key)
+        return touched
+
+    def _refresh(self, key: str) -> None:
+        """Forget a file that its log has let go of."""
+        tail, file = self._known[key]
+        if file not in tail.files:
+            del self._known[key]
+            if self._paths.get(file.path) is file:
+                del self._paths[file.path]
+
+    def _scan(self, now: float, only: set[str] | None) -> set[str]:
+        touched: set[str] = set()
+        seen: dict[SourceFile, list[str]] = {}
+        strangers: list[str] = []
+        scanned: set[str] = set()
+        for path, found in self._entries(only, scanned):
+            known = self._paths.get(path)
+            if known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino):
+                seen.setdefault(known, []).append(path)
+            elif self.options.matches(path):
+                strangers.append(path)
+        for path in sorted(strangers, key=lambda path: (path not in self._origins, path)):
+            tail_and_file = self._meet(path, now)
+            if tail_and_file is not None:
+                touched.add(tail_and_file[0].log)
+                seen.setdefault(tail_and_file[1], []).append(path)
+        for tail, file in list(self._known.values()):
+            if file in seen:
+                self._place(file, seen[file])
+            elif file.linked and (only is None or (os.path.dirname(file.path) or ".") in scanned):
+                touched.add(tail.log)
+                file.linked = False
+                if self._paths.get(file.path) is file:
+                    del self._paths[file.path]
+        self._started = True
+        return touched
+
+    def _place(self, file: SourceFile, paths: list[str]) -> None:
+        if file.path not in paths:
+            if self._paths.get(file.path) is file:
+                del self._paths[file.path]
+            file.path = paths[0]
+        file.linked = True
+        self._paths[file.path] = file
+
+    def _entries(self, only: set[str] | None, scanned: set[str]) -> Iterator[tuple[str, os.stat_result]]:
+        """(path, stat) of the regular files in the directories of *only*, and below new ones; None: everywhere."""
+        pending = ["."] if only is None else sorted(only)
+        while pending:
+            directory = pending.pop()
+            if directory in scanned:
+                continue
+            full = os.path.normpath(os.path.join(self.options.root, directory))
+            if only is None or directory not in self._directories:
+                self.watch.add(full)  # before the look, so that nothing falls between
+            try:
+                with os.scandir(full) as entries:
+                    found = list(entries)
+            except OSError as error:
+                self._directories.discard(directory)
+                if directory == ".":
+                    self._no_root(error)
+                elif not isinstance(error, FileNotFoundError):
+                    self._trouble(directory, f"{full} cannot be listed: {error.strerror}")
+                scanned.add(directory)
+                continue
+            if directory == ".":
+                self.root_missing = False
+            self._directories.add(directory)
+            scanned.add(directory)
+            for entry in found:
+                path = entry.name if directory == "." else f"{directory}/{entry.name}"
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        if only is None or path not in self._directories:
+                            pending.append(path)
+                        continue
+                    status = entry.stat()
+                except OSError:
+                    continue  # gone again, or a link to nowhere
+                if stat.S_ISREG(status.st_mode):
+                    yield path, status
+
+    def _no_root(self, error: OSError) -> None:
+        if not self.root_missing:
+            self.root_missing = True
+            log.warning("the root %s cannot be read (%s); waiting for it", self.options.root, error.strerror)
+
+    def _trouble(self, path: str, sentence: str) -> None:
+        if path not in self.troubles:
+            self.troubles[path] = sentence
+            log.warning("%s; the other files go on", sentence)
+
+    def _meet(self, path: str, now: float) -> tuple[Tail, SourceFile] | None:
+        """Open the file at *path*, and find or make its log."""
+        try:
+            file = SourceFile.open(self.options.root, path, now)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
+            return None
+        if file.identity in self._known:  # renamed, linked twice, or reached by a link
+            file.close()
+            self._refresh(file.identity)
+            return self._known.get(file.identity) or self._meet(path, now)
+        name, start = self.remembered.get(file.identity, (self._origins.get(path, path), -1))
+        if not self.options.matches(name):
+            name = path
+        try:
+            log_name(name)
+        except InvalidName as error:
+            file.close()
+            self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be sent: {error}")
+            return None
+        self.troubles.pop(path, None)
+        if start < 0 and self.options.start_at == "end" and not self._started:
+            start = os.fstat(file.fd).st_size
+        file.start = min(max(start, 0), os.fstat(file.fd).st_size)
+        file.start_at(file.start)
+        self.remembered[file.identity] = name, file.position
+        tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
+        tail.files.append(file)
+        if self._draining:
+            file.limit = file.size(now)
+        self._known[file.identity] = tail, file
+        return tail, file
+
+    # --- the receiver's record
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        """Bring the logs in line with what the receiver holds of them, before anything is sent.
+
+        A file that the receiver knows by its identity belongs to the log under which it holds it, whatever its name
+        is now. Files that left the patterns while nobody watched are looked for in the whole root.
+        """
+        infos = {info.stream.log: info for info in streams}
+        owner = {key: name for name, info in infos.items() for key in _in_order(info)}
+        for name, tail in list(self.tails.items()):
+            for file in list(tail.files):
+                belongs = owner.get(file.identity, name)
+                if belongs != name:
+                    tail.files.remove(file)
+                    other = self.tails.setdefault(belongs, Tail(belongs))
+                    other.files.insert(0, file)
+                    self._known[file.identity] = other, file
+            if not tail.files:
+                del self.tails[name]
+        self._find_moved(infos.values(), now)
+        for name, tail in self.tails.items():
+            info = infos.get(name)
+            if info is not None:
+                order = {key: place for place, key in enumerate(_in_order(info))}
+                tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+                tail.resume(info)
+
+    def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> None:
+        wanted = {}
+        for info in infos:
+            last = next(reversed(_in_order(info)), None)
+            if last is not None and last not in self._known:
+                wanted[inode(last)] = (last, info.stream.log)
+        if not wanted:
+            return
+        for path, found in self._entries(None, set()):
+            key, name = wanted.get((found.st_dev, found.st_ino), ("", ""))
+            if not key:
+                continue
+            try:
+                file = SourceFile.open(self.options.root, path, now)
+            except OSError:
+                continue
+            if file.identity != key:
+                file.close()
+                continue
+            file.linked = False
+            tail = self.tails.setdefault(name, Tail(name))
+            tail.files.insert(0, file)
+            self._known[key] = tail, file
+
+    # --- the end
+
+    def drain(self, now: float) -> set[str]:
+        """Take one last look; from now on read what there is, no more."""
+        touched = self._scan(now, None)
+        self._draining = True
+        for tail in self.tails.values():
+            tail.drain(now)
+        return touched | set(self.tails)
+
+    def starts(self) -> dict[str, tuple[str, int]]:
+        """Identity: (log, where its reading began), of each file that is held; what a checkpoint keeps."""
+        return {key: self.remembered[key] for key in self._known if key in self.remembered}
+
+    def close(self) -> None:
+        for tail in self.tails.values():
+            tail.close()
+        self.watch.close()
+
+
+def _in_order(info: StreamInfo) -> dict[str, None]:
+    """The identities of the stream's generations, the oldest first."""
+    return {mark.identity: None for mark in info.marks if isinstance(mark, Generation)}

@@ -1,0 +1,367 @@
+"""One log: the incarnations of its file, one behind the other, read as one stream.
+
+Laws that hold here: bytes are read from 0, raw; a rotated file's tail goes before the new file's head, and its
+descriptor is kept until its bytes are acknowledged and no writer can add any; a truncation is seen by size or, when
+the file has grown past the position, by the bytes before the position having changed; what is known to be lost
+becomes a gap. No bytes are kept here: whatever must be sent again is read again.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+
+from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extend
+from flarelog.sources.identity import has_writer, head, identity
+
+MARKER = 256  # bytes before the position that are compared before each read
+ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
+RELEASE_AFTER = 5.0  # seconds of quiet after which a file is let go where nobody can tell whether it has a writer
+_VERIFY = 1 << 20
+
+
+@dataclass(eq=False, slots=True)
+class SourceFile:
+    """One incarnation of a source file, held open."""
+
+    fd: int
+    identity: str
+    path: str  # relative to the root, where it was last seen
+    start: int = 0  # where reading it begins
+    position: int = 0  # of the next byte to read
+    seen: int = 0  # the largest size seen
+    marker: bytes = b""  # the bytes before the position
+    linked: bool = True  # the path still leads to it
+    begun: bool = False  # it has a Generation mark
+    quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
+    limit: int | None = None  # while draining: where to stop
+    graced: bool = False  # while draining: the one read behind the limit was granted
+
+    @classmethod
+    def open(cls, directory: str, path: str, now: float) -> SourceFile:
+        """Open what *path* leads to. Raises OSError."""
+        fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            return cls(fd, identity(fd), path, quiet_since=now)
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def start_at(self, position: int) -> None:
+        self.position = position
+        self.seen = max(self.seen, position)
+        self.marker = os.pread(self.fd, min(MARKER, position), max(0, position - MARKER))
+
+    def size(self, now: float) -> int:
+        size = os.fstat(self.fd).st_size
+        if size != self.seen:
+            self.quiet_since = now
+        self.seen = max(self.seen, size)
+        return size
+
+    def intact(self) -> bool:
+        """Whether the bytes before the position are still those that were read."""
+        length = len(self.marker)
+        return os.pread(self.fd, length, self.position - length) == self.marker
+
+    def read(self, offset: int, length: int) -> bytes:
+        return os.pread(self.fd, length, offset)
+
+    def advance(self, data: bytes) -> None:
+        self.position += len(data)
+        self.marker = data[-MARKER:] if len(data) >= MARKER else (self.marker + data)[-MARKER:]
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+_GONE = SourceFile(-1, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """From *offset* of the stream on, bytes come from *file*, beginning at *source_offset*."""
+
+    offset: int
+    file: SourceFile
+    source_offset: int
+
+
+@dataclass(slots=True)
+class Tail:
+    """One log. ``files`` are its incarnations that are held, oldest first; the last is the newest."""
+
+    log: str
+    files: list[SourceFile] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)  # all of the stream; their digests are filled in when they are sent
+    end: int = 0  # the stream offset behind the last byte read
+    draining: bool = False
+    _current: SourceFile | None = None
+    _segments: list[_Segment] = field(default_factory=list)
+    _acked: int = 0
+    _held_since: float | None = None  # since when a newer file waits for the current one
+
+    # --- reading
+
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """What stands at *offset* of the stream, *marks* marks having been sent: a mark, at most *room* bytes, or
+        nothing yet.
+
+        Raises OSError when the source cannot be read.
+        """
+        if offset == self.end and marks == len(self.marks):
+            self._look(now)
+        if marks < len(self.marks) and self.marks[marks].offset == offset:
+            return self.marks[marks]
+        if room <= 0:
+            return None
+        if offset < self.end:
+            return self._again(offset, marks, room, now)
+        return self._read_on(room, now) or None
+
+    def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """Bytes that were read before and are not acknowledged."""
+        at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
+        segment = self._segments[at]
+        end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
+        if segment.offset > offset or segment.file.fd < 0:
+            return self._lost(offset, marks, at)
+        data = segment.file.read(segment.source_offset + offset - segment.offset, min(room, end - offset))
+        if len(data) < min(room, end - offset) or not segment.file.intact():
+            return self._lost(offset, marks, at)
+        return data
+
+    def _lost(self, offset: int, marks: int, at: int) -> Mark:
+        """The bytes behind *offset*, in the segment numbered *at*, can not be read again: they become a gap there.
+
+        What was read behind them is read anew, as far as it still can be.
+        """
+        later = self._segments[at + 1 :]
+        lost = (later[0].offset if later else self.end) - offset
+        del self.marks[marks:], self._segments[at + 1 :]
+        for segment, following in zip(reversed(later), [None, *reversed(later[1:])], strict=True):
+            if segment.file.fd >= 0:
+                segment.file.start_at(segment.source_offset)
+                segment.file.begun = False
+            else:
+                lost += (following.offset if following else self.end) - segment.offset
+        self.end, self._current = offset, None
+        why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
+        self.marks.append(Gap(offset, EMPTY_DIGEST, lost, why))
+        return self.marks[marks]
+
+    def _read_on(self, room: int, now: float) -> bytes:
+        file = self._current
+        if file is None:
+            return b""
+        length = self._available(file, now)
+        if length <= 0:
+            return b""
+        data = file.read(file.position, min(room, length))
+        # Only now is it known that these bytes follow those before them: a truncation may have come in between.
+        if not file.intact():
+            return b""
+        file.advance(data)
+        self.end += len(data)
+        return data
+
+    def _available(self, file: SourceFile, now: float) -> int:
+        size = file.size(now)
+        if file.limit is None:
+            return size - file.position
+        if file.position >= file.limit and not file.graced:
+            file.graced, file.limit = True, size  # the grace read: what came while the rest was drained
+        return min(size, file.limit) - file.position
+
+    # --- what comes next
+
+    def _look(self, now: float) -> None:
+        """Bring marks and the current file up to date with what the file system shows."""
+        file = self._current
+        if file is not None:
+            size = file.size(now)
+            if size < file.position or not file.intact():
+                self._truncated(file, size)
+            if self._available(file, now) > 0:
+                return
+        following = self._following(now)
+        if file is not None:
+            if following is None:
+                if not file.linked and self._finished_with(file, now):
+                    self._end_current("removed")
+            elif not following.begun and not self._gives_way(file, now):
+                return
+            elif not following.begun and self._finished_with(file, now):
+                self._end_current("rotated")
+        if following is not None:
+            self._begin(following)
+
+    def _following(self, now: float) -> SourceFile | None:
+        """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
+        for file in self.files:
+            if file is not self._current and (not file.begun or self._available(file, now) > 0):
+                return file
+        return None
+
+    def _gives_way(self, file: SourceFile, now: float) -> bool:
+        """Whether a newer file may begin: the rotated *file* cannot grow any more, or has held it up long enough."""
+        if self._held_since is None:
+            self._held_since = now
+        return self.draining or now - self._held_since >= ROTATION_GRACE or self._finished_with(file, now)
+
+    def _finished_with(self, file: SourceFile, now: float) -> bool:
+        """Whether no writer can add to *file*, or none has for long where that cannot be told."""
+        writer = has_writer(file.fd)
+        return writer is False or (writer is None and now - file.quiet_since >= RELEASE_AFTER)
+
+    def _begin(self, file: SourceFile) -> None:
+        length, digest = head(file.fd)
+        self.marks.append(Generation(self.end, EMPTY_DIGEST, file.path, file.position, file.identity, length, digest))
+        self._segments.append(_Segment(self.end, file, file.position))
+        self._current, file.begun, self._held_since = file, True, None
+
+    def _end_current(self, reason: str) -> None:
+        self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
+        self._current = None
+
+    def _truncated(self, file: SourceFile, size: int) -> None:
+        lost = file.seen - file.position
+        if lost > 0 and size < file.seen:
+            self.marks.append(
+                Gap(self.end, EMPTY_DIGEST, lost, f"at least {lost} bytes were truncated before they were read")
+            )
+        self._end_current("truncated")
+        # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
+        self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
+        file.start = file.position = 0
+        file.seen, file.marker, file.begun = size, b"", False
+        if file.limit is not None:
+            file.limit, file.graced = size, False
+        self._begin(file)
+
+    # --- what is held
+
+    def acknowledged(self, offset: int) -> None:
+        """The receiver holds everything before *offset*."""
+        self._acked = offset
+        while len(self._segments) > 1 and self._segments[1].offset <= offset:
+            del self._segments[0]
+
+    def release(self, now: float) -> None:
+        """Let go of rotated files whose bytes are acknowledged and to which no writer can add any."""
+        for file in [file for file in self.files if self._may_go(file, now)]:
+            self.files.remove(file)
+            file.close()
+
+    def _may_go(self, file: SourceFile, now: float) -> bool:
+        if file is self._current or not file.begun or self._available(file, now) > 0:
+            return False
+        if self._acked < self.end and any(segment.file is file for segment in self._segments):
+            return False
+        return (not file.linked or file is not self.files[-1]) and self._finished_with(file, now)
+
+    def covers(self, offset: int, marks: int) -> bool:
+        """Whether what stands behind *offset* and *marks* can be sent from here, without asking the receiver what it
+        holds.
+        """
+        if offset == self.end and marks == len(self.marks):
+            return True
+        return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
+
+    def drain(self, now: float) -> None:
+        """From now on read what there is, no more."""
+        self.draining = True
+        for file in self.files:
+            if file.limit is None:
+                file.limit = file.size(now)
+
+    def drained(self, now: float) -> bool:
+        """Whether a draining tail has nothing left to send."""
+        return self.draining and all(
+            file.begun and self._available(file, now) <= 0 and file.graced for file in self.files
+        )
+
+    @property
+    def urgent(self) -> bool:
+        """Whether time alone will bring something on soon: a rotated file holds up its successor."""
+        return self._held_since is not None
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+        self.files.clear()
+        self._segments.clear()
+        self._current = None
+
+    # --- taking up where the receiver's record ends
+
+    def resume(self, info: StreamInfo) -> None:
+        """Go on from what the receiver holds, with the files that have been found.
+
+        A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile.
+        """
+        self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
+        self._segments.clear()
+        self._current = None
+        shipped = _shipped(info)
+        last = max(shipped.values(), key=lambda piece: (piece.end, piece.begin.offset), default=None)
+        for file in self.files:
+            piece = shipped.get(file.identity)
+            file.begun, file.graced = False, False
+            file.start_at(file.start)
+            if piece is None:
+                continue
+            if _same(file, piece):
+                file.start_at(piece.source_end)
+                file.begun = True
+                if piece is last and piece.closed is None:
+                    self._current = file
+                    self._segments.append(_Segment(self.end, file, file.position))
+            elif piece is last and piece.closed is None:
+                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
+        if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
+            # Whether bytes were added to it after the last look, nobody can know.
+            self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """The last stretch of one generation that the receiver holds."""
+
+    begin: Generation
+    end: int
+    digest: int  # of the stream, at end
+    closed: str | None  # the reason of its end, if it has one
+
+    @property
+    def source_end(self) -> int:
+        return self.begin.source_offset + self.end - self.begin.offset
+
+
+def _shipped(info: StreamInfo) -> dict[str, _Piece]:
+    found: dict[str, _Piece] = {}
+    current: Generation | None = None
+    for mark in (*info.marks, None):
+        if isinstance(mark, Gap):
+            continue
+        if current is not None:
+            end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
+            found[current.identity] = _Piece(current, end, digest, mark.reason if isinstance(mark, Ended) else None)
+        current = mark if isinstance(mark, Generation) else None
+    return found
+
+
+def _same(file: SourceFile, piece: _Piece) -> bool:
+    """Whether *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file."""
+    if piece.closed == "truncated" or os.fstat(file.fd).st_size < piece.source_end:
+        return False
+    digest, at = piece.begin.digest, piece.begin.source_offset
+    while at < piece.source_end:
+        data = file.read(at, min(_VERIFY, piece.source_end - at))
+        if not data:
+            return False
+        digest = extend(digest, data)
+        at += len(data)
+    return digest == piece.digest

@@ -1,0 +1,148 @@
+"""What changed in some directories: a small seam with inotify behind it, or nothing but time.
+
+A watch reports names, never contents; whoever gets a report looks for himself. ``None`` means: something may have
+changed anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import enum
+import errno
+import logging
+import os
+import struct
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+class What(enum.Enum):
+    """What happened to a name in a directory."""
+
+    MODIFIED = 0x2
+    CREATED = 0x100
+    MOVED_FROM = 0x40
+    MOVED_TO = 0x80
+    DELETED = 0x200
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """*what* happened to *name* in *directory*; the two ends of one move share a *cookie*."""
+
+    what: What
+    directory: str
+    name: str
+    cookie: int = 0
+
+
+class Watch(Protocol):
+    """Awaits changes in the directories that were added."""
+
+    slow_poll: float  # seconds after which to look even though nothing was reported
+
+    def add(self, directory: str) -> None:
+        """Watch the names in *directory*, not those below; adding it again is harmless."""
+
+    async def changes(self, timeout: float) -> list[Change] | None:
+        """What changed since the last call, in order; empty when nothing did for *timeout* seconds; None when
+        anything may have.
+        """
+
+    def close(self) -> None: ...
+
+
+class PollWatch:
+    """Reports nothing, often: for systems without inotify, and for those that have run out of it."""
+
+    slow_poll = 0.25
+
+    def add(self, directory: str) -> None:
+        pass
+
+    async def changes(self, timeout: float) -> list[Change] | None:
+        await asyncio.sleep(min(timeout, self.slow_poll))
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+_MASK = sum(what.value for what in What) | 0x01000000  # IN_ONLYDIR
+_OVERFLOW, _IGNORED = 0x4000, 0x8000
+
+
+class InotifyWatch:
+    """Linux: one descriptor for all directories. Raises OSError when there is none to be had."""
+
+    slow_poll = 1.0
+
+    def __init__(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._add: Callable[[int, bytes, int], int] = libc.inotify_add_watch
+        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd < 0:
+            raise OSError(ctypes.get_errno(), "inotify_init1")
+        self._directories: dict[int, str] = {}
+        self._complained = False
+
+    def add(self, directory: str) -> None:
+        number = self._add(self._fd, os.fsencode(directory), _MASK)
+        if number >= 0:
+            self._directories[number] = directory
+        elif ctypes.get_errno() == errno.ENOSPC and not self._complained:
+            self._complained = True
+            self.slow_poll = PollWatch.slow_poll
+            log.warning("no inotify watch is left (fs.inotify.max_user_watches); some directories are polled instead")
+
+    async def changes(self, timeout: float) -> list[Change] | None:
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        loop.add_reader(self._fd, readable.set)
+        try:
+            await asyncio.wait_for(readable.wait(), timeout)
+        except TimeoutError:
+            return []
+        finally:
+            loop.remove_reader(self._fd)
+        return self._read()
+
+    def _read(self) -> list[Change] | None:
+        try:
+            raw = os.read(self._fd, 1 << 16)
+        except BlockingIOError:
+            return []
+        found: list[Change] = []
+        at = 0
+        while at < len(raw):
+            number, mask, cookie, size = struct.unpack_from("iIII", raw, at)
+            name = os.fsdecode(raw[at + 16 : at + 16 + size].rstrip(b"\0"))
+            at += 16 + size
+            if mask & _OVERFLOW:
+                return None
+            if mask & _IGNORED:
+                self._directories.pop(number, None)
+                continue
+            directory = self._directories.get(number)
+            what = next((what for what in What if mask & what.value), None)
+            if directory is not None and what is not None:
+                found.append(Change(what, directory, name, cookie))
+        return found
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def best_watch() -> Watch:
+    """inotify where there is one, else polling."""
+    if sys.platform == "linux":
+        try:
+            return InotifyWatch()
+        except (OSError, AttributeError) as error:
+            log.warning("no inotify here (%s); files are polled every %g s", error, PollWatch.slow_poll)
+    return PollWatch()

@@ -1,0 +1,1 @@
+"""Where committed bytes live."""

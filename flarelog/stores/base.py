@@ -1,0 +1,84 @@
+"""The Store contract; one suite of tests (``tests/contract.py``) runs over every store.
+
+Three rules hold in each: bytes are appended only at the end (a part that is held already is trimmed, a hole is
+refused); what lies at an offset never changes; after a newer appender of a stream has advanced, older ones get
+``Fenced``. Nothing is committed before it is as durable as the store promises. Errors are those of
+``flarelog.errors`` (Hole, Fenced, Full, Unavailable); each carries ``committed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from flarelog.delivery.receiver import Holder
+from flarelog.lifecycle import RunState
+from flarelog.model import Buffer, Mark, Receipt, StreamId, StreamInfo
+
+
+class Appender(Protocol):
+    """The one writer of one stream."""
+
+    stream: StreamId
+    max_chunk: int  # bytes that one append may carry
+
+    @property
+    def committed(self) -> int:
+        """The offset up to which the bytes are durable."""
+
+    @property
+    def digest(self) -> int:
+        """Of the committed bytes."""
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The durable ones."""
+
+    @property
+    def holder(self) -> Holder:
+        """Who has had this stream."""
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the stream ended with a receipt and nothing came since."""
+
+    async def append(self, offset: int, data: Buffer) -> int:
+        """Write *data* at *offset* and return what is committed, which may be less until ``sync``."""
+
+    async def mark(self, mark: Mark) -> None:
+        """Record *mark* behind what was appended; durable with the next commit."""
+
+    async def sync(self) -> int:
+        """Return when everything appended and marked before the call is committed, with the committed offset."""
+
+    async def seal(self, receipt: Receipt) -> None:
+        """Record durably that both ends agree on *receipt*."""
+
+    async def close(self) -> None:
+        """Commit what is left and let go; harmless when repeated."""
+
+
+class Store(Protocol):
+    """Streams by their ids."""
+
+    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> Appender:
+        """Open *stream* for *producer*, creating it; older appenders of it are fenced. Raises Fenced, Full,
+        Unavailable.
+        """
+
+    async def last_offset(self, stream: StreamId) -> int | None:
+        """The committed offset; None (which is not 0) if there is no such stream."""
+
+    def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+        """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
+        and read. Raises NotFound.
+        """
+
+    def list(self, prefix: str = "") -> AsyncIterator[StreamInfo]:
+        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names."""
+
+    async def set_run(self, run: str, state: RunState) -> None:
+        """Remember the *state* of *run*."""
+
+    async def runs(self) -> dict[str, RunState]:
+        """The runs that are known, with their states."""

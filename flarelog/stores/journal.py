@@ -1,0 +1,156 @@
+"""A stream's journal: one record a line, each with its own checksum, appended beside the bytes.
+
+    CRC-32 of the rest, 8 hexadecimal digits, a blank, JSON, LF
+
+A torn or damaged line is dropped, and the lines behind it are still good: every length record vouches for the whole
+prefix of the stream by its digest, so none depends on the one before it. Marks are numbered, and those behind a
+missing one are not believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from flarelog.delivery.receiver import Holder
+from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamId, extend
+
+VERSION = 1
+SPACING = 1 << 20
+"""Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
+
+_KINDS: dict[str, type[Generation] | type[Ended] | type[Gap]] = {"generation": Generation, "ended": Ended, "gap": Gap}
+
+
+@dataclass(slots=True)
+class Journal:
+    """What a journal says, after all its good lines."""
+
+    stream: StreamId | None = None
+    lengths: list[tuple[int, int]] = field(default_factory=list)  # (durable length, digest), growing
+    marks: list[Mark] = field(default_factory=list)
+    holder: Holder = field(default_factory=Holder)
+    sealed: bool = False
+    records: int = 0
+    damaged: int = 0  # lines that were dropped
+
+    @property
+    def committed(self) -> int:
+        return self.lengths[-1][0] if self.lengths else 0
+
+    @property
+    def digest(self) -> int:
+        return self.lengths[-1][1] if self.lengths else EMPTY_DIGEST
+
+    def apply(self, record: dict[str, Any]) -> None:
+        """Take in one record; unknown kinds are ignored. Raises KeyError, TypeError or ValueError for one that makes
+        no sense.
+        """
+        self.records += 1
+        match record["t"]:
+            case "stream":
+                if record["v"] != VERSION:
+                    raise ValueError(f"journal version {record['v']}")
+                self.stream = StreamId(record["run"], record["site"], record["log"])
+            case "length":
+                length, digest = int(record["n"]), int(record["d"])
+                self.add_length(length, digest)
+            case "mark":
+                if record["i"] == len(self.marks):
+                    self.marks.append(_KINDS[record["kind"]](**record["mark"]))
+                    self.sealed = False
+            case "holder":
+                self.holder = Holder((*self.holder.producers[: record["e"] - 1], bytes.fromhex(record["p"])))
+            case "seal":
+                self.sealed = record["n"] == self.committed and record["d"] == self.digest
+
+    def add_length(self, length: int, digest: int) -> None:
+        """Of the length records one in SPACING bytes is kept, and the last two."""
+        while self.lengths and self.lengths[-1][0] >= length:  # a later record is the truer one
+            self.lengths.pop()
+        if len(self.lengths) > 2 and self.lengths[-2][0] - self.lengths[-3][0] < SPACING:
+            del self.lengths[-2]
+        self.lengths.append((length, digest))
+        self.sealed = False
+
+    def roll_back(self, length: int) -> None:
+        """Forget everything behind *length*."""
+        while self.lengths and self.lengths[-1][0] > length:
+            self.lengths.pop()
+            self.sealed = False
+        while self.marks and self.marks[-1].offset > length:
+            self.marks.pop()
+
+    def compacted(self) -> bytes:
+        """The same journal in the lines that still matter."""
+        lines = []
+        if self.stream is not None:
+            lines.append(stream_line(self.stream))
+        lines += [holder_line(n, producer) for n, producer in enumerate(self.holder.producers, 1)]
+        lines += [mark_line(index, mark) for index, mark in enumerate(self.marks)]
+        lines += [length_line(length, digest) for length, digest in self.lengths]
+        if self.sealed:
+            lines.append(seal_line(self.committed, self.digest))
+        self.records = len(lines)
+        return b"".join(lines)
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    body = json.dumps(record, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (extend(0, body), body)
+
+
+def stream_line(stream: StreamId) -> bytes:
+    return _line({"t": "stream", "v": VERSION, "run": stream.run, "site": stream.site, "log": stream.log})
+
+
+def length_line(length: int, digest: int) -> bytes:
+    body = b'{"t":"length","n":%d,"d":%d}' % (length, digest)  # the one line that is written often
+    return b"%08x %s\n" % (extend(0, body), body)
+
+
+def mark_line(index: int, mark: Mark) -> bytes:
+    return _line({"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": asdict(mark)})
+
+
+def holder_line(epoch: int, producer: bytes) -> bytes:
+    return _line({"t": "holder", "e": epoch, "p": producer.hex()})
+
+
+def seal_line(length: int, digest: int) -> bytes:
+    return _line({"t": "seal", "n": length, "d": digest})
+
+
+def run_line(run: str, state: str) -> bytes:
+    return _line({"t": "run", "run": run, "state": state})
+
+
+def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
+    """The records of *raw* in order; None for each line that is torn or damaged."""
+    lines = raw.split(b"\n")
+    torn = lines.pop()
+    for line in lines:
+        try:
+            good = len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])
+            record = json.loads(line[9:]) if good else None
+        except ValueError:
+            record = None
+        yield record if isinstance(record, dict) else None
+    if torn:
+        yield None
+
+
+def replay(raw: bytes) -> Journal:
+    """The journal that *raw* holds, whatever is wrong with it."""
+    journal = Journal()
+    for record in records(raw):
+        if record is None:
+            journal.damaged += 1
+            continue
+        try:
+            journal.apply(record)
+        except (KeyError, TypeError, ValueError):
+            journal.damaged += 1
+    return journal

@@ -1,0 +1,546 @@
+"""The local store: one plain file a stream, with its journal beside it.
+
+    ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
+    ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
+    ROOT/RUN/.run.journal           the run's state
+    ROOT/.lock                      held by the receiver that writes here
+
+Opening a stream replays its journal and trusts no length that the journal does not vouch for: the last range is read
+again and compared with its digest, and what lies behind it is cut off. Bytes are committed when the journal says so:
+with durability ``disk`` after fdatasync of both files, many appends at a time; with ``memory`` after the write, which
+survives a kill but not a power cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from flarelog.delivery.receiver import Holder
+from flarelog.errors import Fenced, Full, Hole, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
+from flarelog.lifecycle import RunState
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend, run_name
+from flarelog.stores import journal as journals
+from flarelog.stores.journal import Journal
+
+log = logging.getLogger(__name__)
+
+Durability = Literal["disk", "memory"]
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+_COMPACT_AFTER = 8192  # records, of which a length takes about 40 bytes
+_READ = 1 << 20  # bytes a read hands out at most
+_POLL = 0.2  # seconds between two looks at a journal that another process writes
+_SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
+
+
+def _fail(error: OSError, what: str, committed: int = 0) -> NoReturn:
+    sentence = f"{what}: {os.strerror(error.errno or 0)}"
+    if error.errno in _NO_ROOM:
+        raise Full(sentence, committed=committed) from error
+    raise Unavailable(sentence, committed=committed) from error
+
+
+class LocalStore:
+    """A directory of streams. Use as an asynchronous context manager to write; reading needs no lock.
+
+    Raises, on entering: NotAllowed when the directory cannot be written, StoreLocked when another receiver has it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], durability: Durability = "disk") -> None:
+        self.root = Path(root)
+        self.durability = durability
+        self._open: dict[StreamId, LocalAppender] = {}
+        self._opening: dict[StreamId, asyncio.Lock] = {}
+        self._followers: dict[StreamId, set[asyncio.Event]] = {}
+        self._lock_fd = -1
+        self._threads: ThreadPoolExecutor | None = None
+
+    async def __aenter__(self) -> LocalStore:
+        try:
+            self.root.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self._lock_fd = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        except OSError as error:
+            raise NotAllowed(
+                f"the store {self.root} cannot be written: {error.strerror}; name a directory that can"
+            ) from error
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(self._lock_fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._lock_fd)
+            raise StoreLocked(
+                f"another receiver (process {holder}) has the store {self.root}; stop it, or name another directory"
+            ) from error
+        os.ftruncate(self._lock_fd, 0)
+        os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
+        self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for appender in list(self._open.values()):
+            try:
+                await appender.close()
+            except (Full, Unavailable) as error:
+                log.error("%s: not everything could be committed: %s", appender.stream, error)
+        if self._threads is not None:
+            self._threads.shutdown()
+        os.close(self._lock_fd)  # lets go of the lock
+
+    # --- the contract
+
+    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
+        async with self._opening.setdefault(stream, asyncio.Lock()):
+            before = self._open.get(stream)
+            if before is not None:
+                before.holder.claim(producer, epoch)  # a fenced one must not disturb the one that is at work
+                await before.close()
+            appender = LocalAppender(self, stream)
+            try:
+                appender.open()
+                await appender.claim(producer, epoch)
+            except BaseException:
+                appender.abandon()
+                raise
+            self._open[stream] = appender
+        return appender
+
+    async def last_offset(self, stream: StreamId) -> int | None:
+        info = self._info(stream)
+        return None if info is None else info.committed
+
+    async def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+        wake = asyncio.Event()
+        self._followers.setdefault(stream, set()).add(wake)
+        fd = -1
+        try:
+            while True:
+                wake.clear()
+                info = self._info(stream)
+                if info is None:
+                    raise NotFound(f"the store holds no stream {stream}")
+                if fd < 0 and info.committed:
+                    fd = os.open(self._path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                while start < info.committed:
+                    data = os.pread(fd, min(_READ, info.committed - start), start)
+                    if not data:
+                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
+                    yield start, data
+                    start += len(data)
+                if not follow or info.sealed:
+                    return
+                try:
+                    await asyncio.wait_for(wake.wait(), None if stream in self._open else _POLL)
+                except TimeoutError:
+                    pass
+        finally:
+            self._followers[stream].discard(wake)
+            if not self._followers[stream]:
+                del self._followers[stream]
+            if fd >= 0:
+                os.close(fd)
+
+    async def list(self, prefix: str = "") -> AsyncIterator[StreamInfo]:
+        for stream in self._streams():
+            if str(stream).startswith(prefix):
+                info = self._info(stream)
+                if info is not None:
+                    yield info
+            await asyncio.sleep(0)  # a store may hold many
+
+    async def set_run(self, run: str, state: RunState) -> None:
+        path = self.root / run_name(run) / ".run.journal"
+        line = journals.run_line(run, state.value)
+        try:
+            path.parent.mkdir(mode=0o750, exist_ok=True)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+            try:
+                os.write(fd, line)
+                if self.durability == "disk":
+                    os.fdatasync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            _fail(error, f"the state of run {run} could not be written")
+
+    async def runs(self) -> dict[str, RunState]:
+        found: dict[str, RunState] = {}
+        for name in _directories(self.root):
+            try:
+                raw = (self.root / name / ".run.journal").read_bytes()
+            except OSError:
+                continue
+            for record in journals.records(raw):
+                if (
+                    record is not None
+                    and record.get("t") == "run"
+                    and record.get("state") in {s.value for s in RunState}
+                ):
+                    found[name] = RunState(record["state"])
+        return found
+
+    # --- paths: names were validated when the StreamId was made
+
+    def _path(self, stream: StreamId) -> Path:
+        return self.root / stream.run / stream.site / stream.log
+
+    def _journal_path(self, stream: StreamId) -> Path:
+        path = self._path(stream)
+        return path.with_name(f".{path.name}.journal")
+
+    def _streams(self) -> Iterator[StreamId]:
+        for run in _directories(self.root):
+            for site in _directories(self.root / run):
+                base = self.root / run / site
+                for directory, _, files in sorted(os.walk(base)):
+                    for file in sorted(files):
+                        if file.startswith(".") and file.endswith(".journal"):
+                            name = (Path(directory) / file[1 : -len(".journal")]).relative_to(base)
+                            try:
+                                yield StreamId(run, site, name.as_posix())
+                            except InvalidName:
+                                continue
+
+    def _info(self, stream: StreamId) -> StreamInfo | None:
+        appender = self._open.get(stream)
+        if appender is not None:
+            journal = appender.journal
+        else:
+            try:
+                journal = journals.replay(self._journal_path(stream).read_bytes())
+            except OSError:
+                return None
+        return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
+
+    def changed(self, stream: StreamId) -> None:
+        for wake in self._followers.get(stream, ()):
+            wake.set()
+
+    def closed(self, appender: LocalAppender) -> None:
+        if self._open.get(appender.stream) is appender:
+            del self._open[appender.stream]
+        self.changed(appender.stream)
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+class LocalAppender:
+    """The one writer of one stream in a LocalStore.
+
+    ``journal`` holds what is committed. What was written after it lies in the file already but counts for nothing
+    until a commit.
+    """
+
+    max_chunk = MAX_CHUNK
+
+    def __init__(self, store: LocalStore, stream: StreamId) -> None:
+        self.stream = stream
+        self.journal = Journal()
+        self._store = store
+        self._disk = store.durability == "disk"
+        self._path = store._path(stream)
+        self._journal_path = store._journal_path(stream)
+        self._data_fd = self._journal_fd = -1
+        self._journal_size = 0
+        self._written = 0
+        self._written_digest = EMPTY_DIGEST
+        self._new_marks: list[Mark] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._gone: str | None = None  # why nothing may be appended any more
+
+    # --- what is held
+
+    @property
+    def committed(self) -> int:
+        return self.journal.committed
+
+    @property
+    def digest(self) -> int:
+        return self.journal.digest
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return tuple(self.journal.marks)
+
+    @property
+    def holder(self) -> Holder:
+        return self.journal.holder
+
+    @property
+    def sealed(self) -> bool:
+        return self.journal.sealed and not self._behind
+
+    @property
+    def _behind(self) -> bool:
+        return self._written > self.journal.committed or bool(self._new_marks)
+
+    # --- opening
+
+    def open(self) -> None:
+        """Open or create both files, and recover."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            self._make_directories()
+            fresh = not self._journal_path.exists()
+            if fresh and self._path.exists() and self._path.stat().st_size:
+                raise Unavailable(f"{self._path} is there without a journal; flarelog did not write it: move it away")
+            # The journal comes first, so that no crash leaves bytes that nobody vouches for.
+            self._journal_fd = os.open(self._journal_path, flags, 0o640)
+            if fresh:
+                self._write_journal(journals.stream_line(self.stream))
+                self._sync_directory()
+            self._data_fd = os.open(self._path, flags, 0o640)
+            self._recover()
+            if fresh:
+                self._sync_directory()
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+                raise NotAllowed(
+                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory"
+                ) from error
+            _fail(error, f"{self.stream} could not be opened")
+        self._written, self._written_digest = self.journal.committed, self.journal.digest
+
+    def _make_directories(self) -> None:
+        missing = []
+        directory = self._path.parent
+        while not directory.exists():
+            missing.append(directory)
+            directory = directory.parent
+        for path in reversed(missing):
+            path.mkdir(mode=0o750, exist_ok=True)
+            if self._disk:
+                _sync_directory(path.parent)
+
+    def _sync_directory(self) -> None:
+        if self._disk:
+            _sync_directory(self._path.parent)
+
+    def _recover(self) -> None:
+        raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
+        self.journal = journal = journals.replay(raw)
+        self._journal_size = len(raw)
+        size = os.fstat(self._data_fd).st_size
+        if journal.stream != self.stream:
+            self._set_aside(size)
+        promised = journal.committed
+        while journal.lengths and not self._holds(size):
+            journal.roll_back(journal.lengths[-2][0] if len(journal.lengths) > 1 else 0)
+        if journal.committed < promised:
+            log.warning(
+                "%s: the journal promised %d bytes, but only %d are intact; going on from there",
+                self.stream, promised, journal.committed,
+            )  # fmt: skip
+        if size > journal.committed:
+            os.ftruncate(self._data_fd, journal.committed)  # written, but never committed
+        if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
+            self._compact()
+
+    def _set_aside(self, size: int) -> None:
+        """The journal is unusable: keep the bytes for people, and begin the stream anew."""
+        if size:
+            aside = self._path.with_name(f".{self._path.name}.quarantine")
+            os.close(self._data_fd)
+            os.replace(self._path, aside)
+            self._data_fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, aside)
+        self.journal = Journal(stream=self.stream, damaged=1)
+
+    def _holds(self, size: int) -> bool:
+        """Whether the last range that the journal vouches for is in the file."""
+        lengths = self.journal.lengths
+        begin, digest = lengths[-2] if len(lengths) > 1 else (0, EMPTY_DIGEST)
+        end, expected = lengths[-1]
+        if end > size:
+            return False
+        while begin < end:
+            data = os.pread(self._data_fd, min(_READ, end - begin), begin)
+            digest = extend(digest, data)
+            begin += len(data)
+        return digest == expected
+
+    async def claim(self, producer: bytes, epoch: int) -> None:
+        holder = self.journal.holder.claim(producer, epoch)
+        if holder != self.journal.holder:
+            await self._record(journals.holder_line(holder.epoch, producer))
+            self.journal.holder = holder
+
+    # --- appending
+
+    async def append(self, offset: int, data: Buffer) -> int:
+        self._check()
+        if offset > self._written:
+            raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)
+        view = memoryview(data)[self._written - offset :]
+        at = self._written
+        try:
+            while view:
+                done = os.pwrite(self._data_fd, view, at)
+                at += done
+                view = view[done:]
+        except OSError as error:
+            _fail(error, f"{self.stream} could not be written at offset {at}", self.committed)
+        self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
+        self._written = at
+        if not self._disk:
+            await self.sync()
+        return self.committed
+
+    async def mark(self, mark: Mark) -> None:
+        self._check()
+        if mark.offset != self._written:
+            raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
+        self._new_marks.append(mark)
+
+    async def sync(self) -> int:
+        self._check()
+        length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
+        while self.committed < length or len(self.journal.marks) < marks:
+            self._check()
+            if not self._disk:  # a write to the page cache is not worth a thread
+                self._commit(self._write_journal)
+                continue
+            if self._committing is None:  # one at a time: what is appended meanwhile goes with the next
+                self._committing = asyncio.create_task(self._commit_in_thread())
+            await asyncio.shield(self._committing)
+        return self.committed
+
+    async def seal(self, receipt: Receipt) -> None:
+        await self.sync()
+        await self._record(journals.seal_line(receipt.length, receipt.digest))
+        self.journal.sealed = True
+        self._store.changed(self.stream)
+
+    async def _record(self, line: bytes) -> None:
+        """Make one journal line durable, when nothing else is being committed."""
+        self._check()
+        try:
+            if self._disk:
+                await self._store.in_thread(lambda: self._write_and_sync(line))
+            else:
+                self._write_journal(line)
+        except OSError as error:
+            self._broken(error)
+        self.journal.records += 1
+
+    async def close(self) -> None:
+        if self._gone is None:
+            try:
+                await self.sync()
+            finally:
+                self._gone = self._gone or "a newer appender has it"
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Let go without a commit."""
+        self._gone = self._gone or "it was not opened"
+        for fd in (self._data_fd, self._journal_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._data_fd = self._journal_fd = -1
+        self._store.closed(self)
+
+    def _check(self) -> None:
+        if self._gone is not None:
+            raise Fenced(f"{self.stream} can no longer be written here: {self._gone}", committed=self.committed)
+
+    # --- committing
+
+    def _batch(self) -> tuple[bytes, list[Mark], int, int]:
+        """The journal's next lines, and what is committed once they are durable."""
+        first = len(self.journal.marks)
+        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(self._new_marks)]
+        if self._written > self.journal.committed:
+            lines.append(journals.length_line(self._written, self._written_digest))
+        return b"".join(lines), list(self._new_marks), self._written, self._written_digest
+
+    def _commit(self, write: Callable[[bytes], None]) -> None:
+        lines, marks, written, digest = self._batch()
+        try:
+            write(lines)
+        except OSError as error:
+            self._broken(error)
+        self._committed(marks, written, digest)
+
+    async def _commit_in_thread(self) -> None:
+        lines, marks, written, digest = self._batch()
+        try:
+            await self._store.in_thread(lambda: self._write_and_sync(lines))
+        except OSError as error:
+            self._broken(error)
+        finally:
+            self._committing = None
+        self._committed(marks, written, digest)
+
+    def _committed(self, marks: list[Mark], written: int, digest: int) -> None:
+        journal = self.journal
+        journal.records += len(marks) + 1
+        journal.marks += marks
+        del self._new_marks[: len(marks)]
+        journal.sealed = False
+        if written > journal.committed:
+            journal.add_length(written, digest)
+        self._store.changed(self.stream)
+
+    def _broken(self, error: OSError) -> NoReturn:
+        """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
+        committed = self.committed
+        self._gone = f"a commit failed: {os.strerror(error.errno or 0)}"
+        self.abandon()
+        _fail(error, f"{self.stream} could not be committed behind offset {committed}", committed)
+
+    def _write_journal(self, lines: bytes) -> None:
+        if self.journal.records > _COMPACT_AFTER:
+            self._compact()
+        done = 0
+        while done < len(lines):
+            done += os.pwrite(self._journal_fd, lines[done:], self._journal_size + done)
+        self._journal_size += done
+
+    def _write_and_sync(self, lines: bytes) -> None:
+        # In which order the two become durable does not matter: recovery compares the range with its digest.
+        self._write_journal(lines)
+        if self._disk:
+            os.fdatasync(self._data_fd)
+            os.fdatasync(self._journal_fd)
+
+    def _compact(self) -> None:
+        """Replace the journal by one that says the same in fewer lines."""
+        raw = self.journal.compacted()
+        path = self._journal_path.with_name(self._journal_path.name + ".new")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        try:
+            os.write(fd, raw)
+            if self._disk:
+                os.fdatasync(fd)
+            os.replace(path, self._journal_path)
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(self._journal_fd)
+        self._journal_fd, self._journal_size = fd, len(raw)
+        self._sync_directory()
+
+
+def _directories(parent: Path) -> list[str]:
+    try:
+        with os.scandir(parent) as entries:
+            return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+    except OSError:
+        return []
+
+
+def _sync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,224 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODE_UNSPECIFIED: _ClassVar[Code]
+    OK: _ClassVar[Code]
+    SEALED: _ClassVar[Code]
+    EXECUTION_EXCEPTION: _ClassVar[Code]
+    HOLE: _ClassVar[Code]
+    CORRUPT: _ClassVar[Code]
+    PAUSE: _ClassVar[Code]
+    FENCED: _ClassVar[Code]
+    REJECTED: _ClassVar[Code]
+    GOING_AWAY: _ClassVar[Code]
+CODE_UNSPECIFIED: Code
+OK: Code
+SEALED: Code
+EXECUTION_EXCEPTION: Code
+HOLE: Code
+CORRUPT: Code
+PAUSE: Code
+FENCED: Code
+REJECTED: Code
+GOING_AWAY: Code
+
+class Version(_message.Message):
+    __slots__ = ("major", "minor")
+    MAJOR_FIELD_NUMBER: _ClassVar[int]
+    MINOR_FIELD_NUMBER: _ClassVar[int]
+    major: int
+    minor: int
+    def __init__(self, major: _Optional[int] = ..., minor: _Optional[int] = ...) -> None: ...
+
+class StreamId(_message.Message):
+    __slots__ = ("run", "site", "log")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    log: str
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., log: _Optional[str] = ...) -> None: ...
+
+class PushRequest(_message.Message):
+    __slots__ = ("open", "chunk", "mark", "finish")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CHUNK_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    open: Open
+    chunk: Chunk
+    mark: MarkAt
+    finish: Finish
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+
+class Open(_message.Message):
+    __slots__ = ("version", "stream", "producer", "epoch", "agent")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    version: Version
+    stream: StreamId
+    producer: bytes
+    epoch: int
+    agent: str
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+
+class Chunk(_message.Message):
+    __slots__ = ("offset", "digest", "data")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    digest: int
+    data: bytes
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class MarkAt(_message.Message):
+    __slots__ = ("index", "mark")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    mark: Mark
+    def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
+
+class Mark(_message.Message):
+    __slots__ = ("offset", "digest", "generation", "ended", "gap")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    digest: int
+    generation: Generation
+    ended: Ended
+    gap: Gap
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
+
+class Generation(_message.Message):
+    __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    IDENTITY_FIELD_NUMBER: _ClassVar[int]
+    HEAD_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    HEAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    source_offset: int
+    identity: str
+    head_length: int
+    head_digest: int
+    def __init__(self, path: _Optional[str] = ..., source_offset: _Optional[int] = ..., identity: _Optional[str] = ..., head_length: _Optional[int] = ..., head_digest: _Optional[int] = ...) -> None: ...
+
+class Ended(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class Gap(_message.Message):
+    __slots__ = ("length", "reason")
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    length: int
+    reason: str
+    def __init__(self, length: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Finish(_message.Message):
+    __slots__ = ("receipt",)
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
+    receipt: Receipt
+    def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ...) -> None: ...
+
+class Receipt(_message.Message):
+    __slots__ = ("length", "digest", "marks")
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    length: int
+    digest: int
+    marks: int
+    def __init__(self, length: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ...) -> None: ...
+
+class Reply(_message.Message):
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ENDING_FIELD_NUMBER: _ClassVar[int]
+    code: Code
+    committed: int
+    digest: int
+    marks: int
+    incarnation: bytes
+    epoch: int
+    reason: str
+    ending: bool
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("stream", "start", "follow")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    stream: StreamId
+    start: int
+    follow: bool
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("offset", "data")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    data: bytes
+    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class ListRequest(_message.Message):
+    __slots__ = ("run", "site")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
+
+class StreamInfo(_message.Message):
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    stream: StreamId
+    first: int
+    committed: int
+    digest: int
+    sealed: bool
+    marks: _containers.RepeatedCompositeFieldContainer[Mark]
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ...) -> None: ...
+
+class RunRequest(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    def __init__(self, run: _Optional[str] = ...) -> None: ...
+
+class RunResponse(_message.Message):
+    __slots__ = ("state",)
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    state: str
+    def __init__(self, state: _Optional[str] = ...) -> None: ...

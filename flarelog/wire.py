@@ -1,0 +1,425 @@
+"""Between the model and the wire: protobuf messages, codes, gRPC statuses; the one module that knows ``v1``.
+
+A chunk's payload is the bulk of everything, so chunks alone are encoded and decoded by hand: the same protobuf bytes
+that the generated code makes, with the payload last, copied once on the way out and not at all on the way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import grpc
+
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    InvalidName,
+    NotAllowed,
+    NotFound,
+    StreamRejected,
+    TimedOut,
+)
+from flarelog.model import (
+    Buffer,
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Open,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+)
+from flarelog.v1 import log_pb2 as pb
+
+MAJOR, MINOR = 1, 0
+SERVICE = "flarelog.v1.LogService"
+HEALTH = "grpc.health.v1.Health"
+MAX_MESSAGE = 4 << 20
+"""Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
+
+Request = Open | Chunk | tuple[int, Mark] | Receipt
+"""What a producer says; a mark comes with its number."""
+
+
+class Malformed(FlarelogError):
+    """Bytes that are no message of this protocol."""
+
+
+# --- channels
+
+CHANNEL_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # A receiver that comes back is found within the delivery's own delays, not within gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Two producers in one process must not share what a cut connection does to them.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    # Without this two receivers would share a port, each getting some of the streams.
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+]
+
+
+def push(channel: grpc.aio.Channel) -> Any:
+    return channel.stream_stream(
+        f"/{SERVICE}/Push", request_serializer=encode_request, response_deserializer=decode_reply
+    )
+
+
+def read(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(
+        f"/{SERVICE}/Read", request_serializer=_encode_read, response_deserializer=_decode_piece
+    )
+
+
+def list_streams(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list, response_deserializer=_decode_info)
+
+
+def run_call(channel: grpc.aio.Channel, method: str) -> Any:
+    return channel.unary_unary(
+        f"/{SERVICE}/{method}",
+        request_serializer=lambda run: pb.RunRequest(run=run).SerializeToString(),
+        response_deserializer=lambda raw: pb.RunResponse.FromString(raw).state,
+    )
+
+
+def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any) -> list[Any]:
+    """What a gRPC server serves: flarelog's service and the standard health service.
+
+    Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
+    ones.
+    """
+
+    def run_handler(call: Any) -> Any:
+        return grpc.unary_unary_rpc_method_handler(
+            call,
+            request_deserializer=lambda raw: pb.RunRequest.FromString(raw).run,
+            response_serializer=lambda state: pb.RunResponse(state=state).SerializeToString(),
+        )
+
+    async def health(request: bytes, context: Any) -> bytes:
+        # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
+        # SERVING.
+        if request[2:] not in (b"", SERVICE.encode()):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
+        return b"\x08\x01"
+
+    return [
+        grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Push": grpc.stream_stream_rpc_method_handler(push, response_serializer=encode_reply),
+                "Read": grpc.unary_stream_rpc_method_handler(
+                    read, request_deserializer=_decode_read, response_serializer=_encode_piece
+                ),
+                "List": grpc.unary_stream_rpc_method_handler(
+                    list_streams, request_deserializer=_decode_list, response_serializer=_encode_info
+                ),
+                "StartRun": run_handler(start_run),
+                "EndRun": run_handler(end_run),
+            },
+        ),
+        # By hand, because the package for it ties its users to one range of protobuf versions.
+        grpc.method_handlers_generic_handler(HEALTH, {"Check": grpc.unary_unary_rpc_method_handler(health)}),
+    ]
+
+
+# --- statuses
+
+_STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
+    InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
+    NotFound: grpc.StatusCode.NOT_FOUND,
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+}
+
+
+def status_of(error: FlarelogError) -> grpc.StatusCode:
+    """The gRPC status that says *error* to the other end."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
+    """What a failed call to *address* means."""
+    status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
+    details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or status.name
+    match status:
+        case grpc.StatusCode.NOT_FOUND:
+            return NotFound(details)
+        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+            return NotAllowed(f"{address} refuses: {details}")
+        case grpc.StatusCode.INVALID_ARGUMENT:
+            return InvalidName(details)
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return TimedOut(f"{address} did not answer in time")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return StreamRejected(f"{address} refuses a message: {details}", offset=0)
+    return CannotConnect(f"no connection to {address}: {details}")
+
+
+# --- what a producer says
+
+_CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
+_OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_request(request: Request) -> bytes:
+    """The bytes of a PushRequest."""
+    if isinstance(request, Chunk):
+        return _encode_chunk(request)
+    message = pb.PushRequest()
+    if isinstance(request, Open):
+        message.open.version.major = request.major
+        message.open.version.minor = MINOR
+        _set_stream(message.open.stream, request.stream)
+        message.open.producer = request.producer
+        message.open.epoch = request.epoch
+        message.open.agent = request.agent
+    elif isinstance(request, Receipt):
+        message.finish.receipt.length = request.length
+        message.finish.receipt.digest = request.digest
+        message.finish.receipt.marks = request.marks
+        message.finish.SetInParent()
+        message.finish.receipt.SetInParent()
+    else:
+        message.mark.index = request[0]
+        message.mark.mark.CopyFrom(_mark_to_pb(request[1]))
+    return message.SerializeToString()
+
+
+def _encode_chunk(chunk: Chunk) -> bytes:
+    size = len(chunk.data)
+    head = b"%c%b%c%b%c%b" % (
+        _OFFSET_TAG,
+        _varint(chunk.offset),
+        _DIGEST_TAG,
+        chunk.digest.to_bytes(4, "little"),
+        _DATA_TAG,
+        _varint(size),
+    )
+    return b"".join((b"%c%b" % (_CHUNK_TAG, _varint(len(head) + size)), head, chunk.data))
+
+
+def decode_request(raw: bytes) -> Request:
+    """The request that *raw* holds. Raises Malformed; InvalidName for a stream that cannot be named so."""
+    if raw[:1] == b"\x12":
+        chunk = _decode_chunk(raw)
+        if chunk is not None:
+            return chunk
+    try:
+        message = pb.PushRequest.FromString(raw)
+    except Exception as error:  # protobuf's implementations do not agree on a type
+        raise Malformed(f"a message of {len(raw)} bytes is not a PushRequest") from error
+    match message.WhichOneof("message"):
+        case "open":
+            opened = message.open
+            if opened.version.major != MAJOR:  # before anything else: another major may name its streams otherwise
+                raise Malformed(
+                    f"the producer speaks version {opened.version.major} of the protocol, this receiver"
+                    f" version {MAJOR}; install matching versions of flarelog"
+                )
+            return Open(_stream(opened.stream), opened.producer, opened.epoch, opened.version.major, opened.agent)
+        case "chunk":
+            return Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest)
+        case "mark":
+            return message.mark.index, _mark(message.mark.mark)
+        case "finish":
+            receipt = message.finish.receipt
+            return Receipt(receipt.length, receipt.digest, receipt.marks)
+    raise Malformed("a PushRequest says nothing that this version knows")
+
+
+def _decode_chunk(raw: bytes) -> Chunk | None:
+    """The chunk in *raw*, its payload still lying in *raw*; None if it is laid out otherwise than flarelog does it."""
+    try:
+        size, at = _read_varint(raw, 1)
+        if at + size != len(raw) or raw[at] != _OFFSET_TAG:
+            return None
+        offset, at = _read_varint(raw, at + 1)
+        if raw[at] != _DIGEST_TAG or raw[at + 5] != _DATA_TAG:
+            return None
+        digest = int.from_bytes(raw[at + 1 : at + 5], "little")
+        size, at = _read_varint(raw, at + 6)
+    except IndexError:
+        return None
+    return Chunk(offset, memoryview(raw)[at:], digest) if at + size == len(raw) else None
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+# --- what a receiver says
+
+
+def encode_reply(reply: Reply) -> bytes:
+    return pb.Reply(
+        code=int(reply.code),  # type: ignore[arg-type]  # the stubs want the generated enum, which is an int
+        committed=reply.committed,
+        digest=reply.digest,
+        marks=reply.marks,
+        incarnation=reply.incarnation,
+        epoch=reply.epoch,
+        reason=reply.reason,
+        ending=reply.ending,
+    ).SerializeToString()
+
+
+def decode_reply(raw: bytes) -> Reply:
+    """The reply that *raw* holds; a code that this version does not know counts as REJECTED."""
+    message = pb.Reply.FromString(raw)
+    try:
+        code, reason = Code(message.code), message.reason
+    except ValueError:
+        code, reason = Code.REJECTED, f"unknown code {message.code}; {message.reason}"
+    return Reply(
+        code,
+        message.committed,
+        message.digest,
+        message.marks,
+        message.incarnation,
+        message.epoch,
+        reason,
+        message.ending,
+    )
+
+
+# --- parts
+
+
+def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
+    message.run, message.site, message.log = stream.run, stream.site, stream.log
+
+
+def _stream(message: pb.StreamId) -> StreamId:
+    return StreamId(message.run, message.site, message.log)
+
+
+def _mark_to_pb(mark: Mark) -> pb.Mark:
+    message = pb.Mark(offset=mark.offset, digest=mark.digest)
+    match mark:
+        case Generation():
+            message.generation.path = mark.path
+            message.generation.source_offset = mark.source_offset
+            message.generation.identity = mark.identity
+            message.generation.head_length = mark.head_length
+            message.generation.head_digest = mark.head_digest
+        case Ended():
+            message.ended.reason = mark.reason
+        case Gap():
+            message.gap.length = mark.length
+            message.gap.reason = mark.reason
+    return message
+
+
+def _mark(message: pb.Mark) -> Mark:
+    at, digest = message.offset, message.digest
+    match message.WhichOneof("kind"):
+        case "generation":
+            found = message.generation
+            return Generation(
+                at, digest, found.path, found.source_offset, found.identity, found.head_length, found.head_digest
+            )
+        case "ended":
+            return Ended(at, digest, message.ended.reason)
+        case "gap":
+            return Gap(at, digest, message.gap.length, message.gap.reason)
+    raise Malformed("a mark is of no kind that this version knows")
+
+
+def _marks(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
+    return tuple(_mark(message) for message in messages)
+
+
+# --- reading and listing
+
+
+def _encode_read(request: tuple[StreamId, int, bool]) -> bytes:
+    message = pb.ReadRequest(start=request[1], follow=request[2])
+    _set_stream(message.stream, request[0])
+    return message.SerializeToString()
+
+
+def _decode_read(raw: bytes) -> pb.ReadRequest:
+    return pb.ReadRequest.FromString(raw)
+
+
+def read_request(message: pb.ReadRequest) -> tuple[StreamId, int, bool]:
+    """(stream, start, follow). Raises InvalidName."""
+    return _stream(message.stream), message.start, message.follow
+
+
+def _encode_piece(piece: tuple[int, Buffer]) -> bytes:
+    return pb.ReadResponse(offset=piece[0], data=bytes(piece[1])).SerializeToString()
+
+
+def _decode_piece(raw: bytes) -> tuple[int, bytes]:
+    message = pb.ReadResponse.FromString(raw)
+    return message.offset, message.data
+
+
+def _encode_list(request: tuple[str, str]) -> bytes:
+    return pb.ListRequest(run=request[0], site=request[1]).SerializeToString()
+
+
+def _decode_list(raw: bytes) -> tuple[str, str]:
+    message = pb.ListRequest.FromString(raw)
+    return message.run, message.site
+
+
+def _encode_info(info: StreamInfo) -> bytes:
+    message = pb.StreamInfo(
+        first=info.first,
+        committed=info.committed,
+        digest=info.digest,
+        sealed=info.sealed,
+        marks=[_mark_to_pb(mark) for mark in info.marks],
+    )
+    _set_stream(message.stream, info.stream)
+    return message.SerializeToString()
+
+
+def _decode_info(raw: bytes) -> StreamInfo:
+    message = pb.StreamInfo.FromString(raw)
+    return StreamInfo(
+        _stream(message.stream),
+        message.first,
+        message.committed,
+        message.digest,
+        message.sealed,
+        _marks(message.marks),
+    )
