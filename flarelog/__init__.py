@@ -1,5 +1,33 @@
-"""Every site's log of a federated run in one place, live, complete and byte for byte."""
+"""Every site's log of a federated run in one place, live, complete and byte for byte.
+
+These are the names for programs that embed flarelog; they are imported when they are first used, so that ``import
+flarelog`` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from flarelog.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from flarelog.bus import Bus, Notice
+    from flarelog.errors import FlarelogError
+    from flarelog.integrations.embedded import Producer, Receiver
+    from flarelog.lifecycle import Event
+
+__all__ = ["Bus", "Event", "FlarelogError", "Notice", "Producer", "Receiver", "__version__"]
+
+_HOMES = {
+    "Bus": "flarelog.bus",
+    "Event": "flarelog.lifecycle",
+    "FlarelogError": "flarelog.errors",
+    "Notice": "flarelog.bus",
+    "Producer": "flarelog.integrations.embedded",
+    "Receiver": "flarelog.integrations.embedded",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'flarelog' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

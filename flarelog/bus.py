@@ -52,13 +52,20 @@ class Bus:
 
         return unsubscribe
 
-    def publish(self, event: Event, run: str = "", **fields: object) -> None:
-        """Tell every subscriber of *event*; *fields* are those of Notice. Never raises on behalf of a handler."""
-        notice = Notice(event, run, **fields)  # type: ignore[arg-type]  # a wrong field is the caller's TypeError
+    def publish(
+        self, event: Event, run: str = "", *, stream: StreamId | None = None, text: str = "", ok: bool = True
+    ) -> None:
+        """Tell every subscriber of *event*; the arguments are the fields of Notice. Never raises on behalf of a
+        handler.
+        """
+        self.publish_notice(Notice(event, run, stream, text, ok))
+
+    def publish_notice(self, notice: Notice) -> None:
+        """Tell every subscriber of *notice*'s event."""
         with self._lock:
-            handlers = [handler for events, handler in self._handlers if event in events]
+            handlers = [handler for events, handler in self._handlers if notice.event in events]
         for handler in handlers:
             try:
                 handler(notice)
             except Exception:
-                log.exception("a subscriber failed on %s of run %r; the run goes on", event.name, run)
+                log.exception("a subscriber failed on %s of run %r; the run goes on", notice.event.name, notice.run)

@@ -388,7 +388,9 @@ class _Delivery:
                 await call.write(producer.heartbeat())
             else:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self.wake.wait(), max(0.01, live.heartbeat_in(now)))
+                    # Not wait_for: Python 3.11's loses a cancellation that comes together with the event.
+                    async with asyncio.timeout(max(0.01, live.heartbeat_in(now))):
+                        await self.wake.wait()
                 continue
             live.sent(now)
 

@@ -29,6 +29,7 @@ _COMMANDS = {
     "streams": "Show which logs are held, and what is known of them.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
+    "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
 
 F = TypeVar("F", bound=Callable[..., Any])

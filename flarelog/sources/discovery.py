@@ -6,6 +6,7 @@ called later; a file that nobody has seen belongs to the log whose name it bears
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
@@ -119,7 +120,7 @@ class Discovery:
             match change.what:
                 case What.MODIFIED:
                     known = self._paths.get(path)
-                    if known is not None and known.identity in self._known:
+                    if known is not None and known.identity in self._known and known.fd >= 0:
                         touched.add(self._known[known.identity][0].log)
                     else:
                         dirty.add(directory)
@@ -147,17 +148,9 @@ class Discovery:
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
                 touched.add(tail.log)
-        for key in list(self._known):
-            self._refresh(key)
+        for key in [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked]:
+            del self._known[key]  # at rest and gone
         return touched
-
-    def _refresh(self, key: str) -> None:
-        """Forget a file that its log has let go of."""
-        tail, file = self._known[key]
-        if file not in tail.files:
-            del self._known[key]
-            if self._paths.get(file.path) is file:
-                del self._paths[file.path]
 
     def _scan(self, now: float, only: set[str] | None) -> set[str]:
         touched: set[str] = set()
@@ -166,7 +159,8 @@ class Discovery:
         scanned: set[str] = set()
         for path, found in self._entries(only, scanned):
             known = self._paths.get(path)
-            if known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino):
+            same = known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino)
+            if known is not None and same and (known.fd >= 0 or known.rest == (found.st_size, found.st_mtime_ns)):
                 seen.setdefault(known, []).append(path)
             elif self.options.matches(path):
                 strangers.append(path)
@@ -251,10 +245,14 @@ class Discovery:
         except OSError as error:
             self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
-        if file.identity in self._known:  # renamed, linked twice, or reached by a link
+        if (
+            file.identity in self._known
+        ):  # renamed, linked twice, reached by a link, or no longer as it was laid to rest
             file.close()
-            self._refresh(file.identity)
-            return self._known.get(file.identity) or self._meet(path, now)
+            tail, file = self._known[file.identity]
+            if file.fd < 0:
+                self._raise(tail, file, path)
+            return tail, file
         name, start = self.remembered.get(file.identity, (self._origins.get(path, path), -1))
         if not self.options.matches(name):
             name = path
@@ -270,12 +268,26 @@ class Discovery:
         file.start = min(max(start, 0), os.fstat(file.fd).st_size)
         file.start_at(file.start)
         self.remembered[file.identity] = name, file.position
+        file.found_as = name if path in self._origins else path
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
         tail.files.append(file)
         if self._draining:
             file.limit = file.size(now)
         self._known[file.identity] = tail, file
         return tail, file
+
+    def _raise(self, tail: Tail, file: SourceFile, path: str) -> None:
+        """Go on with a file that was at rest, unless only its name has changed."""
+        full = os.path.join(self.options.root, path)
+        with contextlib.suppress(OSError):
+            status = os.stat(full)
+            if file.rest == (status.st_size, status.st_mtime_ns):
+                return
+            file.path = path
+            if file.rise(self.options.root):
+                tail.files.insert(0, file)
+                if self._draining:
+                    file.limit, file.graced = os.fstat(file.fd).st_size, False
 
     # --- the receiver's record
 
@@ -286,6 +298,11 @@ class Discovery:
         is now. Files that left the patterns while nobody watched are looked for in the whole root.
         """
         infos = {info.stream.log: info for info in streams}
+        for tail, file in self._known.values():
+            if file.fd < 0 and tail.log in infos:  # it may have to be sent again
+                with contextlib.suppress(OSError):
+                    if file.rise(self.options.root):
+                        tail.files.insert(0, file)
         owner = {key: name for name, info in infos.items() for key in _in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):

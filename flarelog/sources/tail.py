@@ -22,11 +22,15 @@ _VERIFY = 1 << 20
 
 @dataclass(eq=False, slots=True)
 class SourceFile:
-    """One incarnation of a source file, held open."""
+    """One incarnation of a source file: held open, or at rest (``fd`` is -1) when all of it is stored and nobody
+    writes to it.
+    """
 
     fd: int
     identity: str
     path: str  # relative to the root, where it was last seen
+    found_as: str = ""  # where it was first seen
+    rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
     start: int = 0  # where reading it begins
     position: int = 0  # of the next byte to read
     seen: int = 0  # the largest size seen
@@ -42,7 +46,7 @@ class SourceFile:
         """Open what *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return cls(fd, identity(fd), path, quiet_since=now)
+            return cls(fd, identity(fd), path, path, quiet_since=now)
         except BaseException:
             os.close(fd)
             raise
@@ -70,6 +74,24 @@ class SourceFile:
     def advance(self, data: bytes) -> None:
         self.position += len(data)
         self.marker = data[-MARKER:] if len(data) >= MARKER else (self.marker + data)[-MARKER:]
+
+    def lay_down(self) -> None:
+        """Close it, and note how it looked."""
+        status = os.fstat(self.fd)
+        self.rest = status.st_size, status.st_mtime_ns
+        self.close()
+
+    def rise(self, directory: str) -> bool:
+        """Open it again because it looks different; False if it is another file by now. Raises OSError."""
+        again = SourceFile.open(directory, self.path, self.quiet_since)
+        if again.identity != self.identity:
+            again.close()
+            return False
+        self.fd = again.fd
+        if os.fstat(self.fd).st_size < self.position or not self.intact():
+            self.start = self.position = self.seen = 0
+            self.marker, self.begun = b"", False
+        return True
 
     def close(self) -> None:
         if self.fd >= 0:
@@ -218,7 +240,9 @@ class Tail:
 
     def _begin(self, file: SourceFile) -> None:
         length, digest = head(file.fd)
-        self.marks.append(Generation(self.end, EMPTY_DIGEST, file.path, file.position, file.identity, length, digest))
+        self.marks.append(
+            Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, length, digest)
+        )
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None
 
@@ -250,10 +274,10 @@ class Tail:
             del self._segments[0]
 
     def release(self, now: float) -> None:
-        """Let go of rotated files whose bytes are acknowledged and to which no writer can add any."""
+        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any."""
         for file in [file for file in self.files if self._may_go(file, now)]:
             self.files.remove(file)
-            file.close()
+            file.lay_down()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or not file.begun or self._available(file, now) > 0:
@@ -315,7 +339,7 @@ class Tail:
                 continue
             if _same(file, piece):
                 file.start_at(piece.source_end)
-                file.begun = True
+                file.begun, file.found_as = True, piece.begin.path
                 if piece is last and piece.closed is None:
                     self._current = file
                     self._segments.append(_Segment(self.end, file, file.position))

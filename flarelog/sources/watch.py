@@ -105,7 +105,8 @@ class InotifyWatch:
         readable = asyncio.Event()
         loop.add_reader(self._fd, readable.set)
         try:
-            await asyncio.wait_for(readable.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await readable.wait()
         except TimeoutError:
             return []
         finally:

@@ -14,6 +14,7 @@ survives a kill but not a power cut.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import fcntl
 import logging
@@ -136,10 +137,9 @@ class LocalStore:
                     start += len(data)
                 if not follow or info.sealed:
                     return
-                try:
-                    await asyncio.wait_for(wake.wait(), None if stream in self._open else _POLL)
-                except TimeoutError:
-                    pass
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(None if stream in self._open else _POLL):
+                        await wake.wait()
         finally:
             self._followers[stream].discard(wake)
             if not self._followers[stream]:

@@ -1,0 +1,93 @@
+"""``flarelog poc``: the proof on one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+import click
+
+from flarelog.cli import checked, option, run
+from flarelog.poc.faults import DEFAULT, FAULTS
+from flarelog.poc.judge import SiteVerdict, judge, record, table
+from flarelog.poc.simulation import PocOptions, Simulation, workplace
+
+
+@click.command
+@option("--sites", type=int, default=3, show_default=True, help="How many sites.")
+@option("--logs", type=click.Path(exists=True, file_okay=False), help="Replay the files of this directory.")
+@option("--bytes", "size", type=int, default=4 << 20, show_default=True, help="That each site writes.")
+@option(
+    "--fault",
+    "faults",
+    multiple=True,
+    metavar="NAME",
+    help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}]",
+)
+@option("--seed", type=int, default=1, show_default=True, help="Of what is written, and in which bursts.")
+@option(
+    "--keep", type=click.Path(file_okay=False), help="Keep logs, store and what the processes said in this directory."
+)
+@option("--json", "as_json", is_flag=True, help="The table as JSON, an object a site.")
+def command(size: int, faults: tuple[str, ...], keep: str | None, as_json: bool, **options: Any) -> None:
+    """Prove it on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults on the way.
+
+    Ends with a table that compares what was written with what is stored, byte for byte; exit code 1 if anything
+    differs.
+
+    \b
+    Examples:
+      flarelog poc
+      flarelog poc --sites 8 --fault all
+    """
+    chosen = tuple(FAULTS) if "all" in faults else faults or DEFAULT
+    verdicts = run(_prove(checked(lambda: PocOptions(bytes=size, faults=chosen, **options)), keep))
+    for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else table(verdicts):
+        click.echo(line)
+    if not all(verdict.ok for verdict in verdicts):
+        click.echo("flarelog: what is stored is not what was written", err=True)
+        sys.exit(1)
+
+
+async def _prove(options: PocOptions, keep: str | None) -> list[SiteVerdict]:
+    async with workplace(keep) as work:
+        progress = _Progress()
+        simulation = Simulation(options, work, progress.say)
+        showing = asyncio.create_task(progress.show(simulation))
+        try:
+            evidence = await simulation.run()
+        finally:
+            showing.cancel()
+            progress.clear()
+        return await judge(evidence)
+
+
+class _Progress:
+    """What happens, on stderr: one line a thing; on a terminal also one that counts bytes and is redrawn."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._live = sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        self.clear()
+        click.echo(f"{time.monotonic() - self._begin:6.1f} s  {text}", err=True)
+
+    def clear(self) -> None:
+        if self._live:
+            click.echo("\r\033[K", err=True, nl=False)
+
+    async def show(self, simulation: Simulation) -> None:
+        every = 0.2 if self._live else 2.0
+        while True:
+            await asyncio.sleep(every)
+            if not simulation.written:
+                continue
+            text = f"{simulation.stored / 1e6:.1f} of {simulation.written / 1e6:.1f} MB stored"
+            if self._live:
+                click.echo(f"\r\033[K{time.monotonic() - self._begin:6.1f} s  {text}", err=True, nl=False)
+            else:
+                self.say(text)

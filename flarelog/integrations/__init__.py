@@ -1,0 +1,1 @@
+"""flarelog inside other processes: one framework a file."""
