@@ -47,8 +47,8 @@ class Bus:
 
         def unsubscribe() -> None:
             with self._lock:
-                if entry in self._handlers:
-                    self._handlers.remove(entry)
+                # By identity: the same handler may have subscribed to the same events twice.
+                self._handlers = [other for other in self._handlers if other is not entry]
 
         return unsubscribe
 

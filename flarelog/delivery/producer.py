@@ -178,6 +178,8 @@ class Producer:
         if reply.code is Code.EXECUTION_EXCEPTION:
             return self._missed(reply)
         moved = self._acknowledge(reply)
+        if moved:
+            self._refusals = 0
         if reply.code in (Code.HOLE, Code.CORRUPT):
             self._refused(reply)
         if self.state is State.PAUSED and moved:
@@ -185,8 +187,6 @@ class Producer:
         self.state = after
         if reply.code not in (Code.OK, Code.SEALED):
             self._seek_back()
-        elif moved:
-            self._refusals = 0
         return self.position
 
     def _missed(self, reply: Reply) -> int:
@@ -217,15 +217,23 @@ class Producer:
                 return False  # the stream was not opened: the reply says nothing of what is held
             # The receiver's record is the authority: it may hold more than was acknowledged here, or less.
             self._awaits_open = False
+            if self.epoch and reply.committed == self.acked and reply.digest != self.digest:
+                raise self._other_bytes(reply, self.digest)
             self.epoch = reply.epoch or self.epoch
             self.went_backwards += max(0, self.acked - reply.committed)
             moved = reply.committed > self.acked or reply.marks > self.marks_acked
             self.acked, self.digest, self.marks_acked = reply.committed, reply.digest, reply.marks
             self._seek_back()
             return moved
-        if not self.acked <= reply.committed <= self.position or reply.marks > self.marks_sent:
+        if not self.acked <= reply.committed <= self.position:
             raise StreamRejected(
                 f"the receiver acknowledges offset {reply.committed}, but {self.acked} to {self.position} was sent",
+                offset=self.acked,
+            )
+        if not self.marks_acked <= reply.marks <= self.marks_sent:
+            raise StreamRejected(
+                f"the receiver acknowledges {reply.marks} marks at offset {reply.committed},"
+                f" but {self.marks_acked} to {self.marks_sent} were sent",
                 offset=self.acked,
             )
         moved = reply.committed > self.acked or reply.marks > self.marks_acked
@@ -235,10 +243,13 @@ class Producer:
             if end == reply.committed:
                 ours = known
         if ours is not None and ours != reply.digest:
-            raise StreamRejected(
-                f"the receiver holds other bytes before offset {reply.committed} than were sent"
-                f" (digest {reply.digest:08x}, not {ours:08x})",
-                offset=self.acked,
-            )
+            raise self._other_bytes(reply, ours)
         self.acked, self.digest, self.marks_acked = reply.committed, reply.digest, reply.marks
         return moved
+
+    def _other_bytes(self, reply: Reply, ours: int) -> StreamRejected:
+        return StreamRejected(
+            f"the receiver holds other bytes before offset {reply.committed} than were sent"
+            f" (digest {reply.digest:08x}, not {ours:08x})",
+            offset=self.acked,
+        )

@@ -68,7 +68,7 @@ class Receiver:
         self.digest = digest
         self.marks = list(marks)
         self.max_chunk = max_chunk
-        self._ends: OrderedDict[int, int] = OrderedDict()  # of the latest chunks, with their digests
+        self._ends = OrderedDict({committed: digest})  # of the latest chunks, with their digests
 
     def chunk(self, chunk: Chunk) -> Buffer:
         """The bytes of *chunk* that are new and continue what was accepted; empty for a heartbeat or a repetition.

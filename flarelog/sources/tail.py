@@ -160,15 +160,15 @@ class Tail:
 
         What was read behind them is read anew, as far as it still can be.
         """
-        later = self._segments[at + 1 :]
-        lost = (later[0].offset if later else self.end) - offset
-        del self.marks[marks:], self._segments[at + 1 :]
-        for segment, following in zip(reversed(later), [None, *reversed(later[1:])], strict=True):
-            if segment.file.fd >= 0:
+        bounds = [segment.offset for segment in self._segments[at + 1 :]] + [self.end]
+        lost = bounds[0] - offset
+        for segment, begin, end in zip(self._segments[at + 1 :], bounds, bounds[1:], strict=False):
+            if segment.file.fd < 0:
+                lost += end - begin
+            elif segment.file.begun:  # the first of its segments
                 segment.file.start_at(segment.source_offset)
                 segment.file.begun = False
-            else:
-                lost += (following.offset if following else self.end) - segment.offset
+        del self.marks[marks:], self._segments[at + 1 :]
         self.end, self._current = offset, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
         self.marks.append(Gap(offset, EMPTY_DIGEST, lost, why))
@@ -203,9 +203,8 @@ class Tail:
         """Bring marks and the current file up to date with what the file system shows."""
         file = self._current
         if file is not None:
-            size = file.size(now)
-            if size < file.position or not file.intact():
-                self._truncated(file, size)
+            if self._truncated(file, now):
+                self._begin(file)
             if self._available(file, now) > 0:
                 return
         following = self._following(now)
@@ -223,7 +222,9 @@ class Tail:
     def _following(self, now: float) -> SourceFile | None:
         """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
         for file in self.files:
-            if file is not self._current and (not file.begun or self._available(file, now) > 0):
+            if file is self._current:
+                continue
+            if not file.begun or self._truncated(file, now) or self._available(file, now) > 0:
                 return file
         return None
 
@@ -250,20 +251,24 @@ class Tail:
         self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
         self._current = None
 
-    def _truncated(self, file: SourceFile, size: int) -> None:
-        lost = file.seen - file.position
-        if lost > 0 and size < file.seen:
-            self.marks.append(
-                Gap(self.end, EMPTY_DIGEST, lost, f"at least {lost} bytes were truncated before they were read")
-            )
-        self._end_current("truncated")
+    def _truncated(self, file: SourceFile, now: float) -> bool:
+        """Whether *file* was truncated, or rewritten, since it was read; it is then to be begun anew."""
+        seen, size = file.seen, file.size(now)
+        if size >= file.position and file.intact():
+            return False
+        lost = seen - file.position
+        if lost > 0 and size < seen:
+            why = f"at least {lost} bytes were truncated before they were read"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+        if file is self._current:
+            self._end_current("truncated")
         # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
         self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
         file.start = file.position = 0
         file.seen, file.marker, file.begun = size, b"", False
         if file.limit is not None:
             file.limit, file.graced = size, False
-        self._begin(file)
+        return True
 
     # --- what is held
 

@@ -1,0 +1,179 @@
+"""A log directory, its writers, and a consumer that stores what the tails give, all in one thread and without time
+passing by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from flarelog.model import EMPTY_DIGEST, Gap, Mark, StreamId, StreamInfo, extend, extents
+from flarelog.sources.discovery import Discovery, SourceOptions
+from flarelog.sources.identity import identity
+from flarelog.sources.tail import ROTATION_GRACE
+from flarelog.sources.watch import Change
+
+
+class NoWatch:
+    """Reports nothing; the test says when to look."""
+
+    slow_poll = 0.0
+
+    def add(self, directory: str) -> None: ...
+
+    async def changes(self, timeout: float) -> list[Change] | None:
+        raise NotImplementedError
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Stored:
+    """What a receiver would hold of one log; ``sent`` is what is on its way to it."""
+
+    data: bytearray = field(default_factory=bytearray)
+    marks: list[Mark] = field(default_factory=list)
+    sent: list[Mark | bytes] = field(default_factory=list)
+    digests: dict[int, int] = field(default_factory=lambda: {0: EMPTY_DIGEST})
+
+    def arrive(self, count: int) -> None:
+        """The first *count* things on the way are stored."""
+        for item in self.sent[:count]:
+            if isinstance(item, bytes):
+                digest = extend(self.digests[len(self.data)], item)
+                self.data += item
+                self.digests[len(self.data)] = digest
+            else:
+                assert item.offset == len(self.data)
+                self.marks.append(replace(item, digest=self.digests[item.offset]))
+        del self.sent[:count]
+
+    @property
+    def position(self) -> int:
+        return len(self.data) + sum(len(item) for item in self.sent if isinstance(item, bytes))
+
+    @property
+    def marks_sent(self) -> int:
+        return len(self.marks) + sum(not isinstance(item, bytes) for item in self.sent)
+
+    def info(self, log: str) -> StreamInfo:
+        at = len(self.data)
+        return StreamInfo(StreamId("run", "site", log), 0, at, self.digests[at], False, tuple(self.marks))
+
+
+class Site:
+    """A root with files; every byte written to each incarnation of each file is remembered."""
+
+    def __init__(self, root: Path, **options: object) -> None:
+        self.root = root
+        self.now = 0.0
+        self.options = SourceOptions(str(root), **options)  # type: ignore[arg-type]
+        self.stored: dict[str, Stored] = {}
+        self.truth: dict[str, list[bytearray]] = {}  # by identity: what was written between truncations
+        self.discovery = Discovery(self.options, NoWatch())
+        self._handles: list[BinaryIO] = []
+
+    def close(self) -> None:
+        self.discovery.close()
+        for handle in self._handles:
+            handle.close()
+
+    # --- what writers do
+
+    def open(self, name: str, mode: str = "ab") -> BinaryIO:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle: BinaryIO = open(path, mode, buffering=0)  # type: ignore[assignment]  # noqa: SIM115
+        self.truth.setdefault(identity(handle.fileno()), [bytearray()])
+        self._handles.append(handle)
+        return handle
+
+    def write(self, handle: BinaryIO, data: bytes) -> None:
+        handle.write(data)
+        self.truth[identity(handle.fileno())][-1] += data
+
+    def append(self, name: str, data: bytes) -> None:
+        with self.open(name) as handle:
+            self.write(handle, data)
+
+    def rename(self, old: str, new: str) -> None:
+        os.replace(self.root / old, self.root / new)
+
+    def truncate(self, name: str) -> None:
+        with open(self.root / name, "r+b") as handle:
+            handle.truncate(0)
+            self.truth[identity(handle.fileno())].append(bytearray())
+
+    # --- what the sidecar does
+
+    def look(self) -> None:
+        self.discovery.look(self.now)
+
+    def pump(self, room: int = 1 << 20, limit: int = 1_000_000) -> int:
+        """Send what the tails give, at most *limit* things; returns how many."""
+        count = 0
+        for name, tail in sorted(self.discovery.tails.items()):
+            stored = self.stored.setdefault(name, Stored())
+            if not stored.sent and not tail.covers(len(stored.data), len(stored.marks)):
+                self.discovery.resume([stored.info(name)], self.now)
+            while count < limit:
+                item = tail.next(stored.position, stored.marks_sent, room, self.now)
+                if item is None:
+                    break
+                stored.sent.append(item)
+                count += 1
+        return count
+
+    def arrive(self, name: str, count: int = 1_000_000) -> None:
+        stored = self.stored[name]
+        stored.arrive(count)
+        self.discovery.tails[name].acknowledged(len(stored.data))
+
+    def settle(self) -> None:
+        """Look, send and store until nothing more comes, however long that takes."""
+        for _ in range(4):
+            self.look()
+            more = 1
+            while more:
+                more = self.pump()
+                for name in list(self.discovery.tails):
+                    self.arrive(name)
+            self.now += ROTATION_GRACE
+
+    def cut(self) -> None:
+        """The connection is lost with all that was on its way."""
+        for stored in self.stored.values():
+            stored.sent.clear()
+
+    def restart(self) -> None:
+        """The sidecar is killed, and another begins with what the receiver holds."""
+        self.cut()
+        self.discovery.close()
+        self.discovery = Discovery(self.options, NoWatch())
+        self.look()
+        self.discovery.resume([stored.info(name) for name, stored in self.stored.items()], self.now)
+
+    # --- what can be said then
+
+    def content(self, log: str) -> bytes:
+        return bytes(self.stored[log].data) if log in self.stored else b""
+
+    def generations(self, log: str) -> list[tuple[str, bytes]]:
+        """(path, bytes) of each generation, its pieces put together."""
+        found: dict[tuple[str, int], tuple[str, bytes]] = {}
+        latest: dict[str, int] = {}
+        info = self.stored[log].info(log)
+        for extent in extents(info.marks, info.committed):
+            data = bytes(self.stored[log].data[extent.offset : extent.offset + extent.length])
+            key = (extent.identity, latest.get(extent.identity, 0))
+            if key in found and extent.source_offset == 0:
+                key = (extent.identity, latest[extent.identity] + 1)
+            path, before = found.get(key, (extent.path, b""))
+            found[key] = path, before + data
+            latest[extent.identity] = key[1]
+        return list(found.values())
+
+    def gaps(self, log: str) -> list[Gap]:
+        return [mark for mark in self.stored[log].marks if isinstance(mark, Gap)]

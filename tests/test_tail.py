@@ -1,0 +1,418 @@
+"""A tail gives every byte of every incarnation of its file once, in order, and says what is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from flarelog.model import Ended, Generation
+from flarelog.sources.tail import ROTATION_GRACE
+from tests.tailing import Site
+
+
+@pytest.fixture
+def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+
+    def make(**options: object) -> Site:
+        made.append(Site(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.close()
+
+
+@pytest.fixture
+def site(make_site: Callable[..., Site]) -> Site:
+    return make_site()
+
+
+def ends(site: Site, log: str) -> list[str]:
+    return [mark.reason for mark in site.stored[log].marks if isinstance(mark, Ended)]
+
+
+def test_a_file_that_does_not_exist_yet_is_read_from_its_first_byte(site: Site) -> None:
+    site.settle()
+    site.append("a.log", b"one\n")
+    site.settle()
+    assert site.content("a.log") == b"one\n"
+
+
+def test_bytes_are_raw_and_lines_mean_nothing(site: Site) -> None:
+    data = b"half a line, \r a bar, \x00 and \xe2\x96 a torn glyph"
+    site.append("a.log", data)
+    site.settle()
+    site.append("a.log", b"\x88 later\n\n")
+    site.settle()
+    assert site.content("a.log") == data + b"\x88 later\n\n"
+
+
+def test_an_empty_file_is_a_stream_without_bytes(site: Site) -> None:
+    site.append("a.log", b"")
+    site.settle()
+    assert site.content("a.log") == b""
+    assert [type(mark) for mark in site.stored["a.log"].marks] == [Generation]
+
+
+def test_no_more_is_read_than_there_is_room_for(site: Site) -> None:
+    site.append("a.log", bytes(1000))
+    site.look()
+    site.pump(room=64)
+    assert {len(item) for item in site.stored["a.log"].sent if isinstance(item, bytes)} <= {64, 1000 % 64}
+
+
+def test_an_unread_tail_goes_before_the_head_of_the_new_file(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.append("a.log", b"two\n")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\ntwo\n"), ("a.log", b"three\n")]
+    assert "a.log.1" not in site.stored
+    assert ends(site, "a.log") == ["rotated"]
+
+
+def test_a_rotated_file_with_a_writer_holds_up_its_successor_for_a_bounded_time(site: Site) -> None:
+    writer = site.open("a.log")
+    site.write(writer, b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.look()
+    assert site.pump() == 0
+    site.write(writer, b"two\n")
+    site.pump()
+    site.now += ROTATION_GRACE
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\nthree\n"
+
+
+def test_what_is_written_to_a_rotated_file_later_still_arrives(site: Site) -> None:
+    writer = site.open("a.log")
+    site.write(writer, b"one\n")
+    site.look()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.settle()
+    site.write(writer, b"two\n")
+    site.settle()
+    site.append("a.log", b"four\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\ntwo\n"), ("a.log", b"three\nfour\n")]
+
+
+def test_a_rotated_file_at_rest_that_is_written_to_again_still_arrives(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"three\n")
+    site.settle()
+    assert len(site.discovery.tails["a.log"].files) == 1, "it should be at rest"
+    site.append("a.log.1", b"two\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\ntwo\n"), ("a.log", b"three\n")]
+
+
+def test_a_file_at_rest_that_moves_on_to_the_next_name_is_not_sent_again(site: Site) -> None:
+    for number in range(5):
+        for older in range(number, 0, -1):
+            site.rename(f"a.log.{older - 1}" if older > 1 else "a.log", f"a.log.{older}")
+        site.append("a.log", b"generation %d\n" % number)
+        site.settle()
+    assert site.content("a.log") == b"".join(b"generation %d\n" % number for number in range(5))
+
+
+def test_a_renamed_file_without_successor_goes_on_in_its_stream(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "b.log")
+    site.settle()
+    site.append("b.log", b"two\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\ntwo\n")]
+    assert "b.log" not in site.stored
+
+
+@pytest.mark.parametrize(
+    "anew",
+    [
+        pytest.param(b"x\n", id="shorter"),
+        pytest.param(b"just as long\n", id="equally-long"),
+        pytest.param(b"longer than what was there before\n", id="grown-past-the-offset-before-anyone-looked"),
+    ],
+)
+def test_a_truncated_file_is_a_new_generation(site: Site, anew: bytes) -> None:
+    site.append("a.log", b"was there 1.\n")
+    site.settle()
+    site.truncate("a.log")
+    site.append("a.log", anew)
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"was there 1.\n"), ("a.log", anew)]
+    assert ends(site, "a.log") == ["truncated"]
+    assert site.gaps("a.log") == []
+
+
+def test_bytes_seen_but_truncated_before_they_were_read_are_a_gap(site: Site) -> None:
+    site.append("a.log", b"read\n")
+    site.settle()
+    site.append("a.log", b"seen, not read\n")
+    site.look()
+    site.truncate("a.log")
+    site.settle()
+    assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(5, 15)]
+
+
+def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site) -> None:
+    site.append("a.log", b"stored\n")
+    site.settle()
+    site.append("a.log", b"sent\n")
+    site.pump()
+    site.cut()
+    site.truncate("a.log")
+    site.append("a.log", b"new\n")
+    site.settle()
+    assert site.content("a.log") == b"stored\nnew\n"
+    assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(7, 5)]
+
+
+def test_a_removed_and_recreated_file_is_a_new_generation(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    os.unlink(site.root / "a.log")
+    site.settle()
+    site.append("a.log", b"one\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\n"), ("a.log", b"one\n")]
+    assert ends(site, "a.log") == ["removed"]
+
+
+def test_the_unread_tail_of_a_removed_file_arrives(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.look()
+    os.unlink(site.root / "a.log")
+    site.settle()
+    assert site.content("a.log") == b"one\n"
+
+
+def test_the_descriptor_of_a_removed_file_is_let_go(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    before = len(os.listdir("/proc/self/fd"))
+    os.unlink(site.root / "a.log")
+    site.settle()
+    assert len(os.listdir("/proc/self/fd")) == before - 1
+
+
+def test_two_files_with_equal_content_are_two_streams(site: Site) -> None:
+    for name in ("a.log", "b.log"):
+        site.append(name, b"equal\n" * 1000)
+    site.settle()
+    assert site.content("a.log") == site.content("b.log") == b"equal\n" * 1000
+
+
+def test_a_file_with_two_names_is_one_stream(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    os.link(site.root / "a.log", site.root / "b.log")
+    os.symlink("a.log", site.root / "c.log")
+    site.settle()
+    assert sorted(site.stored) == ["a.log"]
+
+
+def test_a_link_is_followed_to_its_file(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*.log",))
+    site.append("targets/1.txt", b"one\n")
+    os.symlink("targets/1.txt", site.root / "a.log")
+    site.settle()
+    assert site.content("a.log") == b"one\n"
+
+
+def test_after_a_cut_the_same_bytes_are_read_again(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.look()
+    site.pump()
+    site.cut()
+    site.append("a.log", b"two\n")
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("while_down", "expected"),
+    [
+        pytest.param([], [b"one\n"], id="nothing-happened"),
+        pytest.param([("append", "a.log", b"two\n")], [b"one\ntwo\n"], id="it-grew"),
+        pytest.param([("rename", "a.log", "a.log.1")], [b"one\n"], id="it-was-renamed"),
+        pytest.param(
+            [("append", "a.log", b"two\n"), ("rename", "a.log", "a.log.1"), ("append", "a.log", b"three\n")],
+            [b"one\ntwo\n", b"three\n"],
+            id="it-was-rotated-with-an-unread-tail",
+        ),
+        pytest.param(
+            [("append", "a.log", b"two\n"), ("rename", "a.log", "archive-1"), ("append", "a.log", b"three\n")],
+            [b"one\ntwo\n", b"three\n"],
+            id="it-was-rotated-out-of-the-patterns",
+        ),
+        pytest.param(
+            [("truncate", "a.log"), ("append", "a.log", b"two\n")], [b"one\n", b"two\n"], id="it-was-truncated"
+        ),
+        pytest.param(
+            [("truncate", "a.log"), ("append", "a.log", b"a longer one\n")],
+            [b"one\n", b"a longer one\n"],
+            id="it-was-truncated-and-grew-past-the-offset",
+        ),
+    ],
+)
+def test_a_restarted_sidecar_goes_on_where_the_receiver_is(
+    make_site: Callable[..., Site], while_down: list[tuple[str, str, str | bytes]], expected: list[bytes]
+) -> None:
+    site = make_site(include=("*.log*",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.discovery.close()
+    for action, *arguments in while_down:
+        getattr(site, action)(*arguments)
+    site.restart()
+    site.settle()
+    assert [data for _, data in site.generations("a.log")] == expected
+    assert list(site.stored) == ["a.log"]
+
+
+def test_a_file_removed_while_nobody_watched_is_said_to_have_ended_unseen(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.discovery.close()
+    os.unlink(site.root / "a.log")
+    site.append("a.log", b"two\n")
+    site.restart()
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\n"
+    assert ends(site, "a.log") == ["unseen"]
+
+
+def test_start_at_end_sends_what_is_added_to_old_files_and_all_of_new_ones(make_site: Callable[..., Site]) -> None:
+    site = make_site(start_at="end")
+    site.append("a.log", b"old\n")
+    site.settle()
+    site.append("a.log", b"added\n")
+    site.append("b.log", b"new\n")
+    site.settle()
+    assert (site.content("a.log"), site.content("b.log")) == (b"added\n", b"new\n")
+    first = site.stored["a.log"].marks[0]
+    assert isinstance(first, Generation)
+    assert first.source_offset == 4
+
+
+def test_a_drain_ends_at_the_size_seen_with_one_more_read_though_the_file_keeps_growing(site: Site) -> None:
+    site.append("a.log", b"before\n")
+    site.look()
+    tail = site.discovery.tails["a.log"]
+    site.discovery.drain(site.now)
+    for _ in range(10):
+        site.append("a.log", b"while\n")
+        site.pump(limit=2)
+        site.arrive("a.log")
+        if tail.drained(site.now):
+            break
+    assert site.content("a.log").startswith(b"before\nwhile\n")
+    assert len(site.content("a.log")) <= len(b"before\n") + 4 * len(b"while\n")
+    assert tail.drained(site.now)
+
+
+def test_a_file_whose_name_cannot_be_a_logs_is_said_once_and_the_others_go_on(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.append("my log.txt", b"one\n")
+    site.append("b.log", b"two\n")
+    site.settle()
+    assert site.content("b.log") == b"two\n"
+    assert list(site.discovery.troubles) == ["my log.txt"]
+    assert len([record for record in caplog.records if "my log.txt" in record.message]) == 1
+
+
+def oracle(site: Site) -> None:
+    """Every byte of every incarnation is stored once and in order, or a gap tells."""
+    written = [bytes(data) for pieces in site.truth.values() for data in pieces]
+    for log in site.stored:
+        for _, data in site.generations(log):
+            assert any(truth.startswith(data) for truth in written), (log, data[:60])
+    stored = sum(len(stored.data) for stored in site.stored.values())
+    lost = sum(gap.length for log in site.stored for gap in site.gaps(log))
+    assert stored + lost == sum(map(len, written))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_in_random_order_every_byte_is_stored_once(tmp_path: Path, make_site: Callable[..., Site], seed: int) -> None:
+    rng = random.Random(seed)
+    site = make_site(include=("*.log*",))
+    handles: list[BinaryIO] = []
+    backups = dict.fromkeys(("a.log", "b.log"), 0)
+    counter = 0
+
+    def line() -> bytes:
+        nonlocal counter
+        counter += 1
+        return b"%d:%06d " % (seed, counter) * rng.randrange(1, 40)
+
+    for _ in range(80):
+        name = rng.choice(["a.log", "b.log"])
+        match rng.choices(
+            [
+                "append",
+                "open",
+                "write",
+                "rotate",
+                "truncate",
+                "remove",
+                "look",
+                "pump",
+                "arrive",
+                "cut",
+                "restart",
+                "wait",
+            ],
+            [14, 3, 10, 5, 2, 1, 12, 14, 10, 3, 3, 5],
+        )[0]:
+            case "append":
+                site.append(name, line())
+            case "open":
+                handles.append(site.open(name))
+            case "write" if handles:
+                site.write(rng.choice(handles), line())
+            case "rotate" if (tmp_path / name).exists():
+                for number in range(backups[name], -1, -1):
+                    site.rename(f"{name}.{number}" if number else name, f"{name}.{number + 1}")
+                backups[name] += 1
+            case "truncate" if (tmp_path / name).exists():
+                site.settle()  # what nobody has seen, nobody can know to be lost
+                site.truncate(name)
+            case "remove" if (tmp_path / name).exists():
+                site.look()
+                if not handles:
+                    site.settle()
+                    os.unlink(tmp_path / name)
+            case "look":
+                site.look()
+            case "pump":
+                site.pump(room=rng.choice([1, 7, 100, 5000]), limit=rng.randrange(1, 30))
+            case "arrive" if site.discovery.tails:
+                log = rng.choice(sorted(site.discovery.tails))
+                if log in site.stored:
+                    site.arrive(log, rng.randrange(1, 10))
+            case "cut":
+                site.cut()
+            case "restart":
+                site.look()
+                site.restart()
+            case "wait":
+                site.now += rng.choice([0.1, ROTATION_GRACE, 10.0])
+    for handle in handles:
+        handle.close()
+    site.settle()
+    oracle(site)
