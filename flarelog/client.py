@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from types import TracebackType
 
 import grpc
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
 from flarelog import wire
 from flarelog.errors import CannotConnect
@@ -41,7 +41,7 @@ class Client:
     def _retrying(self) -> AsyncRetrying:
         return AsyncRetrying(
             retry=retry_if_exception_type(CannotConnect),
-            wait=wait_exponential_jitter(0.1, 2.0, jitter=0.1),
+            wait=wait_exponential(0.1, 2.0) + wait_random(0, 0.1),
             stop=stop_after_delay(self.patience),
             reraise=True,
         )

@@ -32,7 +32,7 @@ MAX_CHUNK = 1 << 20
 EMPTY_DIGEST = 0
 
 _PART = re.compile(r"[A-Za-z0-9._-]+")
-_JOURNAL = re.compile(r"\..+\.journal(\.new)?")
+_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)")
 
 
 def extend(digest: int, data: Buffer) -> int:
@@ -77,10 +77,8 @@ def log_name(name: str) -> str:
         raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
     for part in name.split("/"):
         _part("the log's name", part, MAX_PART)
-        if _JOURNAL.fullmatch(part):
-            raise InvalidName(
-                f"the log's name has the part {part!r}; '.NAME.journal' is what the store calls its own files"
-            )
+        if _STORES_OWN.fullmatch(part):
+            raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")
     return name
 
 
@@ -176,7 +174,8 @@ class Reply:
     incarnation: bytes = b""
     epoch: int = 0
     reason: str = ""
-    ending: bool = False
+    ending: bool = False  # the run is ending: drain and finish
+    idle_timeout: float = 0.0  # seconds of silence after which the receiver closes the stream; 0: not said
 
 
 @dataclass(frozen=True, slots=True)

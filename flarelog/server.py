@@ -19,7 +19,7 @@ import grpc
 
 from flarelog import wire
 from flarelog.bus import Bus
-from flarelog.delivery.liveness import HEARTBEAT, IDLE_TIMEOUT, Liveness
+from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import (
     CannotListen,
@@ -54,9 +54,8 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         parse_address(self.listen)
-        Liveness(0.0, interval=HEARTBEAT, timeout=self.idle_timeout)
-        if self.end_timeout <= 0:
-            raise InvalidOption("end_timeout must be positive")
+        if self.idle_timeout < 0.1 or self.end_timeout <= 0:
+            raise InvalidOption("idle_timeout must be at least 0.1 s, and end_timeout positive")
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -297,6 +296,7 @@ class _Session:
         try:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 opened = await self._read_open()
+            self.stream, self.producer = opened.stream, opened.producer
             await self.server.admit(opened)
             self.appender = await self.server.store.appender(opened.stream, opened.producer, opened.epoch)
         except TimeoutError:
@@ -305,7 +305,6 @@ class _Session:
         except FlarelogError as error:
             await self._refuse(error)
             return
-        self.stream, self.producer = opened.stream, opened.producer
         self.server.entered(self, opened.producer)
         sealed = False
         try:
@@ -408,6 +407,7 @@ class _Session:
             appender.holder.epoch,
             reason,
             ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
+            idle_timeout=self.server.options.idle_timeout,
         )
 
     async def _refuse(self, error: FlarelogError) -> None:

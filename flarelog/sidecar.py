@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential_jitter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
 from flarelog import errors, wire
 from flarelog.bus import Bus
@@ -148,8 +148,8 @@ class Sidecar:
         return Outcome(streams, tuple(self.discovery.troubles.values()), error)
 
     async def _drain(self) -> None:
-        while self.discovery.root_missing:  # noqa: ASYNC110  the watching loop looks for it, at its own pace
-            await asyncio.sleep(0.1)
+        while self.discovery.root_missing:
+            await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
         await asyncio.gather(*self._sending)
 
@@ -229,7 +229,7 @@ class Sidecar:
         delivery = self.options.delivery
         return AsyncRetrying(
             retry=retry_if_exception_type(kinds),
-            wait=wait_exponential_jitter(delivery.first_delay, delivery.max_delay, jitter=delivery.first_delay),
+            wait=wait_exponential(delivery.first_delay, delivery.max_delay) + wait_random(0, delivery.first_delay),
             before_sleep=self._say,
             reraise=True,
         )
@@ -273,6 +273,7 @@ class _Delivery:
         self._producer = Producer(options.delivery)
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
+        self._heartbeat = options.heartbeat
 
     def outcome(self) -> StreamOutcome:
         producer, marks = self._producer, self._tail.marks
@@ -359,6 +360,8 @@ class _Delivery:
         if reply.code not in (Code.OK, Code.SEALED):
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)
+        if reply.idle_timeout > 0:
+            self._heartbeat = min(self._sidecar.options.heartbeat, reply.idle_timeout / 3)
         if reply.ending:
             self._sidecar.drain()
 
@@ -371,7 +374,7 @@ class _Delivery:
 
     async def _send(self, call: Any) -> None:
         producer, tail = self._producer, self._tail
-        live = Liveness(time.monotonic(), interval=self._sidecar.options.heartbeat)
+        live = Liveness(time.monotonic(), interval=self._heartbeat)
         while True:
             self.wake.clear()
             now = time.monotonic()

@@ -170,7 +170,9 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    return CannotConnect(f"no connection to {address}: {details}")
+    return CannotConnect(
+        f"no connection to {address}: {details.rsplit(': ', 1)[-1]}"
+    )  # gRPC wraps the cause three times
 
 
 # --- what a producer says
@@ -234,7 +236,7 @@ def decode_request(raw: bytes) -> Request:
     try:
         message = pb.PushRequest.FromString(raw)
     except Exception as error:  # protobuf's implementations do not agree on a type
-        raise Malformed(f"a message of {len(raw)} bytes is not a PushRequest") from error
+        raise Malformed(f"a message of {len(raw)} bytes is no PushRequest") from error
     match message.WhichOneof("message"):
         case "open":
             opened = message.open
@@ -296,12 +298,16 @@ def encode_reply(reply: Reply) -> bytes:
         epoch=reply.epoch,
         reason=reply.reason,
         ending=reply.ending,
+        idle_timeout_ms=round(reply.idle_timeout * 1000),
     ).SerializeToString()
 
 
 def decode_reply(raw: bytes) -> Reply:
-    """The reply that *raw* holds; a code that this version does not know counts as REJECTED."""
-    message = pb.Reply.FromString(raw)
+    """The reply that *raw* holds; a code that this version does not know counts as REJECTED. Raises Malformed."""
+    try:
+        message = pb.Reply.FromString(raw)
+    except Exception as error:  # protobuf's implementations do not agree on a type
+        raise Malformed(f"a message of {len(raw)} bytes is no Reply") from error
     try:
         code, reason = Code(message.code), message.reason
     except ValueError:
@@ -315,6 +321,7 @@ def decode_reply(raw: bytes) -> Reply:
         message.epoch,
         reason,
         message.ending,
+        message.idle_timeout_ms / 1000,
     )
 
 

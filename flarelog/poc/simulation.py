@@ -26,7 +26,8 @@ from flarelog.errors import FlarelogError, InvalidOption, NotFound, TimedOut
 from flarelog.poc.faults import DEFAULT, FAULTS, PROOF, Proxy
 
 RUN = "poc"
-LATE = 0.8  # seconds that a late receiver needs to start, and once more to learn of the run
+LATE = 0.8  # seconds that a late receiver needs to start
+PROVOKE = 5.0  # seconds that it does not know the run, at most; until each site has asked for it
 END_TIMEOUT = 60.0  # seconds from the last byte written to the last receipt
 
 
@@ -102,7 +103,10 @@ class Simulation:
     async def run(self) -> Evidence:
         """Simulate the whole run. Raises TimedOut when it does not come to its end; no process is left behind."""
         try:
-            async with asyncio.timeout(self.options.seconds + 2 * LATE + END_TIMEOUT), asyncio.TaskGroup() as group:
+            async with (
+                asyncio.timeout(self.options.seconds + LATE + PROVOKE + END_TIMEOUT),
+                asyncio.TaskGroup() as group,
+            ):
                 await self._proxy.start()
                 counting = group.create_task(self._count())
                 await self._begin()
@@ -130,7 +134,7 @@ class Simulation:
             await asyncio.sleep(LATE)
             await self._start_receiver()
             self._say("the receiver is here, but does not know the run yet")
-            await asyncio.sleep(LATE)
+            await self._everyone_missed()
             await self._announce()
             self._say("the run is announced")
         await self._break_things()
@@ -139,6 +143,14 @@ class Simulation:
                 raise TimedOut(f"a writer failed; look at {self.work}")
         self._say("everything is written; the run ends")
         await self._end()
+
+    async def _everyone_missed(self) -> None:
+        """The race is provoked, not hoped for: wait until each site has met a receiver that does not know the run."""
+        log = self.work / "receiver.log"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROVOKE):
+                while not all(f" {RUN}/{name}/" in log.read_text() for name in self._sites):
+                    await asyncio.sleep(0.05)
 
     async def _break_things(self) -> None:
         for fault in FAULTS:
@@ -190,7 +202,16 @@ class Simulation:
         ready.unlink(missing_ok=True)
         self._receiver = await self._spawn(
             self.work / "receiver.log",
-            *("flarelog", "serve", "--store", self.work / "store", "--listen", f"127.0.0.1:{self._port}"),
+            *(
+                "flarelog",
+                "--log-level",
+                "debug",
+                "serve",
+                "--store",
+                self.work / "store",
+                "--listen",
+                f"127.0.0.1:{self._port}",
+            ),
             *("--announced-runs-only", "--ready-file", ready),
         )
         while not ready.exists():

@@ -62,7 +62,11 @@ class Journal:
                     self.marks.append(_KINDS[record["kind"]](**record["mark"]))
                     self.sealed = False
             case "holder":
-                self.holder = Holder((*self.holder.producers[: record["e"] - 1], bytes.fromhex(record["p"])))
+                # An epoch is a place in the row: where the line of an older holder is lost, its place stays.
+                before = record["e"] - 1
+                older = self.holder.producers[:before]
+                older += (b"",) * (before - len(older))
+                self.holder = Holder((*older, bytes.fromhex(record["p"])))
             case "seal":
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
 
@@ -153,4 +157,7 @@ def replay(raw: bytes) -> Journal:
             journal.apply(record)
         except (KeyError, TypeError, ValueError):
             journal.damaged += 1
+    marks = len(journal.marks)
+    journal.roll_back(journal.committed)  # a mark that came through a crash, while the bytes before it did not
+    journal.damaged += marks - len(journal.marks)
     return journal

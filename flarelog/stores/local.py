@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NoReturn
+from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Holder
 from flarelog.errors import Fenced, Full, Hole, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
@@ -59,7 +60,7 @@ class LocalStore:
         self.root = Path(root)
         self.durability = durability
         self._open: dict[StreamId, LocalAppender] = {}
-        self._opening: dict[StreamId, asyncio.Lock] = {}
+        self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
@@ -98,7 +99,8 @@ class LocalStore:
     # --- the contract
 
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
-        async with self._opening.setdefault(stream, asyncio.Lock()):
+        lock = self._opening.setdefault(stream, asyncio.Lock())  # lives as long as somebody opens the stream
+        async with lock:
             before = self._open.get(stream)
             if before is not None:
                 before.holder.claim(producer, epoch)  # a fenced one must not disturb the one that is at work

@@ -150,7 +150,7 @@ class Receipt(_message.Message):
     def __init__(self, length: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending")
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms")
     CODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,7 @@ class Reply(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     ENDING_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     code: Code
     committed: int
     digest: int
@@ -167,7 +168,8 @@ class Reply(_message.Message):
     epoch: int
     reason: str
     ending: bool
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ...) -> None: ...
+    idle_timeout_ms: int
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("stream", "start", "follow")
