@@ -1,0 +1,56 @@
+# Two commands do everything: `make poc` runs the main job, `make test` passes the tests. Each makes .venv when it is missing.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: poc test check format protos protos-check bench clean
+
+poc: .venv/installed
+	$(BIN)/flarelog poc
+
+test: .venv/developing
+	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest integration
+
+check: .venv/developing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: .venv/developing
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/developing
+	$(BIN)/python -m bench
+
+protos: .venv/protos/done
+	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto
+
+protos-check: .venv/protos/done
+	rm -rf .venv/generated && mkdir -p .venv/generated
+	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=.venv/generated --pyi_out=.venv/generated \
+		protos/flarelog/v1/log.proto
+	diff -r -x __init__.py -x __pycache__ .venv/generated/flarelog/v1 flarelog/v1
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "flarelog needs Python 3.11 or later; say which with: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python setup.cfg pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/developing: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+# The generator wants an older protobuf than anybody runs: it gets a place of its own.
+.venv/protos/done: .venv/bin/python setup.cfg
+	$(PYTHON) -m venv .venv/protos
+	.venv/protos/bin/python -m pip install --quiet --disable-pip-version-check grpcio-tools==1.68.1 'setuptools<81'
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

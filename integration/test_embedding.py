@@ -1,0 +1,154 @@
+"""flarelog inside a threaded program: what README shows works, and log trouble never becomes the run's."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from flarelog import Bus, Event, Notice, Producer, Receiver
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
+
+
+def test_readmes_example_is_short_and_works(tmp_path: Path) -> None:
+    (example,) = blocks("python")
+    assert len(example.splitlines()) < 20
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("round 1: loss 0.7\n")
+    assert "job-1/site-1/log.txt sealed" in done.stdout
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    (tmp_path / "job").mkdir()
+    return tmp_path / "job"
+
+
+def play(bus: Bus, run: str, job: Path, text: str) -> None:
+    bus.publish(Event.ABOUT_TO_START_RUN, run)
+    bus.publish(Event.START_RUN, run)
+    (job / "log.txt").write_text(text)
+    bus.publish(Event.ABOUT_TO_END_RUN, run)
+    bus.publish(Event.END_RUN, run)
+
+
+def test_many_runs_in_one_process_leave_nothing_behind(tmp_path: Path, job: Path) -> None:
+    bus, ended = Bus(), list[Notice]()
+    bus.subscribe(ended.append, Event.STREAM_ENDED)
+    before = {thread.name for thread in threading.enumerate()}
+    with Receiver(str(tmp_path / "store"), bus=bus, durability="memory") as receiver:
+        with Producer(receiver.address, "site-1", str(job), bus=bus) as producer:
+            for number in range(20):
+                play(bus, f"run-{number}", job, f"this is run {number}\n")
+                assert [outcome.exit_code for outcome in producer.outcomes[f"run-{number}"]] == [0]
+        for number in range(20):
+            stored = tmp_path / "store" / f"run-{number}" / "site-1" / "log.txt"
+            assert stored.read_text() == f"this is run {number}\n"
+    assert {thread.name for thread in threading.enumerate() if thread.name.startswith("flarelog")} <= before
+    assert all(notice.ok for notice in ended)
+
+
+def test_saying_an_event_twice_or_leaving_one_out_is_harmless(tmp_path: Path, job: Path) -> None:
+    bus = Bus()
+    with (
+        Receiver(str(tmp_path / "store"), bus=bus) as receiver,
+        Producer(receiver.address, "site-1", str(job), bus=bus) as producer,
+    ):
+        for event in (Event.ABOUT_TO_START_RUN, Event.ABOUT_TO_START_RUN, Event.START_RUN, Event.START_RUN):
+            bus.publish(event, "run")
+        (job / "log.txt").write_text("one\n")
+        bus.publish(Event.END_RUN, "run")
+        bus.publish(Event.END_RUN, "run")
+        assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [0]
+    assert (tmp_path / "store" / "run" / "site-1" / "log.txt").read_text() == "one\n"
+
+
+def test_a_receiver_that_never_comes_costs_the_run_no_more_than_the_bound(job: Path) -> None:
+    bus = Bus()
+    with Producer(f"127.0.0.1:{free_port()}", "site-1", str(job), bus=bus, join_timeout=1.0) as producer:
+        begin = time.monotonic()
+        play(bus, "run", job, "one\n")
+        assert time.monotonic() - begin < 3.0
+        assert producer.outcomes["run"][0].exit_code == 4
+
+
+def test_a_file_that_never_stops_growing_does_not_hold_the_end(tmp_path: Path, job: Path) -> None:
+    bus, stop = Bus(), threading.Event()
+
+    def grow() -> None:
+        with open(job / "log.txt", "ab", buffering=0) as log:
+            while not stop.is_set():
+                log.write(b"still here\n" * 10)
+                time.sleep(0.001)
+
+    writer = threading.Thread(target=grow)
+    with (
+        Receiver(str(tmp_path / "store"), bus=bus) as receiver,
+        Producer(receiver.address, "site-1", str(job), bus=bus) as producer,
+    ):
+        bus.publish(Event.ABOUT_TO_START_RUN, "run")
+        bus.publish(Event.START_RUN, "run")
+        writer.start()
+        try:
+            time.sleep(0.3)
+            begin = time.monotonic()
+            bus.publish(Event.END_RUN, "run")
+            assert time.monotonic() - begin < 5.0
+            assert producer.outcomes["run"][0].exit_code == 0
+        finally:
+            stop.set()
+            writer.join()
+
+
+def test_one_of_two_receivers_that_is_gone_does_not_hold_the_other(tmp_path: Path, job: Path) -> None:
+    bus = Bus()
+    with (
+        Receiver(str(tmp_path / "store"), bus=bus) as receiver,
+        Producer(
+            [f"127.0.0.1:{free_port()}", receiver.address], "site-1", str(job), bus=bus, join_timeout=2.0
+        ) as producer,
+    ):
+        play(bus, "run", job, "one\n")
+        assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [4, 0]
+    assert (tmp_path / "store" / "run" / "site-1" / "log.txt").read_text() == "one\n"
+
+
+def test_a_handler_that_raises_or_dawdles_does_not_reach_the_run(tmp_path: Path, job: Path) -> None:
+    bus = Bus()
+
+    def handler(notice: Notice) -> None:
+        time.sleep(0.2)
+        raise RuntimeError(notice.text)
+
+    bus.subscribe(handler, Event.STREAM_ENDED, Event.STREAM_OPENED)
+    with (
+        Receiver(str(tmp_path / "store"), bus=bus) as receiver,
+        Producer(receiver.address, "site-1", str(job), bus=bus) as producer,
+    ):
+        play(bus, "run", job, "one\n")
+        assert producer.outcomes["run"][0].exit_code == 0

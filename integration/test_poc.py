@@ -1,0 +1,73 @@
+"""The proof of concept proves, and can fail."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def poc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "flarelog", "poc", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+
+
+def rows(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: Path) -> None:
+    done = poc("--json", "--bytes", "1000000", "--keep", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    found = rows(done)
+    assert [row["site"] for row in found] == ["site-1", "site-2", "site-3"]
+    for row in found:
+        assert row["written"] == row["stored"] == 1000000
+        assert row["written_sha256"] == row["stored_sha256"]
+        assert (row["verdict"], row["receipt"], row["gaps"]) == ("ok", True, 0)
+        assert int(str(row["misses"])) > 0, "the bootstrap race was not provoked"
+        assert int(str(row["generations"])) == 6
+    for talk in [*tmp_path.glob("sites/*/sidecar.log"), tmp_path / "receiver.log"]:
+        assert not re.search("ERROR|Traceback|Exception", talk.read_text()), talk
+
+
+def test_every_fault_at_once() -> None:
+    done = poc("--fault", "all", "--sites", "2", "--bytes", "2000000", "--json")
+    assert done.returncode == 0, done.stderr
+    assert all(int(str(row["reconnects"])) > 0 for row in rows(done))
+
+
+def test_a_changed_bit_in_the_store_fails_it() -> None:
+    done = poc("--fault", "corrupt-store", "--sites", "2", "--bytes", "100000")
+    assert done.returncode == 1
+    assert done.stdout.count("DIFFERS") == 1
+    assert "what is stored is not what was written" in done.stderr
+
+
+def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "odd.log").write_bytes(b"a torn \xe2\x96 glyph\r\x00no end of line")
+    (tmp_path / "train.log").write_bytes(b"line\n" * 50_000)
+    done = poc("--logs", str(tmp_path), "--sites", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    assert {log["log"] for log in rows(done)[0]["logs"]} == {"deep/odd.log", "train.log"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        pytest.param(["--fault", "earthquake"], 78, "there is no fault 'earthquake'", id="unknown-fault"),
+        pytest.param(["--sites", "0"], 78, "sites must be", id="no-sites"),
+        pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs"),
+        pytest.param(["--keep", "/proc/nowhere"], 78, "cannot be used", id="unusable-keep"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments: list[str], code: int, says: str) -> None:
+    done = poc(*arguments)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr

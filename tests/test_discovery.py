@@ -1,0 +1,156 @@
+"""Which files are logs, and which log a file belongs to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.sources.checkpoint import Checkpoint
+from flarelog.sources.discovery import SourceOptions
+from flarelog.sources.identity import has_writer, identity
+from flarelog.sources.watch import Change, What
+from tests.tailing import Site
+
+
+@pytest.fixture
+def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+
+    def make(**options: object) -> Site:
+        made.append(Site(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.close()
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "path", "sent"),
+    [
+        pytest.param((), (), "log.txt", True, id="everything-by-default"),
+        pytest.param((), (), "rank-0/stderr", True, id="whatever-its-name"),
+        pytest.param((), (), "model/checkpoint.pt", False, id="but-no-models"),
+        pytest.param((), (), "log.txt.2.gz", False, id="but-nothing-compressed"),
+        pytest.param((), (), ".git/config", False, id="but-nothing-hidden"),
+        pytest.param((), ("debug*",), "a/debug.log", False, id="what-is-excluded-is-not-sent"),
+        pytest.param(("*.log",), (), "a.log", True, id="a-name"),
+        pytest.param(("*.log",), (), "deep/down/a.log", True, id="a-name-at-any-depth"),
+        pytest.param(("*.log",), (), "a.log.1", False, id="a-whole-name"),
+        pytest.param(("*.log*",), (), "a.log.1", True, id="a-star-at-the-end"),
+        pytest.param(("logs/*.log",), (), "logs/a.log", True, id="a-path"),
+        pytest.param(("logs/*.log",), (), "logs/deep/a.log", False, id="a-star-stays-within-its-part"),
+        pytest.param(("logs/**/*.log",), (), "logs/a.log", True, id="two-stars-may-be-nothing"),
+        pytest.param(("logs/**/*.log",), (), "logs/x/y/a.log", True, id="two-stars-may-be-much"),
+        pytest.param(("logs/**",), (), "logs/x/y", True, id="two-stars-at-the-end"),
+        pytest.param(("rank-?.log",), (), "rank-7.log", True, id="one-character"),
+        pytest.param(("rank-[0-3].log",), (), "rank-7.log", False, id="a-set"),
+        pytest.param(("rank-[!0-3].log",), (), "rank-7.log", True, id="not-of-a-set"),
+        pytest.param(("a+b(c).log",), (), "a+b(c).log", True, id="other-characters-mean-themselves"),
+        pytest.param(("*.gz",), (), "a.gz", True, id="included-is-included"),
+    ],
+)
+def test_patterns(include: tuple[str, ...], exclude: tuple[str, ...], path: str, sent: bool) -> None:
+    assert SourceOptions("root", include, exclude).matches(path) is sent
+
+
+@pytest.mark.parametrize("pattern", ["", "/var/log/*.log"])
+def test_a_pattern_that_can_match_nothing_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidOption):
+        SourceOptions("root", (pattern,))
+
+
+def test_a_file_rotated_before_anyone_looked_belongs_to_the_log_it_was_created_as(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site()
+    site.append("a.log", b"one\n")
+    site.settle()
+    here = str(site.root)
+    changes = []
+    for number, text in ((2, b"two\n"), (3, b"three\n")):
+        for older in range(number - 2, 0, -1):
+            site.rename(f"a.log.{older}", f"a.log.{older + 1}")
+            changes.append(Change(What.MOVED_FROM, here, f"a.log.{older}", 10 * number + older))
+            changes.append(Change(What.MOVED_TO, here, f"a.log.{older + 1}", 10 * number + older))
+        site.rename("a.log", "a.log.1")
+        changes.append(Change(What.MOVED_FROM, here, "a.log", number))
+        changes.append(Change(What.MOVED_TO, here, "a.log.1", number))
+        site.append("a.log", text)
+        changes += [Change(What.CREATED, here, "a.log"), Change(What.MODIFIED, here, "a.log")]
+    assert site.discovery.apply(changes, site.now) == {"a.log"}
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\nthree\n"
+    assert list(site.stored) == ["a.log"]
+
+
+def test_a_new_directory_is_looked_into(make_site: Callable[..., Site]) -> None:
+    site = make_site()
+    site.settle()
+    site.append("new/deep/a.log", b"one\n")
+    site.discovery.apply([Change(What.CREATED, str(site.root), "new")], site.now)
+    site.pump()
+    assert list(site.stored) == ["new/deep/a.log"]
+
+
+def test_a_root_that_is_missing_is_said_once_and_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    site = Site(tmp_path / "later")
+    site.look()
+    site.look()
+    assert len(caplog.records) == 1
+    assert site.discovery.root_missing
+    site.append("a.log", b"one\n")
+    site.settle()
+    assert site.content("a.log") == b"one\n"
+    site.close()
+
+
+def test_an_identity_outlives_a_rename_and_ends_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"same")
+    with open(path, "rb") as file:
+        before = identity(file.fileno())
+    path.rename(tmp_path / "b")
+    with open(tmp_path / "b", "rb") as file:
+        assert identity(file.fileno()) == before
+    os.unlink(tmp_path / "b")
+    path.write_bytes(b"same")
+    with open(path, "rb") as file:
+        assert identity(file.fileno()) != before
+
+
+def test_a_writer_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with open(path, "wb"), open(path, "rb") as reader:
+        assert has_writer(reader.fileno()) is not False
+    with open(path, "rb") as reader:
+        assert has_writer(reader.fileno()) is not True
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(bytes(100), id="nul"),
+        pytest.param(b"{", id="cut"),
+        pytest.param(b'00000000 {"version": 1}', id="wrong-checksum"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_believed_is_not(tmp_path: Path, raw: bytes) -> None:
+    checkpoint = Checkpoint(str(tmp_path), "run", "site")
+    checkpoint.path.write_bytes(raw)
+    assert checkpoint.load() == {}
+
+
+def test_a_checkpoint_is_read_back_by_its_owner_alone(tmp_path: Path) -> None:
+    starts = {"1:2:3": ("a.log", 7)}
+    Checkpoint(str(tmp_path), "run", "site").save(starts)
+    assert Checkpoint(str(tmp_path), "run", "site").load() == starts
+    other = Checkpoint(str(tmp_path), "run", "other")
+    (tmp_path / "run.site.json").rename(other.path)
+    assert other.load() == {}
+    assert [path.name for path in tmp_path.iterdir()] == ["run.other.json"]

@@ -1,0 +1,68 @@
+"""Imports go strictly down, and siblings do not meet."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "flarelog"
+LAYERS = [
+    {"errors", "model", "v1", "version"},
+    {"delivery", "lifecycle", "lines", "detectors", "render"},
+    {"sources", "stores", "bus"},
+    {"wire"},
+    {"sidecar", "server", "client", "sinks"},
+    {"viewers", "integrations"},
+    {"poc"},
+    {"cli", "__main__"},
+]
+# What may be used by a sibling: the words before the machines, the contract before the stores.
+WITHIN = {("model", "errors"), ("cli", "__main__"), ("__main__", "cli")}
+
+
+def layer(room: str) -> int:
+    return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
+
+
+def imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "flarelog" else [f"flarelog.{alias.name}" for alias in node.names]
+        found |= {name for name in names if name.startswith("flarelog.")}
+    return found
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "v1" not in path.parts)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(PACKAGE).as_posix())
+def test_imports_go_down(path: Path) -> None:
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if room == "__init__":
+        return  # the front door: it imports nothing until a name is asked for
+    for name in imports(path):
+        other = name.split(".")[1]
+        assert room == other or (room, other) in WITHIN or layer(other) < layer(room), f"{path.name} imports {name}"
+
+
+def test_delivery_is_sans_io() -> None:
+    forbidden = {"socket", "asyncio", "threading", "time", "logging", "os", "io", "random", "grpc", "tenacity"}
+    for path in sorted((PACKAGE / "delivery").glob("*.py")):
+        tree = ast.parse(path.read_text())
+        used = {
+            (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else alias.name.split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
+        assert not used & forbidden, f"{path.name} imports {used & forbidden}"
+
+
+def test_one_module_knows_the_generated_code() -> None:
+    users = {path.name for path in modules() if any(name.startswith("flarelog.v1") for name in imports(path))}
+    assert users == {"wire.py"}
