@@ -194,6 +194,7 @@ class Sidecar:
         streams = await self.record()
         now = time.monotonic()
         self.discovery.look(now)
+        self.discovery.adopt(streams)
         self.discovery.resume(streams, now)
         self._group = group
         self._wake(set(self.discovery.tails))
@@ -300,6 +301,8 @@ class _Delivery:
         except FlarelogError as error:
             self.error = error
             log.error("%s: %s", self.stream, error)
+        else:
+            log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True
         text = str(self.error) if self.error else f"sealed at offset {self._producer.acked}"
         self._sidecar.bus.publish(
@@ -340,6 +343,7 @@ class _Delivery:
         backwards = producer.went_backwards
         async with asyncio.timeout(REPLY_TIMEOUT):
             await self._receive(call)
+        log.info("%s: sending from offset %d", self.stream, producer.acked)
         if producer.went_backwards > backwards:
             log.warning(
                 "%s: the receiver has lost %d bytes that it had acknowledged; they are sent again from offset %d",

@@ -13,7 +13,7 @@ from flarelog.client import Client
 @option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
 def command(run_id: str, receiver: str) -> None:
     """End RUN at a receiver: its sidecars send what they have and finish."""
-    click.echo(run(_end(run_id, receiver)))
+    click.echo(f"{run_id} {run(_end(run_id, receiver))}")
 
 
 async def _end(run_id: str, receiver: str) -> str:

@@ -13,7 +13,7 @@ from flarelog.client import Client
 @option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
 def command(run_id: str, receiver: str) -> None:
     """Announce RUN at a receiver, so that its sites are taken in; doing it again is harmless."""
-    click.echo(run(_start(run_id, receiver)))
+    click.echo(f"{run_id} {run(_start(run_id, receiver))}")
 
 
 async def _start(run_id: str, receiver: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -14,7 +15,13 @@ from flarelog.sources.discovery import SourceOptions
 
 
 @click.command
-@option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
+@option(
+    "--receiver",
+    "receivers",
+    required=True,
+    multiple=True,
+    help="HOST:PORT of flarelog serve. Repeat it to send everything to several; one that fails holds no other.",
+)
 @option("--run", "run_id", required=True, help="The run's id.")
 @option("--site", required=True, help="The site's name.")
 @option("--root", required=True, type=click.Path(), help="Directory of the logs; may appear later.")
@@ -32,6 +39,7 @@ from flarelog.sources.discovery import SourceOptions
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
 @option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
 def command(
+    receivers: tuple[str, ...],
     run_id: str,
     root: str,
     include: tuple[str, ...],
@@ -51,17 +59,24 @@ def command(
     tune_memory()
     more_descriptors()
     source = checked(lambda: SourceOptions(root, include, exclude, start_at))
-    outcome = run(_send(checked(lambda: SidecarOptions(run=run_id, source=source, **options))))
+    targets = checked(lambda: [SidecarOptions(address, run_id, source=source, **options) for address in receivers])
+    outcomes = run(_send(targets))
     if as_json:
-        for line in _records(outcome):
-            click.echo(json.dumps(line))
-    sys.exit(outcome.exit_code)
+        for target, outcome in zip(targets, outcomes, strict=True):
+            for line in _records(outcome):
+                click.echo(json.dumps({"receiver": target.receiver, **line}))
+    sys.exit(next((outcome.exit_code for outcome in outcomes if outcome.exit_code), 0))
 
 
-async def _send(options: SidecarOptions) -> Outcome:
-    sidecar = Sidecar(options)
-    on_stop(sidecar.drain)
-    return await sidecar.run()
+async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
+    sidecars = [Sidecar(target) for target in targets]
+
+    def drain() -> None:
+        for sidecar in sidecars:
+            sidecar.drain()
+
+    on_stop(drain)
+    return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
 
 
 def _records(outcome: Outcome) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flarelog.errors import InvalidOption
 
-HEARTBEAT = 10.0
+HEARTBEAT = 15.0
 IDLE_TIMEOUT = 60.0
 
 

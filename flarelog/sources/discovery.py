@@ -97,14 +97,14 @@ class Discovery:
     tails: dict[str, Tail] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
     root_missing: bool = False
-    remembered: dict[str, tuple[str, int]] = field(
-        default_factory=dict
-    )  # identity: (log, start); also of an earlier process
+    # By identity: the file's log, and where reading it began; also what an earlier process met.
+    remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
     _paths: dict[str, SourceFile] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
-    _origins: dict[str, str] = field(default_factory=dict)  # renamed file's name: the name it was created under
-    _moved: dict[int, str] = field(default_factory=dict)  # cookie of a move: the origin of what is being moved
+    # Of a renamed file: the name that it was created under, and its place among all that were renamed.
+    _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _renames: int = 0
     _started: bool = False
     _draining: bool = False
 
@@ -114,6 +114,7 @@ class Discovery:
         """Take in what a watch reported."""
         touched: set[str] = set()
         dirty: set[str] = set()
+        moved: dict[int, tuple[str, int]] = {}  # by the move's cookie: the origin of what is being moved
         for change in changes:
             directory = os.path.relpath(change.directory, self.options.root)
             path = change.name if directory == "." else f"{directory}/{change.name}"
@@ -128,15 +129,17 @@ class Discovery:
                 case What.CREATED:
                     self._origins.pop(path, None)
                 case What.MOVED_FROM:
-                    self._moved[change.cookie] = self._origins.pop(path, path)
+                    self._renames += 1
+                    moved[change.cookie] = self._origins.pop(path, (path, self._renames))
                 case What.MOVED_TO:
-                    self._origins[path] = self._moved.pop(change.cookie, path)
+                    self._origins.pop(path, None)
+                    if change.cookie in moved:
+                        self._origins[path] = moved.pop(change.cookie)
                 case What.DELETED:
                     self._origins.pop(path, None)
             if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
                 self._directories = {d for d in self._directories if d != path and not d.startswith(f"{path}/")}
             dirty.add(directory)
-        self._moved.clear()
         if dirty:
             touched |= self._scan(now, dirty)
         return touched
@@ -150,6 +153,7 @@ class Discovery:
                 touched.add(tail.log)
         for key in [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked]:
             del self._known[key]  # at rest and gone
+            self.remembered.pop(key, None)
         return touched
 
     def _scan(self, now: float, only: set[str] | None) -> set[str]:
@@ -164,8 +168,12 @@ class Discovery:
                 seen.setdefault(known, []).append(path)
             elif self.options.matches(path):
                 strangers.append(path)
-        for path in sorted(strangers, key=lambda path: (path not in self._origins, path)):
-            tail_and_file = self._meet(path, now)
+        # What was renamed before anyone looked comes before what took its name, and the oldest first.
+        order = {path: self._origins[path][1] for path in strangers if path in self._origins}
+        for path in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path)):
+            origin = self._origins.get(path, (path, 0))[0]
+            renamed = origin in self.tails or origin in strangers
+            tail_and_file = self._meet(path, origin if renamed else path, now)
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 seen.setdefault(tail_and_file[1], []).append(path)
@@ -236,8 +244,8 @@ class Discovery:
             self.troubles[path] = sentence
             log.warning("%s; the other files go on", sentence)
 
-    def _meet(self, path: str, now: float) -> tuple[Tail, SourceFile] | None:
-        """Open the file at *path*, and find or make its log."""
+    def _meet(self, path: str, origin: str, now: float) -> tuple[Tail, SourceFile] | None:
+        """Open the file at *path*, and find or make its log: *origin*, if the file is new."""
         try:
             file = SourceFile.open(self.options.root, path, now)
         except FileNotFoundError:
@@ -245,17 +253,14 @@ class Discovery:
         except OSError as error:
             self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
-        if (
-            file.identity in self._known
-        ):  # renamed, linked twice, reached by a link, or no longer as it was laid to rest
+        # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
+        if file.identity in self._known:
             file.close()
             tail, file = self._known[file.identity]
             if file.fd < 0:
                 self._raise(tail, file, path)
             return tail, file
-        name, start = self.remembered.get(file.identity, (self._origins.get(path, path), -1))
-        if not self.options.matches(name):
-            name = path
+        name, start = self.remembered.get(file.identity, (origin, -1))
         try:
             log_name(name)
         except InvalidName as error:
@@ -268,7 +273,7 @@ class Discovery:
         file.start = min(max(start, 0), os.fstat(file.fd).st_size)
         file.start_at(file.start)
         self.remembered[file.identity] = name, file.position
-        file.found_as = name if path in self._origins else path
+        file.found_as = origin
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
         tail.files.append(file)
         if self._draining:
@@ -294,8 +299,7 @@ class Discovery:
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         """Bring the logs in line with what the receiver holds of them, before anything is sent.
 
-        A file that the receiver knows by its identity belongs to the log under which it holds it, whatever its name
-        is now. Files that left the patterns while nobody watched are looked for in the whole root.
+        Files that left the patterns while nobody watched are looked for in the whole root.
         """
         infos = {info.stream.log: info for info in streams}
         for tail, file in self._known.values():
@@ -303,7 +307,17 @@ class Discovery:
                 with contextlib.suppress(OSError):
                     if file.rise(self.options.root):
                         tail.files.insert(0, file)
-        owner = {key: name for name, info in infos.items() for key in _in_order(info)}
+        self._find_moved(infos.values(), now)
+        for name, tail in self.tails.items():
+            info = infos.get(name)
+            if info is not None:
+                order = {key: place for place, key in enumerate(_in_order(info))}
+                tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+                tail.resume(info)
+
+    def adopt(self, streams: Iterable[StreamInfo]) -> None:
+        """Give each file to the log under which the receiver holds it; once, before anything is sent."""
+        owner = {key: info.stream.log for info in streams for key in _in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
@@ -314,13 +328,6 @@ class Discovery:
                     self._known[file.identity] = other, file
             if not tail.files:
                 del self.tails[name]
-        self._find_moved(infos.values(), now)
-        for name, tail in self.tails.items():
-            info = infos.get(name)
-            if info is not None:
-                order = {key: place for place, key in enumerate(_in_order(info))}
-                tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
-                tail.resume(info)
 
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> None:
         wanted = {}
@@ -342,7 +349,9 @@ class Discovery:
                 file.close()
                 continue
             file.linked = False
-            tail = self.tails.setdefault(name, Tail(name))
+            if self._draining:
+                file.limit = file.size(now)
+            tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
             tail.files.insert(0, file)
             self._known[key] = tail, file
 

@@ -26,7 +26,7 @@ from typing import Literal, NoReturn
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Holder
-from flarelog.errors import Fenced, Full, Hole, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
+from flarelog.errors import Fenced, Full, Hole, InvalidName, NotAllowed, NotFound, StoreError, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend, run_name
 from flarelog.stores import journal as journals
@@ -43,11 +43,9 @@ _POLL = 0.2  # seconds between two looks at a journal that another process write
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 
 
-def _fail(error: OSError, what: str, committed: int = 0) -> NoReturn:
-    sentence = f"{what}: {os.strerror(error.errno or 0)}"
-    if error.errno in _NO_ROOM:
-        raise Full(sentence, committed=committed) from error
-    raise Unavailable(sentence, committed=committed) from error
+def _meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
+    kind = Full if error.errno in _NO_ROOM else Unavailable
+    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
 
 
 class LocalStore:
@@ -81,8 +79,9 @@ class LocalStore:
             raise StoreLocked(
                 f"another receiver (process {holder}) has the store {self.root}; stop it, or name another directory"
             ) from error
-        os.ftruncate(self._lock_fd, 0)
-        os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
+            os.ftruncate(self._lock_fd, 0)
+            os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
         return self
 
@@ -103,14 +102,14 @@ class LocalStore:
         async with lock:
             before = self._open.get(stream)
             if before is not None:
-                before.holder.claim(producer, epoch)  # a fenced one must not disturb the one that is at work
+                before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
                 await before.close()
             appender = LocalAppender(self, stream)
             try:
                 appender.open()
                 await appender.claim(producer, epoch)
             except BaseException:
-                appender.abandon()
+                await appender.close()
                 raise
             self._open[stream] = appender
         return appender
@@ -159,18 +158,21 @@ class LocalStore:
 
     async def set_run(self, run: str, state: RunState) -> None:
         path = self.root / run_name(run) / ".run.journal"
-        line = journals.run_line(run, state.value)
+        line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
         try:
             path.parent.mkdir(mode=0o750, exist_ok=True)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
             try:
-                os.write(fd, line)
+                if os.write(fd, line) < len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if self.durability == "disk":
                     os.fdatasync(fd)
+                    _sync_directory(path.parent)
+                    _sync_directory(self.root)
             finally:
                 os.close(fd)
         except OSError as error:
-            _fail(error, f"the state of run {run} could not be written")
+            raise _meaning(error, f"the state of run {run} could not be written") from error
 
     async def runs(self) -> dict[str, RunState]:
         found: dict[str, RunState] = {}
@@ -201,14 +203,17 @@ class LocalStore:
         for run in _directories(self.root):
             for site in _directories(self.root / run):
                 base = self.root / run / site
-                for directory, _, files in sorted(os.walk(base)):
-                    for file in sorted(files):
-                        if file.startswith(".") and file.endswith(".journal"):
-                            name = (Path(directory) / file[1 : -len(".journal")]).relative_to(base)
-                            try:
-                                yield StreamId(run, site, name.as_posix())
-                            except InvalidName:
-                                continue
+                names = [
+                    (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
+                    for directory, _, files in os.walk(base)
+                    for file in files
+                    if file.startswith(".") and file.endswith(".journal")
+                ]
+                for name in sorted(names):
+                    try:
+                        yield StreamId(run, site, name)
+                    except InvalidName:
+                        continue
 
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._open.get(stream)
@@ -252,11 +257,13 @@ class LocalAppender:
         self._journal_path = store._journal_path(stream)
         self._data_fd = self._journal_fd = -1
         self._journal_size = 0
+        self._journal_kept = 0  # bytes of the journal whose commit succeeded
+        self._compact_at = _COMPACT_AFTER
         self._written = 0
         self._written_digest = EMPTY_DIGEST
         self._new_marks: list[Mark] = []
-        self._committing: asyncio.Task[None] | None = None
-        self._gone: str | None = None  # why nothing may be appended any more
+        self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
+        self._gone: StoreError | None = None  # why nothing may be appended any more
 
     # --- what is held
 
@@ -291,6 +298,8 @@ class LocalAppender:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             self._make_directories()
+            if self._path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             fresh = not self._journal_path.exists()
             if fresh and self._path.exists() and self._path.stat().st_size:
                 raise Unavailable(f"{self._path} is there without a journal; flarelog did not write it: move it away")
@@ -308,7 +317,7 @@ class LocalAppender:
                 raise NotAllowed(
                     f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory"
                 ) from error
-            _fail(error, f"{self.stream} could not be opened")
+            raise _meaning(error, f"{self.stream} could not be opened") from error
         self._written, self._written_digest = self.journal.committed, self.journal.digest
 
     def _make_directories(self) -> None:
@@ -328,11 +337,11 @@ class LocalAppender:
 
     def _recover(self) -> None:
         raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
-        self.journal = journal = journals.replay(raw)
-        self._journal_size = len(raw)
-        size = os.fstat(self._data_fd).st_size
-        if journal.stream != self.stream:
-            self._set_aside(size)
+        self.journal = journals.replay(raw)
+        self._journal_size = self._journal_kept = len(raw)
+        if self.journal.stream != self.stream:
+            self._set_aside(raw)
+        journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed
         while journal.lengths and not self._holds(size):
             journal.roll_back(journal.lengths[-2][0] if len(journal.lengths) > 1 else 0)
@@ -346,13 +355,17 @@ class LocalAppender:
         if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
             self._compact()
 
-    def _set_aside(self, size: int) -> None:
-        """The journal is unusable: keep the bytes for people, and begin the stream anew."""
-        if size:
-            aside = self._path.with_name(f".{self._path.name}.quarantine")
+    def _set_aside(self, raw: bytes) -> None:
+        """The journal is unusable: keep it and the bytes for people, and begin the stream anew."""
+        number, size = 1, os.fstat(self._data_fd).st_size
+        while (aside := self._path.with_name(f".{self._path.name}.quarantine.{number}")).exists():
+            number += 1
+        if size or raw.strip(b"\0"):
+            # The bytes go first: a crash in between leaves a journal without bytes, which is set aside in its turn.
             os.close(self._data_fd)
             os.replace(self._path, aside)
             self._data_fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+            os.replace(self._journal_path, aside.with_name(aside.name + ".old-journal"))
             log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, aside)
         self.journal = Journal(stream=self.stream, damaged=1)
 
@@ -369,11 +382,19 @@ class LocalAppender:
             begin += len(data)
         return digest == expected
 
+    def claimed_by(self, producer: bytes, epoch: int) -> Holder:
+        """The holder once *producer* has the stream. Raises Fenced."""
+        try:
+            return self.journal.holder.claim(producer, epoch)
+        except Fenced as error:
+            raise Fenced(str(error), committed=self.committed) from error
+
     async def claim(self, producer: bytes, epoch: int) -> None:
-        holder = self.journal.holder.claim(producer, epoch)
-        if holder != self.journal.holder:
-            await self._record(journals.holder_line(holder.epoch, producer))
-            self.journal.holder = holder
+        holder = self.claimed_by(producer, epoch)
+        # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
+        known = holder == self.journal.holder
+        await self._record(b"" if known else journals.holder_line(holder.epoch, producer))
+        self.journal.holder = holder
 
     # --- appending
 
@@ -389,7 +410,7 @@ class LocalAppender:
                 at += done
                 view = view[done:]
         except OSError as error:
-            _fail(error, f"{self.stream} could not be written at offset {at}", self.committed)
+            raise _meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
         self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
         self._written = at
         if not self._disk:
@@ -406,44 +427,32 @@ class LocalAppender:
         self._check()
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
         while self.committed < length or len(self.journal.marks) < marks:
-            self._check()
-            if not self._disk:  # a write to the page cache is not worth a thread
-                self._commit(self._write_journal)
-                continue
-            if self._committing is None:  # one at a time: what is appended meanwhile goes with the next
-                self._committing = asyncio.create_task(self._commit_in_thread())
-            await asyncio.shield(self._committing)
+            if self._committing is None:  # what is appended meanwhile goes with the next
+                await self._commit(*self._batch())
+            else:
+                await asyncio.shield(self._committing)
         return self.committed
 
     async def seal(self, receipt: Receipt) -> None:
         await self.sync()
-        await self._record(journals.seal_line(receipt.length, receipt.digest))
-        self.journal.sealed = True
+        await self._record(journals.seal_line(receipt.length, receipt.digest), self._sealed)
         self._store.changed(self.stream)
 
-    async def _record(self, line: bytes) -> None:
-        """Make one journal line durable, when nothing else is being committed."""
-        self._check()
-        try:
-            if self._disk:
-                await self._store.in_thread(lambda: self._write_and_sync(line))
-            else:
-                self._write_journal(line)
-        except OSError as error:
-            self._broken(error)
-        self.journal.records += 1
+    def _sealed(self) -> None:
+        self.journal.sealed = True
 
     async def close(self) -> None:
-        if self._gone is None:
-            try:
+        try:
+            if self._gone is None:
                 await self.sync()
-            finally:
-                self._gone = self._gone or "a newer appender has it"
-                self.abandon()
+        finally:
+            self._gone = self._gone or Fenced(f"{self.stream} can no longer be written here: this appender was closed")
+            while self._committing is not None:
+                with contextlib.suppress(StoreError):
+                    await asyncio.shield(self._committing)
+            self._let_go()
 
-    def abandon(self) -> None:
-        """Let go without a commit."""
-        self._gone = self._gone or "it was not opened"
+    def _let_go(self) -> None:
         for fd in (self._data_fd, self._journal_fd):
             if fd >= 0:
                 os.close(fd)
@@ -452,55 +461,74 @@ class LocalAppender:
 
     def _check(self) -> None:
         if self._gone is not None:
-            raise Fenced(f"{self.stream} can no longer be written here: {self._gone}", committed=self.committed)
+            raise type(self._gone)(str(self._gone), committed=self.committed)
 
     # --- committing
 
-    def _batch(self) -> tuple[bytes, list[Mark], int, int]:
-        """The journal's next lines, and what is committed once they are durable."""
+    def _batch(self) -> tuple[bytes, Callable[[], None]]:
+        """The journal's next lines, and what to do once they are durable."""
+        marks, written, digest = list(self._new_marks), self._written, self._written_digest
         first = len(self.journal.marks)
-        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(self._new_marks)]
-        if self._written > self.journal.committed:
-            lines.append(journals.length_line(self._written, self._written_digest))
-        return b"".join(lines), list(self._new_marks), self._written, self._written_digest
+        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(marks)]
+        if written > self.journal.committed:
+            lines.append(journals.length_line(written, digest))
 
-    def _commit(self, write: Callable[[bytes], None]) -> None:
-        lines, marks, written, digest = self._batch()
-        try:
-            write(lines)
-        except OSError as error:
-            self._broken(error)
-        self._committed(marks, written, digest)
+        def committed() -> None:
+            journal = self.journal
+            journal.records += len(lines)
+            journal.marks += marks
+            del self._new_marks[: len(marks)]
+            journal.sealed = False
+            if written > journal.committed:
+                journal.add_length(written, digest)
+            self._store.changed(self.stream)
 
-    async def _commit_in_thread(self) -> None:
-        lines, marks, written, digest = self._batch()
+        return b"".join(lines), committed
+
+    async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
+        """Make one journal line durable, behind whatever is being committed, then call *done*."""
+        while self._committing is not None:
+            await asyncio.shield(self._committing)
+        self.journal.records += 1
+        await self._commit(line, done)
+
+    async def _commit(self, lines: bytes, done: Callable[[], None]) -> None:
+        self._check()
+        if not self._disk:  # a write to the page cache is not worth a thread
+            await self._write(lines, done)
+            return
+        self._committing = asyncio.create_task(self._write(lines, done))
+        # Whoever waits for it may be cancelled; what it raises is then told by the next call.
+        self._committing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._committing)
+
+    async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
+        """Make *lines*, and the bytes that they vouch for, as durable as the store promises, then call *done*."""
         try:
-            await self._store.in_thread(lambda: self._write_and_sync(lines))
+            if self._disk:
+                await self._store.in_thread(lambda: self._write_and_sync(lines))
+            else:
+                self._write_journal(lines)
         except OSError as error:
             self._broken(error)
         finally:
             self._committing = None
-        self._committed(marks, written, digest)
-
-    def _committed(self, marks: list[Mark], written: int, digest: int) -> None:
-        journal = self.journal
-        journal.records += len(marks) + 1
-        journal.marks += marks
-        del self._new_marks[: len(marks)]
-        journal.sealed = False
-        if written > journal.committed:
-            journal.add_length(written, digest)
-        self._store.changed(self.stream)
+        self._journal_kept = self._journal_size
+        done()
 
     def _broken(self, error: OSError) -> NoReturn:
         """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
-        committed = self.committed
-        self._gone = f"a commit failed: {os.strerror(error.errno or 0)}"
-        self.abandon()
-        _fail(error, f"{self.stream} could not be committed behind offset {committed}", committed)
+        with contextlib.suppress(OSError):
+            # It must not believe the lines of that commit: the page cache may hold what the disk does not.
+            os.ftruncate(self._journal_fd, self._journal_kept)
+        self._gone = _meaning(
+            error, f"{self.stream} could not be committed behind offset {self.committed}", self.committed
+        )
+        self._let_go()
+        raise self._gone from error
 
     def _write_journal(self, lines: bytes) -> None:
-        if self.journal.records > _COMPACT_AFTER:
+        if self.journal.records > self._compact_at:
             self._compact()
         done = 0
         while done < len(lines):
@@ -510,9 +538,8 @@ class LocalAppender:
     def _write_and_sync(self, lines: bytes) -> None:
         # In which order the two become durable does not matter: recovery compares the range with its digest.
         self._write_journal(lines)
-        if self._disk:
-            os.fdatasync(self._data_fd)
-            os.fdatasync(self._journal_fd)
+        os.fdatasync(self._data_fd)
+        os.fdatasync(self._journal_fd)
 
     def _compact(self) -> None:
         """Replace the journal by one that says the same in fewer lines."""
@@ -520,15 +547,20 @@ class LocalAppender:
         path = self._journal_path.with_name(self._journal_path.name + ".new")
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
         try:
-            os.write(fd, raw)
+            done = 0
+            while done < len(raw):
+                done += os.write(fd, raw[done:])
             if self._disk:
                 os.fdatasync(fd)
             os.replace(path, self._journal_path)
         except BaseException:
             os.close(fd)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
             raise
         os.close(self._journal_fd)
-        self._journal_fd, self._journal_size = fd, len(raw)
+        self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
+        self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
         self._sync_directory()
 
 

@@ -1,0 +1,1 @@
+"""The measurements behind README's performance table; ``python -m bench`` takes them all."""

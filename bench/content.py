@@ -1,0 +1,33 @@
+"""Lines as training writes them: time stamps, losses, progress bars, a traceback now and then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_BLOCK = 1 << 20
+
+
+def line(step: int) -> bytes:
+    """The line of one training step."""
+    seconds = step // 4
+    clock = f"{seconds // 3600 % 24:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d},{step * 37 % 1000:03d}"
+    if step % 50 == 0:
+        share = step % 1000 // 10
+        bar = "█" * (share // 4) + "▌" + " " * (25 - share // 4)
+        return (
+            f"\rEpoch {step // 1000}: {share:3d}%|{bar}| {step % 1000}/1000 [00:{share:02d}<01:00, 16.4it/s]".encode()
+        )
+    if step % 997 == 0:
+        return b'Traceback (most recent call last):\n  File "train.py", line 88, in step\nRuntimeError: CUDA error\n'
+    loss = 2.3 / (1 + step % 1000 / 100)
+    return f"2025-06-01 {clock} - trainer - INFO - step={step} loss={loss:.6f} lr=1e-4 gpu_mem=71.3GiB\n".encode()
+
+
+def write(path: Path, length: int) -> None:
+    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own."""
+    steps = (line(step) for step in range(16_000))
+    block = b"".join(steps)[:_BLOCK]
+    with open(path, "wb") as file:
+        for begin in range(0, length, _BLOCK):
+            own = b"=== MiB %d ===\n" % (begin >> 20)
+            file.write((own + block)[: min(_BLOCK, length - begin)])

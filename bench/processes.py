@@ -1,0 +1,187 @@
+"""What every measurement needs: directories, child processes that never outlive it, and what those processes used.
+
+Usage is read from /proc: CPU seconds are user plus system of the whole process between two moments, so that its start
+is not counted; RSS is VmHWM, the largest resident size that the process ever had, its start included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
+
+
+class BenchError(Exception):
+    """A measurement could not be taken."""
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def python(*arguments: str | Path, talk: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """``python -m`` with *arguments*, its stderr in the file *talk*; killed at the end if it still runs."""
+    with open(talk, "wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *map(str, arguments)],
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            env={name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")},
+            preexec_fn=_die_with_parent,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def serve(work: Path, durability: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """``flarelog serve`` with its store in *work*, and its address."""
+    ready = work / "ready"
+    command = ("flarelog", "serve", "--store", work / "store", "--listen", "127.0.0.1:0", "--ready-file", ready)
+    with python(*command, "--durability", durability, talk=work / "serve.err") as process:
+        yield process, address(process, ready)
+
+
+def sidecar(
+    work: Path, receiver: str, root: Path, *options: str
+) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """``flarelog sidecar`` of run ``bench`` and site ``site``."""
+    where = ("--receiver", receiver, "--run", "bench", "--site", "site", "--root", root)
+    return python("flarelog", "sidecar", *where, *options, talk=work / "sidecar.err")
+
+
+def address(process: subprocess.Popen[bytes], ready: Path) -> str:
+    """What *process* writes into *ready* once it listens."""
+    wait_for(lambda: ready.exists() and ready.read_text().endswith("\n"), 30, "a receiver that listens", process)
+    return ready.read_text().strip()
+
+
+def finish(process: subprocess.Popen[bytes], seconds: float = 30) -> None:
+    """Let *process* end by itself. Raises BenchError when it fails, or does not end."""
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{_name(process)} did not end within {seconds:g} s") from None
+    if code:
+        raise BenchError(f"{_name(process)} ended with {code}")
+
+
+def wait_for(
+    done: Callable[[], bool], seconds: float, what: str, *processes: subprocess.Popen[bytes], every: float = 0.001
+) -> float:
+    """The moment at which *done* was seen. Raises BenchError after *seconds*, or when one of *processes* has failed."""
+    end = time.perf_counter() + seconds
+    looked = 0.0
+    while not done():
+        now = time.perf_counter()
+        if now > end:
+            raise BenchError(f"waited {seconds:g} s for {what}")
+        if now - looked > 0.1:
+            looked = now
+            for process in processes:
+                if process.poll():
+                    raise BenchError(f"{_name(process)} ended with {process.returncode}")
+        time.sleep(every)
+    return time.perf_counter()
+
+
+def _name(process: subprocess.Popen[bytes]) -> str:
+    arguments = process.args
+    return " ".join(map(str, arguments[2:4])) if isinstance(arguments, list) else str(arguments)
+
+
+def size(path: Path) -> int:
+    """Bytes in the file at *path*; 0 when there is none."""
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
+    """User plus system time of *process* so far."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def memory_mib(process: subprocess.Popen[bytes], field: str = "VmHWM") -> float:
+    """*field* of the memory of *process*: VmHWM is the largest resident size so far, VmRSS the present one."""
+    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    return float("nan")  # it has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Two directories of one run of the bench: one in memory if there is room there, one on a disk."""
+
+    memory: Path
+    disk: Path
+
+
+@contextlib.contextmanager
+def places(need: int, disk: Path | None) -> Iterator[Places]:
+    """Temporary directories with room for *need* bytes each; removed at the end. Raises BenchError."""
+    shm = Path("/dev/shm")
+    in_memory = shm if shm.is_dir() and shutil.disk_usage(shm).free > need else Path(tempfile.gettempdir())
+    on_disk = disk or next((p for p in (Path(tempfile.gettempdir()), PROJECT) if filesystem(p) != "tmpfs"), None)
+    if on_disk is None or filesystem(on_disk) == "tmpfs":
+        raise BenchError("no directory on a disk was found; name one with --disk-dir")
+    if shutil.disk_usage(on_disk).free < need:
+        raise BenchError(f"{on_disk} has no room for {need:,} bytes; name another directory with --disk-dir")
+    with (
+        tempfile.TemporaryDirectory(prefix="flarelog-bench-", dir=in_memory) as first,
+        tempfile.TemporaryDirectory(prefix="flarelog-bench-", dir=on_disk) as second,
+    ):
+        yield Places(Path(first), Path(second))
+
+
+def filesystem(path: Path) -> str:
+    """The type of the file system that *path* lies on, as the kernel calls it."""
+    device = os.stat(path).st_dev
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields = line.split()
+        if fields[2] == f"{os.major(device)}:{os.minor(device)}":
+            return fields[fields.index("-") + 1]
+    return "unknown"
+
+
+def touch(directory: Path, length: int) -> Path:
+    """A file of *length* bytes; when it is removed, the next file there finds memory that the machine holds already."""
+    path = directory / "touched"
+    with open(path, "wb", buffering=0) as file:
+        for _ in range(0, length, 1 << 20):
+            file.write(bytes(1 << 20))
+    return path
+
+
+@contextlib.contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """A directory for one round, removed at its end."""
+    path = Path(tempfile.mkdtemp(dir=parent))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)

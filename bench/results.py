@@ -1,0 +1,78 @@
+"""One row of the table, and the facts of the machine that it was measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+_PACKAGES = ("flarelog", "grpcio", "protobuf", "isal")
+_HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver", "peak RSS MiB s / r", "compared")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Medians over rounds, with all samples in the order in which they were taken."""
+
+    measurement: str
+    of: str
+    unit: str
+    samples: Sequence[float]
+    cpu: tuple[float, ...] = ()  # seconds per 10^9 bytes: sender, receiver
+    rss: tuple[float, ...] = ()  # MiB, largest of all rounds: sender, receiver
+    compared: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    def cells(self) -> tuple[str, ...]:
+        spread = f" ({_number(min(self.samples))}-{_number(max(self.samples))})" if len(self.samples) > 1 else ""
+        return (
+            self.measurement,
+            self.of,
+            f"{_number(self.median)}{spread} {self.unit}",
+            " / ".join(f"{seconds:.2f}" for seconds in self.cpu),
+            " / ".join(f"{mib:.0f}" for mib in self.rss),
+            self.compared,
+        )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def medians(samples: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(statistics.median(column) for column in zip(*samples, strict=True))
+
+
+def largest(samples: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(max(column) for column in zip(*samples, strict=True))
+
+
+def table(rows: Sequence[Row]) -> str:
+    """*rows* as one Markdown table."""
+    cells = [_HEADER, *(row.cells() for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADER))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |" for row in cells]
+    return "\n".join((lines[0], "|" + "|".join("-" * (w + 2) for w in widths) + "|", *lines[1:]))
+
+
+def machine() -> dict[str, object]:
+    return {
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
+        "system": platform.platform(),
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        **{package: _version(package) for package in _PACKAGES},
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"
