@@ -324,6 +324,8 @@ class _Delivery:
             if not trouble.retry_safe:
                 raise trouble from error
             self._again(before, _Again(str(trouble)))
+        except (asyncio.InvalidStateError, grpc.aio.UsageError):  # gRPC's words for writing into a call that has ended
+            self._again(before, _Again(f"{self._sidecar.options.receiver} ended the call of {self.stream}"))
         except TimeoutError:
             self._again(before, _Again(f"{self._sidecar.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"))
         except OSError as error:

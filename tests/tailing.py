@@ -153,7 +153,9 @@ class Site:
         self.discovery.close()
         self.discovery = Discovery(self.options, NoWatch())
         self.look()
-        self.discovery.resume([stored.info(name) for name, stored in self.stored.items()], self.now)
+        record = [stored.info(name) for name, stored in self.stored.items()]
+        self.discovery.adopt(record)
+        self.discovery.resume(record, self.now)
 
     # --- what can be said then
 

@@ -72,7 +72,7 @@ def test_a_file_rotated_before_anyone_looked_belongs_to_the_log_it_was_created_a
     site.settle()
     here = str(site.root)
     changes = []
-    for number, text in ((2, b"two\n"), (3, b"three\n")):
+    for number, text in ((2, b"two\n"), (3, b"three\n"), (4, b"four\n")):
         for older in range(number - 2, 0, -1):
             site.rename(f"a.log.{older}", f"a.log.{older + 1}")
             changes.append(Change(What.MOVED_FROM, here, f"a.log.{older}", 10 * number + older))
@@ -84,7 +84,27 @@ def test_a_file_rotated_before_anyone_looked_belongs_to_the_log_it_was_created_a
         changes += [Change(What.CREATED, here, "a.log"), Change(What.MODIFIED, here, "a.log")]
     assert site.discovery.apply(changes, site.now) == {"a.log"}
     site.settle()
-    assert site.content("a.log") == b"one\ntwo\nthree\n"
+    assert site.content("a.log") == b"one\ntwo\nthree\nfour\n"
+    assert list(site.stored) == ["a.log"]
+
+
+def test_a_file_that_is_put_in_place_by_a_rename_belongs_to_the_name_it_is_given(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site()
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.append("a.log.new", b"two\n")
+    site.rename("a.log.new", "a.log")
+    here = str(site.root)
+    changes = [
+        Change(What.CREATED, here, "a.log.new"),
+        Change(What.MOVED_FROM, here, "a.log.new", 1),
+        Change(What.MOVED_TO, here, "a.log", 1),
+    ]
+    site.discovery.apply(changes, site.now)
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\n"), ("a.log", b"two\n")]
     assert list(site.stored) == ["a.log"]
 
 

@@ -3,8 +3,8 @@
     CRC-32 of the rest, 8 hexadecimal digits, a blank, JSON, LF
 
 A torn or damaged line is dropped, and the lines behind it are still good: every length record vouches for the whole
-prefix of the stream by its digest, so none depends on the one before it. Marks are numbered, and those behind a
-missing one are not believed.
+prefix of the stream by its digest, so none depends on the one before it. Marks are numbered; in the place of one whose
+line is lost stands a gap of unknown length, so that everyone sees that something is missing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flarelog.delivery.receiver import Holder
+from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamId, extend
 
 VERSION = 1
 SPACING = 1 << 20
 """Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
+
+LOST = "the journal has lost what was marked here"
 
 _KINDS: dict[str, type[Generation] | type[Ended] | type[Gap]] = {"generation": Generation, "ended": Ended, "gap": Gap}
 
@@ -56,10 +58,13 @@ class Journal:
                 self.stream = StreamId(record["run"], record["site"], record["log"])
             case "length":
                 length, digest = int(record["n"]), int(record["d"])
+                self._expect_marks(record.get("m", 0))
                 self.add_length(length, digest)
             case "mark":
+                mark = _KINDS[record["kind"]](**record["mark"])
+                self._expect_marks(record["i"])
                 if record["i"] == len(self.marks):
-                    self.marks.append(_KINDS[record["kind"]](**record["mark"]))
+                    self.marks.append(mark)
                     self.sealed = False
             case "holder":
                 # An epoch is a place in the row: where the line of an older holder is lost, its place stays.
@@ -69,6 +74,12 @@ class Journal:
                 self.holder = Holder((*older, bytes.fromhex(record["p"])))
             case "seal":
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
+
+    def _expect_marks(self, count: int) -> None:
+        if not 0 <= count <= MAX_MARKS:
+            raise ValueError(f"{count} marks")
+        while len(self.marks) < count:
+            self.marks.append(Gap(self.committed, self.digest, 0, LOST))
 
     def add_length(self, length: int, digest: int) -> None:
         """Of the length records one in SPACING bytes is kept, and the last two."""
@@ -94,7 +105,7 @@ class Journal:
             lines.append(stream_line(self.stream))
         lines += [holder_line(n, producer) for n, producer in enumerate(self.holder.producers, 1)]
         lines += [mark_line(index, mark) for index, mark in enumerate(self.marks)]
-        lines += [length_line(length, digest) for length, digest in self.lengths]
+        lines += [length_line(length, digest, len(self.marks)) for length, digest in self.lengths]
         if self.sealed:
             lines.append(seal_line(self.committed, self.digest))
         self.records = len(lines)
@@ -110,8 +121,8 @@ def stream_line(stream: StreamId) -> bytes:
     return _line({"t": "stream", "v": VERSION, "run": stream.run, "site": stream.site, "log": stream.log})
 
 
-def length_line(length: int, digest: int) -> bytes:
-    body = b'{"t":"length","n":%d,"d":%d}' % (length, digest)  # the one line that is written often
+def length_line(length: int, digest: int, marks: int) -> bytes:
+    body = b'{"t":"length","n":%d,"d":%d,"m":%d}' % (length, digest, marks)  # the one line that is written often
     return b"%08x %s\n" % (extend(0, body), body)
 
 

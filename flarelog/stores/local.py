@@ -22,30 +22,22 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 from weakref import WeakValueDictionary
 
-from flarelog.delivery.receiver import Holder
-from flarelog.errors import Fenced, Full, Hole, InvalidName, NotAllowed, NotFound, StoreError, StoreLocked, Unavailable
+from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend, run_name
+from flarelog.model import StreamId, StreamInfo, run_name
 from flarelog.stores import journal as journals
-from flarelog.stores.journal import Journal
+from flarelog.stores.appender import LocalAppender, meaning, sync_directory
 
 log = logging.getLogger(__name__)
 
 Durability = Literal["disk", "memory"]
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
-_COMPACT_AFTER = 8192  # records, of which a length takes about 40 bytes
 _READ = 1 << 20  # bytes a read hands out at most
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
-
-
-def _meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
-    kind = Full if error.errno in _NO_ROOM else Unavailable
-    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
 
 
 class LocalStore:
@@ -129,7 +121,7 @@ class LocalStore:
                 if info is None:
                     raise NotFound(f"the store holds no stream {stream}")
                 if fd < 0 and info.committed:
-                    fd = os.open(self._path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                    fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
                 while start < info.committed:
                     data = os.pread(fd, min(_READ, info.committed - start), start)
                     if not data:
@@ -167,12 +159,12 @@ class LocalStore:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if self.durability == "disk":
                     os.fdatasync(fd)
-                    _sync_directory(path.parent)
-                    _sync_directory(self.root)
+                    sync_directory(path.parent)
+                    sync_directory(self.root)
             finally:
                 os.close(fd)
         except OSError as error:
-            raise _meaning(error, f"the state of run {run} could not be written") from error
+            raise meaning(error, f"the state of run {run} could not be written") from error
 
     async def runs(self) -> dict[str, RunState]:
         found: dict[str, RunState] = {}
@@ -192,11 +184,11 @@ class LocalStore:
 
     # --- paths: names were validated when the StreamId was made
 
-    def _path(self, stream: StreamId) -> Path:
+    def path(self, stream: StreamId) -> Path:
         return self.root / stream.run / stream.site / stream.log
 
-    def _journal_path(self, stream: StreamId) -> Path:
-        path = self._path(stream)
+    def journal_path(self, stream: StreamId) -> Path:
+        path = self.path(stream)
         return path.with_name(f".{path.name}.journal")
 
     def _streams(self) -> Iterator[StreamId]:
@@ -221,7 +213,7 @@ class LocalStore:
             journal = appender.journal
         else:
             try:
-                journal = journals.replay(self._journal_path(stream).read_bytes())
+                journal = journals.replay(self.journal_path(stream).read_bytes())
             except OSError:
                 return None
         return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
@@ -239,342 +231,9 @@ class LocalStore:
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
-class LocalAppender:
-    """The one writer of one stream in a LocalStore.
-
-    ``journal`` holds what is committed. What was written after it lies in the file already but counts for nothing
-    until a commit.
-    """
-
-    max_chunk = MAX_CHUNK
-
-    def __init__(self, store: LocalStore, stream: StreamId) -> None:
-        self.stream = stream
-        self.journal = Journal()
-        self._store = store
-        self._disk = store.durability == "disk"
-        self._path = store._path(stream)
-        self._journal_path = store._journal_path(stream)
-        self._data_fd = self._journal_fd = -1
-        self._journal_size = 0
-        self._journal_kept = 0  # bytes of the journal whose commit succeeded
-        self._compact_at = _COMPACT_AFTER
-        self._written = 0
-        self._written_digest = EMPTY_DIGEST
-        self._new_marks: list[Mark] = []
-        self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
-        self._gone: StoreError | None = None  # why nothing may be appended any more
-
-    # --- what is held
-
-    @property
-    def committed(self) -> int:
-        return self.journal.committed
-
-    @property
-    def digest(self) -> int:
-        return self.journal.digest
-
-    @property
-    def marks(self) -> tuple[Mark, ...]:
-        return tuple(self.journal.marks)
-
-    @property
-    def holder(self) -> Holder:
-        return self.journal.holder
-
-    @property
-    def sealed(self) -> bool:
-        return self.journal.sealed and not self._behind
-
-    @property
-    def _behind(self) -> bool:
-        return self._written > self.journal.committed or bool(self._new_marks)
-
-    # --- opening
-
-    def open(self) -> None:
-        """Open or create both files, and recover."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        try:
-            self._make_directories()
-            if self._path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            fresh = not self._journal_path.exists()
-            if fresh and self._path.exists() and self._path.stat().st_size:
-                raise Unavailable(f"{self._path} is there without a journal; flarelog did not write it: move it away")
-            # The journal comes first, so that no crash leaves bytes that nobody vouches for.
-            self._journal_fd = os.open(self._journal_path, flags, 0o640)
-            if fresh:
-                self._write_journal(journals.stream_line(self.stream))
-                self._sync_directory()
-            self._data_fd = os.open(self._path, flags, 0o640)
-            self._recover()
-            if fresh:
-                self._sync_directory()
-        except OSError as error:
-            if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-                raise NotAllowed(
-                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory"
-                ) from error
-            raise _meaning(error, f"{self.stream} could not be opened") from error
-        self._written, self._written_digest = self.journal.committed, self.journal.digest
-
-    def _make_directories(self) -> None:
-        missing = []
-        directory = self._path.parent
-        while not directory.exists():
-            missing.append(directory)
-            directory = directory.parent
-        for path in reversed(missing):
-            path.mkdir(mode=0o750, exist_ok=True)
-            if self._disk:
-                _sync_directory(path.parent)
-
-    def _sync_directory(self) -> None:
-        if self._disk:
-            _sync_directory(self._path.parent)
-
-    def _recover(self) -> None:
-        raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
-        self.journal = journals.replay(raw)
-        self._journal_size = self._journal_kept = len(raw)
-        if self.journal.stream != self.stream:
-            self._set_aside(raw)
-        journal, size = self.journal, os.fstat(self._data_fd).st_size
-        promised = journal.committed
-        while journal.lengths and not self._holds(size):
-            journal.roll_back(journal.lengths[-2][0] if len(journal.lengths) > 1 else 0)
-        if journal.committed < promised:
-            log.warning(
-                "%s: the journal promised %d bytes, but only %d are intact; going on from there",
-                self.stream, promised, journal.committed,
-            )  # fmt: skip
-        if size > journal.committed:
-            os.ftruncate(self._data_fd, journal.committed)  # written, but never committed
-        if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
-            self._compact()
-
-    def _set_aside(self, raw: bytes) -> None:
-        """The journal is unusable: keep it and the bytes for people, and begin the stream anew."""
-        number, size = 1, os.fstat(self._data_fd).st_size
-        while (aside := self._path.with_name(f".{self._path.name}.quarantine.{number}")).exists():
-            number += 1
-        if size or raw.strip(b"\0"):
-            # The bytes go first: a crash in between leaves a journal without bytes, which is set aside in its turn.
-            os.close(self._data_fd)
-            os.replace(self._path, aside)
-            self._data_fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-            os.replace(self._journal_path, aside.with_name(aside.name + ".old-journal"))
-            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, aside)
-        self.journal = Journal(stream=self.stream, damaged=1)
-
-    def _holds(self, size: int) -> bool:
-        """Whether the last range that the journal vouches for is in the file."""
-        lengths = self.journal.lengths
-        begin, digest = lengths[-2] if len(lengths) > 1 else (0, EMPTY_DIGEST)
-        end, expected = lengths[-1]
-        if end > size:
-            return False
-        while begin < end:
-            data = os.pread(self._data_fd, min(_READ, end - begin), begin)
-            digest = extend(digest, data)
-            begin += len(data)
-        return digest == expected
-
-    def claimed_by(self, producer: bytes, epoch: int) -> Holder:
-        """The holder once *producer* has the stream. Raises Fenced."""
-        try:
-            return self.journal.holder.claim(producer, epoch)
-        except Fenced as error:
-            raise Fenced(str(error), committed=self.committed) from error
-
-    async def claim(self, producer: bytes, epoch: int) -> None:
-        holder = self.claimed_by(producer, epoch)
-        # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
-        known = holder == self.journal.holder
-        await self._record(b"" if known else journals.holder_line(holder.epoch, producer))
-        self.journal.holder = holder
-
-    # --- appending
-
-    async def append(self, offset: int, data: Buffer) -> int:
-        self._check()
-        if offset > self._written:
-            raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)
-        view = memoryview(data)[self._written - offset :]
-        at = self._written
-        try:
-            while view:
-                done = os.pwrite(self._data_fd, view, at)
-                at += done
-                view = view[done:]
-        except OSError as error:
-            raise _meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
-        self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
-        self._written = at
-        if not self._disk:
-            await self.sync()
-        return self.committed
-
-    async def mark(self, mark: Mark) -> None:
-        self._check()
-        if mark.offset != self._written:
-            raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
-        self._new_marks.append(mark)
-
-    async def sync(self) -> int:
-        self._check()
-        length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
-        while self.committed < length or len(self.journal.marks) < marks:
-            if self._committing is None:  # what is appended meanwhile goes with the next
-                await self._commit(*self._batch())
-            else:
-                await asyncio.shield(self._committing)
-        return self.committed
-
-    async def seal(self, receipt: Receipt) -> None:
-        await self.sync()
-        await self._record(journals.seal_line(receipt.length, receipt.digest), self._sealed)
-        self._store.changed(self.stream)
-
-    def _sealed(self) -> None:
-        self.journal.sealed = True
-
-    async def close(self) -> None:
-        try:
-            if self._gone is None:
-                await self.sync()
-        finally:
-            self._gone = self._gone or Fenced(f"{self.stream} can no longer be written here: this appender was closed")
-            while self._committing is not None:
-                with contextlib.suppress(StoreError):
-                    await asyncio.shield(self._committing)
-            self._let_go()
-
-    def _let_go(self) -> None:
-        for fd in (self._data_fd, self._journal_fd):
-            if fd >= 0:
-                os.close(fd)
-        self._data_fd = self._journal_fd = -1
-        self._store.closed(self)
-
-    def _check(self) -> None:
-        if self._gone is not None:
-            raise type(self._gone)(str(self._gone), committed=self.committed)
-
-    # --- committing
-
-    def _batch(self) -> tuple[bytes, Callable[[], None]]:
-        """The journal's next lines, and what to do once they are durable."""
-        marks, written, digest = list(self._new_marks), self._written, self._written_digest
-        first = len(self.journal.marks)
-        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(marks)]
-        if written > self.journal.committed:
-            lines.append(journals.length_line(written, digest))
-
-        def committed() -> None:
-            journal = self.journal
-            journal.records += len(lines)
-            journal.marks += marks
-            del self._new_marks[: len(marks)]
-            journal.sealed = False
-            if written > journal.committed:
-                journal.add_length(written, digest)
-            self._store.changed(self.stream)
-
-        return b"".join(lines), committed
-
-    async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
-        """Make one journal line durable, behind whatever is being committed, then call *done*."""
-        while self._committing is not None:
-            await asyncio.shield(self._committing)
-        self.journal.records += 1
-        await self._commit(line, done)
-
-    async def _commit(self, lines: bytes, done: Callable[[], None]) -> None:
-        self._check()
-        if not self._disk:  # a write to the page cache is not worth a thread
-            await self._write(lines, done)
-            return
-        self._committing = asyncio.create_task(self._write(lines, done))
-        # Whoever waits for it may be cancelled; what it raises is then told by the next call.
-        self._committing.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.shield(self._committing)
-
-    async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
-        """Make *lines*, and the bytes that they vouch for, as durable as the store promises, then call *done*."""
-        try:
-            if self._disk:
-                await self._store.in_thread(lambda: self._write_and_sync(lines))
-            else:
-                self._write_journal(lines)
-        except OSError as error:
-            self._broken(error)
-        finally:
-            self._committing = None
-        self._journal_kept = self._journal_size
-        done()
-
-    def _broken(self, error: OSError) -> NoReturn:
-        """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
-        with contextlib.suppress(OSError):
-            # It must not believe the lines of that commit: the page cache may hold what the disk does not.
-            os.ftruncate(self._journal_fd, self._journal_kept)
-        self._gone = _meaning(
-            error, f"{self.stream} could not be committed behind offset {self.committed}", self.committed
-        )
-        self._let_go()
-        raise self._gone from error
-
-    def _write_journal(self, lines: bytes) -> None:
-        if self.journal.records > self._compact_at:
-            self._compact()
-        done = 0
-        while done < len(lines):
-            done += os.pwrite(self._journal_fd, lines[done:], self._journal_size + done)
-        self._journal_size += done
-
-    def _write_and_sync(self, lines: bytes) -> None:
-        # In which order the two become durable does not matter: recovery compares the range with its digest.
-        self._write_journal(lines)
-        os.fdatasync(self._data_fd)
-        os.fdatasync(self._journal_fd)
-
-    def _compact(self) -> None:
-        """Replace the journal by one that says the same in fewer lines."""
-        raw = self.journal.compacted()
-        path = self._journal_path.with_name(self._journal_path.name + ".new")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-        try:
-            done = 0
-            while done < len(raw):
-                done += os.write(fd, raw[done:])
-            if self._disk:
-                os.fdatasync(fd)
-            os.replace(path, self._journal_path)
-        except BaseException:
-            os.close(fd)
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise
-        os.close(self._journal_fd)
-        self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
-        self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
-        self._sync_directory()
-
-
 def _directories(parent: Path) -> list[str]:
     try:
         with os.scandir(parent) as entries:
             return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
     except OSError:
         return []
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

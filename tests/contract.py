@@ -1,0 +1,386 @@
+"""What every store must do: ``CONTRACT`` is run over each in ``test_stores.py``."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from flarelog.errors import Fenced, Hole, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import Ended, Gap, Generation, Mark, Receipt, StreamId, extend
+from flarelog.stores.base import Appender, Store
+
+Fact = Callable[[Store], Awaitable[None]]
+CONTRACT: list[Fact] = []
+
+STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
+DATA = b"line one\nline two\n\r\xf0\x9f\x94\xa5\0 no end"
+A, B, C = b"producer-A", b"producer-B", b"producer-C"
+
+
+def fact(check: Fact) -> Fact:
+    CONTRACT.append(check)
+    return check
+
+
+async def filled(store: Store, stream: StreamId = STREAM, data: bytes = DATA) -> Appender:
+    appender = await store.appender(stream, A)
+    await appender.append(0, data)
+    await appender.sync()
+    return appender
+
+
+async def read(store: Store, start: int = 0, stream: StreamId = STREAM, follow: bool = False) -> bytes:
+    """All bytes from *start* on; their offsets must continue each other."""
+    found = b""
+    async for offset, data in store.read(stream, start, follow):
+        assert offset == start + len(found)
+        assert data
+        found += data
+    return found
+
+
+def receipt(appender: Appender) -> Receipt:
+    return Receipt(appender.committed, appender.digest, len(appender.marks))
+
+
+# --- appending
+
+
+@fact
+async def what_is_appended_at_the_end_is_committed_after_a_sync(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    assert (appender.committed, appender.digest, appender.marks, appender.sealed) == (0, 0, (), False)
+    for at in range(0, len(DATA), 5):
+        assert await appender.append(at, DATA[at : at + 5]) <= at + 5
+    assert await appender.sync() == appender.committed == len(DATA)
+    assert appender.digest == extend(0, DATA)
+    assert await read(store) == DATA
+
+
+@fact
+async def nothing_that_is_not_committed_can_be_seen(store: Store) -> None:
+    appender = await filled(store)
+    committed = await appender.append(len(DATA), b"more")
+    assert await store.last_offset(STREAM) == committed == appender.committed
+    assert len(await read(store)) == committed
+    await appender.sync()
+    assert await read(store) == DATA + b"more"
+
+
+@fact
+async def any_buffer_may_be_appended(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    await appender.append(0, memoryview(DATA)[:5])
+    await appender.append(5, bytearray(DATA[5:]))
+    await appender.append(len(DATA), b"")
+    await appender.sync()
+    assert await read(store) == DATA
+
+
+@fact
+async def what_is_held_already_is_trimmed_and_never_changed(store: Store) -> None:
+    appender = await filled(store)
+    await appender.append(0, DATA)
+    await appender.append(5, b"X" * 5)
+    await appender.append(len(DATA) - 3, b"XXXnew")
+    assert await appender.sync() == len(DATA) + 3
+    assert await read(store) == DATA + b"new"
+    assert appender.digest == extend(0, DATA + b"new")
+
+
+@fact
+async def a_hole_is_refused_with_what_is_committed(store: Store) -> None:
+    appender = await filled(store)
+    with pytest.raises(Hole) as raised:
+        await appender.append(len(DATA) + 1, b"later")
+    assert raised.value.committed == len(DATA)
+    with pytest.raises(Hole):
+        await appender.mark(Gap(len(DATA) + 1, 0, 1, "a mark beyond the end"))
+    await appender.append(len(DATA), b"next")
+    assert await appender.sync() == len(DATA) + 4
+
+
+@fact
+async def many_may_sync_at_once(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+
+    async def add(at: int) -> int:
+        await appender.append(at, DATA[at : at + 1])
+        return await appender.sync()
+
+    committed = await asyncio.gather(*(add(at) for at in range(len(DATA))))
+    assert all(have > at for at, have in enumerate(committed))
+    assert await read(store) == DATA
+
+
+@fact
+async def an_appender_that_closes_commits_and_the_next_goes_on(store: Store) -> None:
+    appender = await filled(store)
+    await appender.append(len(DATA), b"more")
+    await appender.close()
+    await appender.close()
+    again = await store.appender(STREAM, A)
+    assert (again.committed, again.digest) == (len(DATA) + 4, extend(0, DATA + b"more"))
+    await again.append(again.committed, b"!")
+    await again.sync()
+    assert await read(store) == DATA + b"more!"
+
+
+# --- one appender a stream
+
+
+@fact
+async def a_newer_producer_fences_the_older(store: Store) -> None:
+    older = await filled(store)
+    newer = await store.appender(STREAM, B)
+    assert newer.committed == len(DATA)
+    assert newer.holder.epoch == older.holder.epoch + 1
+    for attempt in (older.append(len(DATA), b"stale"), older.sync(), older.mark(Gap(len(DATA), 0, 1, "stale"))):
+        with pytest.raises(Fenced) as raised:
+            await attempt
+        assert raised.value.committed == len(DATA)
+    await newer.append(len(DATA), b"fresh")
+    await newer.sync()
+    assert await read(store) == DATA + b"fresh"
+
+
+@fact
+async def a_fenced_producer_does_not_disturb_the_newer_one(store: Store) -> None:
+    await filled(store)
+    newer = await store.appender(STREAM, B)
+    for epoch in (0, 1):
+        with pytest.raises(Fenced) as raised:
+            await store.appender(STREAM, A, epoch)
+        assert raised.value.committed == len(DATA)
+    await newer.append(len(DATA), b"fresh")
+    assert await newer.sync() == len(DATA) + 5
+
+
+@fact
+async def a_fence_is_remembered_when_everyone_has_gone(store: Store) -> None:
+    await (await filled(store)).close()
+    await (await store.appender(STREAM, B)).close()
+    with pytest.raises(Fenced):
+        await store.appender(STREAM, A, 1)
+    assert (await store.appender(STREAM, C)).holder.producers == (A, B, C)
+
+
+@fact
+async def a_producer_that_comes_back_has_its_epoch_and_a_new_appender(store: Store) -> None:
+    before = await filled(store)
+    after = await store.appender(STREAM, A, before.holder.epoch)
+    assert after.holder == before.holder
+    with pytest.raises(Fenced):
+        await before.append(len(DATA), b"stale")
+    await after.append(len(DATA), b"fresh")
+    assert await after.sync() == len(DATA) + 5
+
+
+@fact
+async def what_was_appended_before_a_takeover_is_not_lost(store: Store) -> None:
+    older = await store.appender(STREAM, A)
+    await older.append(0, DATA)
+    newer = await store.appender(STREAM, B)
+    assert newer.committed == len(DATA)
+
+
+@fact
+async def of_many_that_open_at_once_one_can_write(store: Store) -> None:
+    appenders = await asyncio.gather(*(store.appender(STREAM, b"producer-%d" % n) for n in range(5)))
+    fenced = 0
+    for appender in appenders:
+        try:
+            await appender.append(appender.committed, b"x")
+            await appender.sync()
+        except Fenced:
+            fenced += 1
+    assert fenced == 4
+    assert await read(store) == b"x"
+
+
+# --- marks and the seal
+
+MARKS: list[Mark] = [
+    Generation(0, 0, "log.txt", 0, "fh:01", 9, extend(0, DATA[:9])),
+    Gap(9, extend(0, DATA[:9]), 4096, "truncated before they were read"),
+    Ended(9, extend(0, DATA[:9]), "rotated"),
+    Generation(9, extend(0, DATA[:9]), "log.txt.1", 3, "fh:02"),
+]
+
+
+@fact
+async def marks_are_kept_in_order_beside_the_bytes(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    await appender.mark(MARKS[0])
+    await appender.append(0, DATA[:9])
+    for mark in MARKS[1:]:
+        await appender.mark(mark)
+    await appender.append(9, DATA[9:])
+    await appender.sync()
+    assert appender.marks == tuple(MARKS)
+    await appender.close()
+    assert (await store.appender(STREAM, B)).marks == tuple(MARKS)
+    assert [info.marks async for info in store.list()] == [tuple(MARKS)]
+    assert await read(store) == DATA
+
+
+@fact
+async def a_mark_alone_is_committed_by_a_sync(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    await appender.mark(MARKS[0])
+    assert await appender.sync() == 0
+    assert appender.marks == (MARKS[0],)
+
+
+@fact
+async def a_seal_is_kept_until_more_is_added(store: Store) -> None:
+    appender = await filled(store)
+    await appender.seal(receipt(appender))
+    assert appender.sealed
+    await appender.close()
+    again = await store.appender(STREAM, B)
+    assert again.sealed
+    assert [info.sealed async for info in store.list()] == [True]
+    await again.append(len(DATA), b"more")
+    await again.sync()
+    assert [info.sealed async for info in store.list()] == [False]
+    await again.seal(receipt(again))
+    assert [info.sealed async for info in store.list()] == [True]
+    await again.mark(Gap(again.committed, again.digest, 1, "later"))
+    await again.sync()
+    await again.close()
+    assert not (await store.appender(STREAM, B)).sealed
+
+
+@fact
+async def what_comes_behind_a_seal_breaks_it_before_it_is_committed(store: Store) -> None:
+    appender = await filled(store)
+    for mark in (None, Gap(len(DATA) + 4, 0, 1, "later")):
+        await appender.seal(receipt(appender))
+        assert [info.sealed async for info in store.list()] == [True]
+        await (appender.mark(mark) if mark else appender.append(len(DATA), b"more"))
+        assert not appender.sealed
+        await appender.sync()
+
+
+@fact
+async def an_empty_stream_can_be_sealed(store: Store) -> None:
+    appender = await store.appender(STREAM, A)
+    await appender.seal(Receipt(0, 0, 0))
+    assert appender.sealed
+    assert await read(store, follow=True) == b""
+
+
+# --- reading
+
+
+@fact
+async def no_last_offset_is_not_zero(store: Store) -> None:
+    assert await store.last_offset(STREAM) is None
+    appender = await store.appender(STREAM, A)
+    assert await store.last_offset(STREAM) == 0
+    await appender.append(0, DATA)
+    await appender.sync()
+    assert await store.last_offset(STREAM) == len(DATA)
+    await appender.close()
+    assert await store.last_offset(STREAM) == len(DATA)
+
+
+@fact
+async def bytes_are_read_from_any_offset(store: Store) -> None:
+    await filled(store)
+    for start in range(len(DATA) + 3):
+        assert await read(store, start) == DATA[start:]
+
+
+@fact
+async def a_large_stream_is_read_whole(store: Store) -> None:
+    data = bytes(range(256)) * 10_000
+    appender = await store.appender(STREAM, A)
+    for at in range(0, len(data), appender.max_chunk):
+        await appender.append(at, data[at : at + appender.max_chunk])
+    await appender.sync()
+    assert await read(store) == data
+    assert await read(store, 1_234_567) == data[1_234_567:]
+
+
+@fact
+async def a_stream_that_is_not_there_cannot_be_read(store: Store) -> None:
+    for follow in (False, True):
+        with pytest.raises(NotFound, match=r"run-1/site-1/rank-0/log\.txt"):
+            await read(store, follow=follow)
+
+
+@fact
+async def a_follower_gets_what_comes_until_the_seal(store: Store) -> None:
+    appender = await filled(store)
+    followers = [asyncio.create_task(read(store, start, follow=True)) for start in (0, 7, len(DATA) + 2)]
+    for part in (b"more", b" and ", b"more"):
+        await asyncio.sleep(0)
+        await appender.append(appender.committed, part)
+        await appender.sync()
+    assert not any(follower.done() for follower in followers)
+    await appender.seal(receipt(appender))
+    async with asyncio.timeout(5):
+        whole = DATA + b"more and more"
+        assert await asyncio.gather(*followers) == [whole, whole[7:], whole[len(DATA) + 2 :]]
+
+
+@fact
+async def a_follower_outlives_the_appender(store: Store) -> None:
+    appender = await filled(store)
+    follower = asyncio.create_task(read(store, follow=True))
+    await asyncio.sleep(0)
+    newer = await store.appender(STREAM, B)
+    assert not follower.done()
+    await newer.append(newer.committed, b"more")
+    await newer.seal(Receipt(len(DATA) + 4, extend(0, DATA + b"more"), 0))
+    async with asyncio.timeout(5):
+        assert await follower == DATA + b"more"
+    await appender.close()
+
+
+# --- many streams and runs
+
+
+@fact
+async def streams_are_listed_by_prefix_in_the_order_of_their_names(store: Store) -> None:
+    names = [
+        *(("run-1", "site-1", log) for log in ("a", "a-b/x", "b", "c/d/e", "c/f", ".hidden", "a.journal")),
+        *(("run-1", "site-10", log) for log in ("a",)),
+        *(("run-2", "site-1", log) for log in ("b", "a")),
+    ]
+    streams = [StreamId(*name) for name in names]
+    for stream in streams[::-1]:
+        await (await filled(store, stream, str(stream).encode())).close()
+    for prefix in ("", "run-1", "run-1/", "run-1/site-1/", "run-1/site-1/c", "run-2/site-1/b", "run-3"):
+        found = [info async for info in store.list(prefix)]
+        assert [info.stream for info in found] == sorted(s for s in streams if str(s).startswith(prefix)), prefix
+        for info in found:
+            text = str(info.stream).encode()
+            assert (info.first, info.committed, info.digest) == (0, len(text), extend(0, text))
+            assert (info.sealed, info.marks) == (False, ())
+            assert await read(store, stream=info.stream) == text
+
+
+@fact
+async def streams_of_one_site_do_not_mix(store: Store) -> None:
+    one, other = StreamId("run-1", "site-1", "log.txt"), StreamId("run-1", "site-1", "log.txt.1")
+    await filled(store, one, b"one")
+    await filled(store, other, b"other")
+    assert (await read(store, stream=one), await read(store, stream=other)) == (b"one", b"other")
+
+
+@fact
+async def the_states_of_runs_are_remembered(store: Store) -> None:
+    assert await store.runs() == {}
+    await store.set_run("run-1", RunState.REGISTERED)
+    await store.set_run("run-2", RunState.RUNNING)
+    await store.set_run("run-1", RunState.ENDED)
+    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+    assert [info async for info in store.list()] == []
+    await filled(store)
+    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}

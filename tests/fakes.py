@@ -1,0 +1,243 @@
+"""Both ends of a delivery joined in memory, with faults at chosen messages: nothing waits, and nothing is random."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.delivery.receiver import Holder, Receiver, Refused
+from flarelog.model import Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+PRODUCER = b"a-producer-of-16"
+FOREVER = 10_000  # connections after which a delivery counts as one that never ends
+
+Message = Open | Chunk | tuple[int, Mark] | Receipt
+
+
+class Kind(enum.Enum):
+    """What goes wrong when a message is about to be delivered."""
+
+    CUT = "cut"  # the connection is lost; *n* of the requests on their way still arrive
+    REPEAT = "repeat"  # a chunk arrives *n* times more
+    SWAP = "swap"  # the request behind this one overtakes it
+    DAMAGE = "damage"  # a byte of a chunk changes on its way
+    MUTE = "mute"  # a reply is lost
+    PAUSE = "pause"  # the disk is full, and still is at the next *n* opens
+    FORGET = "forget"  # the receiver no longer knows the run: it misses the next *n* opens
+    RESTART = "restart"  # the receiver is killed; the new one misses *n* opens and keeps the store
+    RESTORE = "restore"  # the same, with a copy of the store that is *n* commits old, and no miss
+
+
+@dataclass(frozen=True)
+class Fault:
+    kind: Kind
+    n: int = 0
+
+
+def generations(source: bytes, *offsets: int) -> list[Mark]:
+    """A mark at each of *offsets*."""
+    return [Generation(at, extend(0, source[:at]), f"log.{n}", 0, f"file-{n}") for n, at in enumerate(offsets)]
+
+
+class Link:
+    """A source, its producer, a receiver that commits every *lag* messages, and what that one holds durably.
+
+    ``run`` connects until the stream is sealed. Messages are delivered one by one, requests and replies by turns, and
+    counted from 1 over all connections; *faults* names those at which something goes wrong.
+    """
+
+    def __init__(
+        self,
+        source: bytes,
+        marks: Sequence[Mark] = (),
+        *,
+        options: DeliveryOptions | None = None,
+        late: int = 0,
+        lag: int = 1,
+        faults: Mapping[int, Fault] | None = None,
+    ) -> None:
+        self.source, self.marks = source, list(marks)
+        self.producer = Producer(options)
+        self.late, self.lag, self.faults = late, lag, dict(faults or {})
+        self.stored, self.stored_marks = bytearray(), list[Mark]()
+        self.sealed: Receipt | None = None
+        self.holder = Holder()
+        self.delivered = self.connections = self.appended = self.unanswered = 0
+        self.most_before_ok = 0  # messages in flight, before this receiver's first OK
+        self._incarnation, self._paused, self._greeted = 1, 0, False
+        self._copies = [(0, 0)]
+        self._receiver: Receiver | None = None
+        self._bytes, self._marks = bytearray(), list[Mark]()  # taken, and not yet durable
+        self._requests, self._replies = deque[Message](), deque[Reply]()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the store holds the source, byte for byte and mark for mark, under the receipt of both ends."""
+        receipt = Receipt(len(self.source), extend(0, self.source), len(self.marks))
+        return self.stored == self.source and self.stored_marks == self.marks and self.sealed == receipt
+
+    def run(self) -> Link:
+        while self.producer.state is not State.SEALED:
+            self.connections += 1
+            assert self.connections < FOREVER, "the delivery never ends"
+            self.connect()
+        return self
+
+    def connect(self) -> None:
+        """One connection, from its Open to its loss, to a refusal or to the receipt."""
+        self._requests.clear()
+        self._replies.clear()
+        self._receiver = None
+        self.producer.opened()
+        self._requests.append(Open(STREAM, PRODUCER, self.producer.epoch))
+        while self.producer.state is not State.SEALED:
+            self._send()
+            if not self._greeted:
+                self.most_before_ok = max(self.most_before_ok, len(self._requests))
+            if not (self._requests or self._replies) or not self._deliver():
+                return  # silence is a lost connection, too
+
+    # --- the sending end
+
+    def _send(self) -> None:
+        producer = self.producer
+        while (room := producer.room()) > 0:
+            end = len(self.source)
+            if producer.marks_sent < len(self.marks):
+                end = self.marks[producer.marks_sent].offset
+            if producer.position < end:
+                self._requests.append(
+                    producer.chunk(self.source[producer.position : min(end, producer.position + room)])
+                )
+            elif producer.marks_sent < len(self.marks):
+                mark = replace(self.marks[producer.marks_sent], digest=producer.position_digest)
+                self._requests.append((producer.mark(), mark))
+            else:
+                self._requests.append(producer.finish())
+
+    # --- what lies between
+
+    def _deliver(self) -> bool:
+        """The next message, or what befalls it; False when that was the last of its connection."""
+        self.delivered += 1
+        fault = self.faults.get(self.delivered, Fault(Kind.REPEAT))
+        match fault.kind:
+            case Kind.CUT:
+                for _ in range(min(fault.n, len(self._requests))):
+                    self._take(self._requests.popleft())
+                self._commit()
+                return False
+            case Kind.RESTART | Kind.RESTORE:
+                self._restart(fault)
+                return False
+            case Kind.FORGET:
+                self._commit()
+                self.late = fault.n
+                return False
+            case Kind.PAUSE if self._receiver is not None:
+                self._paused = fault.n
+                self._end(Code.PAUSE, "the disk is full")
+            case Kind.SWAP if len(self._requests) > 1 and not self._parts_mark_from_bytes():
+                self._requests[0], self._requests[1] = self._requests[1], self._requests[0]
+            case Kind.MUTE if self._replies:
+                self._replies.popleft()
+                self.unanswered += 1
+                return True
+        if self._replies and (self.delivered % 2 or not self._requests):
+            reply = self._replies.popleft()
+            self.producer.receive(reply)
+            return reply.code in (Code.OK, Code.SEALED)
+        if self._requests:
+            request = self._requests.popleft()
+            if isinstance(request, Chunk):
+                for _ in range(fault.n if fault.kind is Kind.REPEAT else 0):
+                    self._take(request)
+                if fault.kind is Kind.DAMAGE:
+                    request = replace(request, data=bytes([request.data[0] ^ 1]) + bytes(request.data[1:]))
+            self._take(request)
+        return True
+
+    def _parts_mark_from_bytes(self) -> bool:
+        """Whether bytes would overtake their mark: only the order within one call, which gRPC keeps, forbids it."""
+        return isinstance(self._requests[0], tuple) and isinstance(self._requests[1], Chunk)
+
+    # --- the receiving end
+
+    def _take(self, request: Message) -> None:
+        if isinstance(request, Open):
+            self._open(request)
+            return
+        receiver = self._receiver
+        if receiver is None:  # the call has ended, what still comes is not heard
+            return
+        try:
+            match request:
+                case Chunk():
+                    new = receiver.chunk(request)
+                    self._bytes += new
+                    self.appended += len(new)
+                case Receipt():
+                    receiver.finish(request)
+                    self._end(Code.SEALED)
+                    self.sealed = request
+                    return
+                case (index, mark) if receiver.mark(index, mark):
+                    self._marks.append(mark)
+        except Refused as refused:
+            self._end(refused.code, str(refused))
+            return
+        if len(self._replies) == 0 and (self.delivered % self.lag == 0 or not self._requests):
+            self._commit()
+            self._reply(Code.OK)
+
+    def _open(self, request: Open) -> None:
+        if self.late > 0:
+            self.late -= 1
+            self._reply(Code.EXECUTION_EXCEPTION, f"run {request.stream.run} is not registered")
+        elif self._paused > 0:
+            self._paused -= 1
+            self._reply(Code.PAUSE, "the disk is full")
+        else:
+            self.holder = self.holder.claim(request.producer, request.epoch)
+            self._receiver = Receiver(len(self.stored), extend(0, self.stored), self.stored_marks)
+            self._bytes.clear()
+            self._marks.clear()
+            self._greeted = True
+            self._reply(Code.OK)
+
+    def _end(self, code: Code, reason: str = "") -> None:
+        self._commit()
+        self._receiver = None
+        self._reply(code, reason)
+
+    def _commit(self) -> None:
+        if self._bytes or self._marks:
+            self.stored += self._bytes
+            self.stored_marks += self._marks
+            self._bytes.clear()
+            self._marks.clear()
+            self._copies.append((len(self.stored), len(self.stored_marks)))
+
+    def _reply(self, code: Code, reason: str = "") -> None:
+        incarnation = self._incarnation.to_bytes(8, "big")
+        digest, marks = extend(0, self.stored), len(self.stored_marks)
+        self._replies.append(
+            Reply(code, len(self.stored), digest, marks, incarnation, self.holder.epoch, reason),
+        )
+
+    def _restart(self, fault: Fault) -> None:
+        self._incarnation += 1
+        self._greeted = False
+        self._bytes.clear()
+        self._marks.clear()
+        if fault.kind is Kind.RESTART:
+            self.late = fault.n
+        else:
+            del self._copies[max(1, len(self._copies) - fault.n) :]
+            length, marks = self._copies[-1]
+            del self.stored[length:]
+            del self.stored_marks[marks:]

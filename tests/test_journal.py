@@ -1,0 +1,194 @@
+"""A stream's journal: what it says after damage, and that fewer lines say the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from flarelog.delivery.receiver import MAX_MARKS, Holder
+from flarelog.model import Ended, Gap, Generation, Mark, StreamId, extend
+from flarelog.stores.journal import (
+    LOST,
+    SPACING,
+    Journal,
+    holder_line,
+    length_line,
+    mark_line,
+    records,
+    replay,
+    run_line,
+    seal_line,
+    stream_line,
+)
+
+STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
+MARKS: list[Mark] = [
+    Generation(0, 0, "log.txt", 0, "fh:01", 10, 99),
+    Gap(20, 5, 3, "truncated before they were read"),
+    Ended(20, 5, "rotated"),
+]
+LINES = [
+    stream_line(STREAM),
+    holder_line(1, b"A"),
+    mark_line(0, MARKS[0]),
+    length_line(10, 1, 1),
+    holder_line(2, b"B"),
+    length_line(20, 5, 1),
+    mark_line(1, MARKS[1]),
+    mark_line(2, MARKS[2]),
+    length_line(30, 7, 3),
+    seal_line(30, 7),
+]
+WHOLE = b"".join(LINES)
+
+
+def said(journal: Journal) -> tuple[object, ...]:
+    """What a journal says of its stream, without how it says it."""
+    return journal.stream, journal.committed, journal.digest, journal.marks, journal.holder, journal.sealed
+
+
+def test_what_was_written_is_read_again() -> None:
+    journal = replay(WHOLE)
+    assert said(journal) == (STREAM, 30, 7, MARKS, Holder((b"A", b"B")), True)
+    assert (journal.records, journal.damaged) == (len(LINES), 0)
+
+
+def test_an_empty_journal_says_nothing() -> None:
+    assert said(replay(b"")) == (None, 0, 0, [], Holder(), False)
+
+
+def test_a_torn_line_is_dropped_wherever_it_is_torn() -> None:
+    whole = replay(b"".join(LINES[:-2]))
+    for end in range(1, len(LINES[-2])):
+        journal = replay(b"".join(LINES[:-2]) + LINES[-2][:end])
+        assert said(journal) == said(whole)
+        assert journal.damaged == 1
+
+
+def test_a_changed_byte_costs_its_own_line_only() -> None:
+    rng = random.Random(1)
+    for number, line in enumerate(LINES):
+        raw = bytearray(line)
+        at = rng.randrange(len(raw) - 1)
+        raw[at] ^= 1 << rng.randrange(5)
+        if raw[at] == 0x0A:
+            continue
+        journal = replay(b"".join(LINES[:number]) + bytes(raw) + b"".join(LINES[number + 1 :]))
+        assert journal.damaged == 1, number
+        assert journal.records == len(LINES) - 1, number
+
+
+@pytest.mark.parametrize(
+    ("lost", "said_of_it"),
+    [
+        pytest.param(3, lambda j: (j.committed, j.marks, j.sealed) == (30, MARKS, True), id="an-inner-length"),
+        pytest.param(
+            8, lambda j: (j.committed, j.digest, j.sealed) == (20, 5, False), id="the-last-length-and-its-seal"
+        ),
+        pytest.param(
+            6, lambda j: j.marks == [MARKS[0], Gap(20, 5, 0, LOST), MARKS[2]], id="in-the-place-of-a-mark-stands-a-gap"
+        ),
+        pytest.param(
+            7, lambda j: j.marks == [*MARKS[:2], Gap(20, 5, 0, LOST)], id="in-the-place-of-the-last-mark-as-well"
+        ),
+        pytest.param(1, lambda j: j.holder.epoch == 2 and j.holder.producers[-1] == b"B", id="an-old-holder"),
+        pytest.param(9, lambda j: (j.committed, j.sealed) == (30, False), id="the-seal"),
+        pytest.param(0, lambda j: j.stream is None, id="the-name"),
+    ],
+)
+def test_what_a_lost_line_costs(lost: int, said_of_it: Callable[[Journal], bool]) -> None:
+    journal = replay(b"".join(LINES[:lost]) + b"x" * 40 + b"\n" + b"".join(LINES[lost + 1 :]))
+    assert journal.damaged == 1
+    assert said_of_it(journal), journal
+
+
+def test_a_mark_behind_the_last_durable_byte_is_not_believed() -> None:
+    assert replay(b"".join(LINES[:6]) + mark_line(1, Gap(25, 9, 1, "?"))).marks == MARKS[:1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(run_line("run-1", "running"), id="a-kind-that-is-not-known"),
+        pytest.param(b"\n", id="an-empty-line"),
+        pytest.param(b"\0" * 64 + b"\n", id="nul-bytes"),
+        pytest.param(b"12345678 {}\n", id="a-wrong-checksum"),
+        pytest.param(b"%08x []\n" % extend(0, b"[]"), id="no-record"),
+        pytest.param(b"%08x {}\n" % extend(0, b"{}"), id="a-record-without-a-kind"),
+        pytest.param(mark_line(MAX_MARKS + 1, MARKS[0]), id="a-mark-with-an-absurd-number"),
+    ],
+)
+def test_a_line_that_makes_no_sense_changes_nothing(line: bytes) -> None:
+    for at in range(1, len(LINES)):
+        assert said(replay(b"".join(LINES[:at]) + line + b"".join(LINES[at:]))) == said(replay(WHOLE))
+
+
+def test_a_mark_with_a_number_that_is_taken_is_not_believed() -> None:
+    assert replay(WHOLE + mark_line(0, Ended(5, 5, "other"))).marks == MARKS
+
+
+@pytest.mark.parametrize(
+    ("line", "sealed"),
+    [
+        pytest.param(length_line(31, 8, 0), False, id="later-bytes-unseal"),
+        pytest.param(mark_line(3, Ended(30, 7, "removed")), False, id="a-later-mark-unseals"),
+        pytest.param(holder_line(3, b"C"), True, id="a-new-producer-alone-does-not"),
+        pytest.param(seal_line(29, 7), False, id="a-seal-of-another-length-is-none"),
+        pytest.param(seal_line(30, 8), False, id="a-seal-of-another-digest-is-none"),
+    ],
+)
+def test_what_unseals_a_stream(line: bytes, sealed: bool) -> None:
+    assert replay(WHOLE + line).sealed is sealed
+
+
+def test_a_later_version_is_not_read_as_this_one() -> None:
+    body = b'{"t":"stream","v":2,"run":"run-1","site":"site-1","log":"log.txt"}'
+    journal = replay(b"%08x %s\n" % (extend(0, body), body))
+    assert (journal.stream, journal.damaged) == (None, 1)
+
+
+def test_rolling_back_forgets_bytes_marks_and_the_seal() -> None:
+    journal = replay(WHOLE)
+    journal.roll_back(20)
+    assert said(journal) == (STREAM, 20, 5, MARKS, Holder((b"A", b"B")), False)
+    journal.roll_back(10)
+    assert said(journal) == (STREAM, 10, 1, MARKS[:1], Holder((b"A", b"B")), False)
+
+
+@pytest.mark.parametrize("upto", range(len(LINES) + 1))
+def test_a_compacted_journal_says_the_same(upto: int) -> None:
+    journal = replay(b"".join(LINES[:upto]))
+    again = replay(journal.compacted())
+    assert said(again) == said(journal)
+    assert again.records == journal.records
+    assert again.damaged == 0
+
+
+def test_a_compacted_journal_grows_with_the_bytes_and_not_with_the_commits() -> None:
+    journal = Journal(stream=STREAM)
+    for n in range(1, 20_001):
+        journal.add_length(n * 1000, n)
+    assert len(journal.lengths) < 20_000_000 / SPACING + 4
+    assert journal.lengths[-2:] == [(19_999_000, 19_999), (20_000_000, 20_000)]
+    assert all(
+        later[0] - earlier[0] <= SPACING + 1000
+        for earlier, later in zip(journal.lengths, journal.lengths[1:], strict=False)
+    )
+    assert said(replay(journal.compacted())) == said(journal)
+
+
+def test_any_bytes_are_a_journal_of_something_or_of_nothing() -> None:
+    rng = random.Random(4)
+    for _ in range(2_000):
+        raw = bytearray(WHOLE)
+        for _ in range(rng.randint(1, 30)):
+            at = rng.randrange(len(raw))
+            raw[at : at + rng.randint(0, 20)] = rng.randbytes(rng.randint(0, 20))
+        journal = replay(bytes(raw))
+        assert journal.committed in (0, 10, 20, 30)
+        for mark, written in zip(journal.marks, MARKS, strict=False):
+            assert mark == written or (isinstance(mark, Gap) and mark.reason == LOST)
+        assert all(mark.offset <= journal.committed for mark in journal.marks)
+        assert sum(record is not None for record in records(bytes(raw))) >= journal.records - journal.damaged

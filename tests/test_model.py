@@ -1,0 +1,179 @@
+"""Names that can be mapped to paths and back, digests, and what a stream's marks say of its generations."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from flarelog.errors import CONFIGURATION, InvalidName
+from flarelog.model import (
+    MAX_LOG,
+    MAX_NAME,
+    MAX_PART,
+    Chunk,
+    Ended,
+    Extent,
+    Gap,
+    Generation,
+    Mark,
+    StreamId,
+    StreamInfo,
+    extend,
+    extents,
+    log_name,
+    run_name,
+    site_name,
+    stream_record,
+)
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+
+
+@pytest.mark.parametrize("check", [run_name, site_name])
+@pytest.mark.parametrize("name", ["a", "run-1", "2024_06.final", "0", "A" * MAX_NAME, "a..b", "-"])
+def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> None:
+    assert check(name) == name
+
+
+@pytest.mark.parametrize("check", [run_name, site_name])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("", "empty part", id="empty"),
+        pytest.param(".", "relative and plain", id="dot"),
+        pytest.param("..", "relative and plain", id="dot-dot"),
+        pytest.param(".lock", "must not begin with a dot", id="hidden"),
+        pytest.param("a/b", "use only letters", id="slash"),
+        pytest.param("/a", "use only letters", id="absolute"),
+        pytest.param("a b", "use only letters", id="blank"),
+        pytest.param("a\n", "use only letters", id="line-feed-at-the-end"),
+        pytest.param("a\0", "use only letters", id="nul"),
+        pytest.param("a\\b", "use only letters", id="backslash"),
+        pytest.param("sité", "use only letters", id="not-ascii"),
+        pytest.param("٣", "use only letters", id="a-digit-of-another-script"),
+        pytest.param("A" * (MAX_NAME + 1), f"at most {MAX_NAME}", id="over-long"),
+    ],
+)
+def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sentence: str) -> None:
+    with pytest.raises(InvalidName, match=sentence) as raised:
+        check(name)
+    assert raised.value.exit_code == CONFIGURATION
+    assert len(str(raised.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log.txt",
+        "rank-0/stderr.log",
+        ".hidden",
+        "a/.b/c",
+        "a.journal",
+        ".journal",
+        "..a",
+        "A" * MAX_PART,
+        "a/" * 511 + "bc",
+    ],
+)
+def test_a_name_of_a_log(name: str) -> None:
+    assert log_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("", "empty part", id="empty"),
+        pytest.param("/etc/passwd", "is absolute", id="absolute"),
+        pytest.param("a//b", "empty part", id="an-empty-part"),
+        pytest.param("a/", "empty part", id="an-empty-part-at-the-end"),
+        pytest.param("../a", "relative and plain", id="dot-dot-first"),
+        pytest.param("a/../b", "relative and plain", id="dot-dot-within"),
+        pytest.param("a/..", "relative and plain", id="dot-dot-last"),
+        pytest.param("./a", "relative and plain", id="dot"),
+        pytest.param("a/b c", "use only letters", id="blank"),
+        pytest.param("A" * (MAX_PART + 1), f"at most {MAX_PART}", id="an-over-long-part"),
+        pytest.param("a/" * 512 + "b", f"at most {MAX_LOG}", id="over-long"),
+        pytest.param(".log.txt.journal", "what the store calls its own files", id="the-name-of-a-journal"),
+        pytest.param("a/.b.journal", "what the store calls its own files", id="the-name-of-a-journal-below"),
+        pytest.param(".a.journal/b", "what the store calls its own files", id="a-directory-named-as-a-journal"),
+        pytest.param(".a.journal.new", "what the store calls its own files", id="the-name-of-a-new-journal"),
+        pytest.param(".a.quarantine.1", "what the store calls its own files", id="the-name-of-what-is-set-aside"),
+    ],
+)
+def test_no_name_of_a_log(name: str, sentence: str) -> None:
+    with pytest.raises(InvalidName, match=sentence):
+        log_name(name)
+    with pytest.raises(InvalidName):
+        StreamId("run-1", "site-1", name)
+
+
+@pytest.mark.parametrize(("run", "site"), [("..", "site-1"), ("run-1", ".."), ("", "site-1"), ("run-1", "a/b")])
+def test_a_stream_has_only_good_names(run: str, site: str) -> None:
+    with pytest.raises(InvalidName):
+        StreamId(run, site, "log.txt")
+
+
+def test_a_digest_is_the_crc_of_the_whole_prefix() -> None:
+    data = b"to one place, live and byte for byte"
+    for at in range(len(data) + 1):
+        assert extend(extend(0, data[:at]), memoryview(data)[at:]) == zlib.crc32(data)
+    assert extend(0, b"") == 0
+
+
+def test_a_chunk_ends_behind_its_data() -> None:
+    assert (Chunk(7, b"abc", 0).end, Chunk(7, b"", 0).end) == (10, 7)
+
+
+FIRST = Generation(0, 0, "log.txt", 0, "file-1")
+LATER = Generation(30, 0, "log.txt", 5, "file-2")
+
+
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        pytest.param([], [], id="no-marks-no-generations"),
+        pytest.param([FIRST], [Extent(0, 100, "log.txt", 0, "file-1", None)], id="the-last-is-open"),
+        pytest.param(
+            [FIRST, Ended(100, 0, "removed")],
+            [Extent(0, 100, "log.txt", 0, "file-1", "removed")],
+            id="one-that-ended-says-why",
+        ),
+        pytest.param(
+            [FIRST, Ended(30, 0, "truncated"), Gap(30, 0, 5, ""), LATER],
+            [Extent(0, 30, "log.txt", 0, "file-1", "truncated"), Extent(30, 70, "log.txt", 5, "file-2", None)],
+            id="the-next-begins-at-its-own-offset-in-the-source",
+        ),
+        pytest.param(
+            [FIRST, LATER],
+            [Extent(0, 30, "log.txt", 0, "file-1", "rotated"), Extent(30, 70, "log.txt", 5, "file-2", None)],
+            id="one-that-was-overtaken-was-rotated",
+        ),
+        pytest.param(
+            [FIRST, Gap(10, 0, 5, ""), Gap(20, 0, 0, "")],
+            [Extent(0, 100, "log.txt", 0, "file-1", None)],
+            id="a-gap-ends-nothing",
+        ),
+        pytest.param(
+            [FIRST, Ended(0, 0, "removed"), LATER, Ended(30, 0, "removed")],
+            [Extent(0, 0, "log.txt", 0, "file-1", "removed"), Extent(30, 0, "log.txt", 5, "file-2", "removed")],
+            id="empty-ones-count",
+        ),
+    ],
+)
+def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> None:
+    assert extents(marks, 100) == found
+
+
+def test_a_stream_as_scripts_see_it() -> None:
+    marks = (FIRST, Ended(30, 0, "truncated"), Gap(30, 0, 5, "truncated before they were read"), LATER)
+    record = stream_record(StreamInfo(STREAM, 0, 100, 0xABC, True, marks))
+    assert list(record) == ["run", "site", "log", "committed", "sealed", "digest", "generations", "gaps"]
+    assert (record["run"], record["site"], record["log"]) == ("run-1", "site-1", "log.txt")
+    assert (record["committed"], record["sealed"], record["digest"]) == (100, True, "crc32:00000abc")
+    assert record["gaps"] == [{"offset": 30, "length": 5, "reason": "truncated before they were read"}]
+    assert record["generations"] == [
+        {"offset": 0, "length": 30, "path": "log.txt", "source_offset": 0, "ended": "truncated", "identity": "file-1"},
+        {"offset": 30, "length": 70, "path": "log.txt", "source_offset": 5, "ended": None, "identity": "file-2"},
+    ]

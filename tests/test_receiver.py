@@ -1,0 +1,183 @@
+"""The receiving end: what is new in a message, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.delivery.receiver import MAX_MARKS, REMEMBERED, Holder, Receiver, Refused
+from flarelog.errors import Fenced
+from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, extend
+
+DATA = b"0123456789abcdef"
+
+
+def digest(end: int) -> int:
+    return extend(0, DATA[:end])
+
+
+def part(begin: int, end: int) -> Chunk:
+    return Chunk(begin, DATA[begin:end], digest(end))
+
+
+def holding(committed: int, *marks: Mark) -> Receiver:
+    """A receiver whose store holds the first *committed* bytes of DATA."""
+    return Receiver(committed, digest(committed), marks, max_chunk=12)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "new"),
+    [
+        pytest.param(part(8, 12), DATA[8:12], id="at-the-end-it-is-taken-whole"),
+        pytest.param(part(4, 12), DATA[8:12], id="an-overlap-is-trimmed"),
+        pytest.param(part(0, 9), DATA[8:9], id="an-overlap-from-the-beginning-is-trimmed"),
+        pytest.param(part(4, 8), b"", id="a-repetition-brings-nothing"),
+        pytest.param(part(0, 3), b"", id="an-old-repetition-brings-nothing"),
+        pytest.param(part(8, 8), b"", id="a-heartbeat-at-the-end-brings-nothing"),
+        pytest.param(part(3, 3), b"", id="an-old-heartbeat-brings-nothing"),
+    ],
+)
+def test_what_is_new_in_a_chunk(chunk: Chunk, new: bytes) -> None:
+    receiver = holding(8)
+    assert bytes(receiver.chunk(chunk)) == new
+    assert receiver.accepted == 8 + len(new)
+    assert receiver.digest == digest(receiver.accepted)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "code", "sentence"),
+    [
+        pytest.param(part(9, 12), Code.HOLE, "begins at offset 9, but 8 comes next", id="a-hole"),
+        pytest.param(part(9, 9), Code.HOLE, "begins at offset 9, but 8", id="a-heartbeat-from-ahead"),
+        pytest.param(Chunk(8, DATA[8:12], 7), Code.CORRUPT, "from 8 to 12 have digest", id="a-wrong-digest"),
+        pytest.param(Chunk(8, b"", 7), Code.CORRUPT, "from 8 to 8 have", id="a-heartbeat-with-a-wrong-digest"),
+        pytest.param(
+            Chunk(6, b"XX89", extend(digest(6), b"XX89")), Code.CORRUPT, "from 8 to 10", id="an-overlap-of-other-bytes"
+        ),
+        pytest.param(
+            Chunk(4, b"XXXX", extend(digest(4), b"XXXX")), Code.CORRUPT, "before offset 8", id="a-repetition-of-others"
+        ),
+        pytest.param(part(0, 13), Code.REJECTED, "has 13 bytes; at most 12 are allowed", id="a-chunk-over-the-limit"),
+    ],
+)
+def test_a_chunk_that_is_refused_changes_nothing(chunk: Chunk, code: Code, sentence: str) -> None:
+    receiver = holding(8)
+    with pytest.raises(Refused, match=sentence) as raised:
+        receiver.chunk(chunk)
+    assert raised.value.code is code
+    assert (receiver.accepted, receiver.digest) == (8, digest(8))
+    assert bytes(receiver.chunk(part(8, 12))) == DATA[8:12]
+
+
+def test_other_bytes_are_noticed_in_repetitions_of_the_latest_chunks() -> None:
+    receiver = Receiver()
+    for end in range(1, len(DATA) + 1):
+        receiver.chunk(part(end - 1, end))
+    assert len(DATA) < REMEMBERED
+    for end in range(1, len(DATA) + 1):
+        assert bytes(receiver.chunk(part(end - 1, end))) == b""
+        with pytest.raises(Refused, match=f"other bytes are held before offset {end}"):
+            receiver.chunk(Chunk(end - 1, b"X", extend(digest(end - 1), b"X")))
+
+
+def test_a_window_of_any_chunks_may_come_again_from_any_point() -> None:
+    for again in range(len(DATA)):
+        receiver = Receiver()
+        taken = b"".join(bytes(receiver.chunk(part(at, at + 4))) for at in range(0, 16, 4))
+        taken += b"".join(bytes(receiver.chunk(part(at, min(16, at + 3)))) for at in range(again, 16, 3))
+        assert taken == DATA
+
+
+# --- marks
+
+FIRST = Generation(0, 0, "log.txt", 0, "file-1")
+END = Ended(8, digest(8), "rotated")
+GAP = Gap(8, digest(8), 5, "truncated before they were read")
+
+
+def test_marks_are_taken_in_order_once() -> None:
+    receiver = Receiver()
+    assert receiver.mark(0, FIRST)
+    receiver.chunk(part(0, 8))
+    assert receiver.mark(1, END)
+    assert receiver.mark(2, GAP)
+    assert not receiver.mark(0, FIRST)
+    assert not receiver.mark(2, GAP)
+    assert receiver.marks == [FIRST, END, GAP]
+
+
+@pytest.mark.parametrize(
+    ("index", "mark", "code", "sentence"),
+    [
+        pytest.param(2, GAP, Code.HOLE, "mark 2 came, but 1 comes next", id="a-number-too-high"),
+        pytest.param(1, Gap(9, 0, 1, ""), Code.HOLE, "stands at offset 9, but 8", id="beyond-the-end"),
+        pytest.param(1, Gap(7, digest(7), 1, ""), Code.HOLE, "stands at offset 7, but 8", id="before-the-end"),
+        pytest.param(1, Gap(8, 7, 1, ""), Code.CORRUPT, "has digest 00000007", id="a-wrong-digest"),
+        pytest.param(0, GAP, Code.REJECTED, "mark 0 is held with another meaning", id="another-meaning"),
+    ],
+)
+def test_a_mark_that_is_refused_changes_nothing(index: int, mark: Mark, code: Code, sentence: str) -> None:
+    receiver = holding(8, FIRST)
+    with pytest.raises(Refused, match=sentence) as raised:
+        receiver.mark(index, mark)
+    assert raised.value.code is code
+    assert receiver.marks == [FIRST]
+
+
+def test_marks_without_end_are_refused() -> None:
+    receiver = holding(8, *[GAP] * MAX_MARKS)
+    with pytest.raises(Refused, match=f"has {MAX_MARKS} marks") as raised:
+        receiver.mark(MAX_MARKS, GAP)
+    assert raised.value.code is Code.REJECTED
+
+
+# --- the receipt
+
+
+@pytest.mark.parametrize(
+    ("receipt", "code"),
+    [
+        pytest.param(Receipt(8, digest(8), 1), None, id="agreed"),
+        pytest.param(Receipt(9, digest(9), 1), Code.HOLE, id="bytes-are-missing"),
+        pytest.param(Receipt(8, digest(8), 2), Code.HOLE, id="marks-are-missing"),
+        pytest.param(Receipt(7, digest(7), 1), Code.REJECTED, id="more-is-held-than-was-sent"),
+        pytest.param(Receipt(8, digest(8), 0), Code.REJECTED, id="more-marks-are-held"),
+        pytest.param(Receipt(8, 7, 1), Code.REJECTED, id="other-bytes-are-held"),
+    ],
+)
+def test_a_stream_is_sealed_only_when_both_ends_agree(receipt: Receipt, code: Code | None) -> None:
+    receiver = holding(8, FIRST)
+    if code is None:
+        receiver.finish(receipt)
+        return
+    with pytest.raises(Refused, match="the receipt") as raised:
+        receiver.finish(receipt)
+    assert raised.value.code is code
+
+
+# --- one producer a stream
+
+
+@pytest.mark.parametrize(
+    ("held_by", "producer", "epoch", "after"),
+    [
+        pytest.param((), b"A", 0, (b"A",), id="the-first-has-it"),
+        pytest.param((), b"A", 7, (b"A",), id="an-epoch-of-a-lost-store-does-no-harm"),
+        pytest.param((b"A",), b"A", 0, (b"A",), id="the-holder-comes-back"),
+        pytest.param((b"A",), b"A", 1, (b"A",), id="the-holder-comes-back-with-its-epoch"),
+        pytest.param((b"A",), b"B", 0, (b"A", b"B"), id="a-newer-one-takes-over"),
+        pytest.param((b"A", b"B"), b"A", 1, None, id="the-older-one-is-told"),
+        pytest.param((b"A", b"B"), b"A", 0, None, id="also-when-it-forgot-its-epoch"),
+        pytest.param((b"A", b"B"), b"C", 1, None, id="an-old-epoch-is-an-old-producer"),
+        pytest.param((b"A", b"B"), b"C", 2, (b"A", b"B", b"C"), id="the-latest-epoch-is-not"),
+    ],
+)
+def test_who_has_a_stream(
+    held_by: tuple[bytes, ...], producer: bytes, epoch: int, after: tuple[bytes, ...] | None
+) -> None:
+    holder = Holder(held_by)
+    if after is None:
+        with pytest.raises(Fenced):
+            holder.claim(producer, epoch)
+    else:
+        assert holder.claim(producer, epoch) == Holder(after)
+        assert holder.claim(producer, epoch).epoch == len(after)

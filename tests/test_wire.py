@@ -1,0 +1,252 @@
+"""The wire contract: every message there and back, by hand as by the generated code, and what is no message."""
+
+from __future__ import annotations
+
+import random
+
+import grpc
+import pytest
+
+from flarelog import wire
+from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected
+from flarelog.model import (
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Open,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+)
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire import Malformed, Request
+
+STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
+BIG = 2**63 - 1
+MARKS: list[Mark] = [
+    Generation(7, 0xFFFFFFFF, "log.txt", 12, "fh:0102", 1024, 0x89ABCDEF),
+    Generation(0, 0, "", 0, ""),
+    Ended(BIG, 1, "rotated"),
+    Ended(0, 0, ""),
+    Gap(9, 2, 4096, "truncated before they were read"),
+    Gap(0, 0, 0, ""),
+]
+CHUNKS = [
+    Chunk(at, data, digest)
+    for at in (0, 1, 127, 128, 2**32, BIG)
+    for data in (b"", b"x", b"\x12\x00" * 100, bytes(range(256)) * 300)
+    for digest in (0, 1, 0xFFFFFFFF)
+]
+REQUESTS: list[Request] = [
+    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
+    Open(STREAM, b""),
+    Receipt(BIG, 0xFFFFFFFF, 9),
+    Receipt(0, 0, 0),
+    *((index, mark) for index, mark in enumerate(MARKS)),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_what_a_producer_says_there_and_back(request_: Request) -> None:
+    assert wire.decode_request(wire.encode_request(request_)) == request_
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(Reply(code, 5, 6, 7, b"A", 8, "because", ending=True) for code in Code),
+        Reply(Code.OK),
+        Reply(Code.OK, BIG, 0xFFFFFFFF, BIG, bytes(range(16)), BIG),
+    ],
+    ids=lambda reply: reply.code.name,
+)
+def test_what_a_receiver_says_there_and_back(reply: Reply) -> None:
+    assert wire.decode_reply(wire.encode_reply(reply)) == reply
+
+
+def test_reading_and_listing_there_and_back() -> None:
+    assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, BIG, True)))) == (STREAM, BIG, True)
+    assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 0, False)))) == (STREAM, 0, False)
+    assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
+    assert wire._decode_list(wire._encode_list(("run-1", ""))) == ("run-1", "")
+    for info in (StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)), StreamInfo(STREAM, 0, 0, 0, False)):
+        assert wire._decode_info(wire._encode_info(info)) == info
+
+
+# --- chunks, which are encoded by hand
+
+
+def generated(chunk: Chunk) -> bytes:
+    message = pb.PushRequest(chunk=pb.Chunk(offset=chunk.offset, digest=chunk.digest, data=bytes(chunk.data)))
+    message.chunk.SetInParent()
+    return message.SerializeToString()
+
+
+def test_the_generated_code_reads_chunks_that_were_written_by_hand() -> None:
+    for chunk in CHUNKS:
+        message = pb.PushRequest.FromString(wire.encode_request(chunk))
+        assert message.WhichOneof("message") == "chunk"
+        assert Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest) == chunk
+
+
+def test_chunks_written_by_the_generated_code_are_read_by_hand() -> None:
+    for chunk in CHUNKS:
+        assert wire.decode_request(generated(chunk)) == chunk
+        assert wire.decode_request(wire.encode_request(chunk)) == chunk
+
+
+def test_a_chunk_without_default_values_is_the_same_bytes_either_way() -> None:
+    full = [chunk for chunk in CHUNKS if chunk.offset and chunk.digest and chunk.data]
+    assert full
+    for chunk in full:
+        assert wire.encode_request(chunk) == generated(chunk)
+
+
+def test_a_payload_is_taken_from_the_message_without_a_copy() -> None:
+    raw = wire.encode_request(Chunk(5, b"payload", 6))
+    chunk = wire.decode_request(raw)
+    assert isinstance(chunk, Chunk)
+    assert isinstance(chunk.data, memoryview)
+    assert chunk.data.obj is raw
+
+
+@pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
+def test_a_payload_may_be_any_buffer(view: type[bytes]) -> None:
+    assert wire.decode_request(wire.encode_request(Chunk(5, view(b"payload"), 6))) == Chunk(5, b"payload", 6)
+
+
+# --- versions
+
+UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # number 1011, three bytes
+
+
+@pytest.mark.parametrize("request_", [*REQUESTS, Chunk(5, b"abc", 6)], ids=lambda request: type(request).__name__)
+def test_unknown_fields_of_a_request_are_ignored(request_: Request) -> None:
+    assert wire.decode_request(wire.encode_request(request_) + UNKNOWN_FIELD) == request_
+    assert wire.decode_request(UNKNOWN_FIELD + wire.encode_request(request_)) == request_
+
+
+def test_unknown_fields_within_a_chunk_are_ignored() -> None:
+    inner = pb.Chunk(offset=5, digest=6, data=b"abc").SerializeToString() + UNKNOWN_FIELD
+    assert wire.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
+    inner = UNKNOWN_FIELD + pb.Chunk(offset=5, digest=6, data=b"abc").SerializeToString()
+    assert wire.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
+
+
+def test_unknown_fields_of_a_reply_are_ignored() -> None:
+    assert wire.decode_reply(wire.encode_reply(Reply(Code.OK, 5)) + UNKNOWN_FIELD) == Reply(Code.OK, 5)
+
+
+@pytest.mark.parametrize("major", [0, 2, 99])
+def test_another_major_version_is_refused_in_a_sentence_whatever_its_streams_are_called(major: int) -> None:
+    message = pb.PushRequest(open=pb.Open(version=pb.Version(major=major), stream=pb.StreamId(run="../..")))
+    with pytest.raises(Malformed) as raised:
+        wire.decode_request(message.SerializeToString())
+    assert str(raised.value) == (
+        f"the producer speaks version {major} of the protocol, this receiver version 1;"
+        " install matching versions of flarelog"
+    )
+
+
+@pytest.mark.parametrize("code", [0, 10, 99])
+def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
+    raw = pb.Reply(code=code, committed=5, reason="newer").SerializeToString()  # type: ignore[arg-type]  # an int
+    reply = wire.decode_reply(raw)
+    assert (reply.code, reply.committed) == (Code.REJECTED, 5)
+    assert reply.reason == f"unknown code {code}; newer"
+
+
+# --- what is no message
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(UNKNOWN_FIELD, id="only-what-a-later-version-knows"),
+        pytest.param(b"\x12", id="a-tag-alone"),
+        pytest.param(b"\x12\x05\x08\x01", id="a-chunk-cut-short"),
+        pytest.param(b"\x12" + b"\xff" * 12, id="a-length-without-end"),
+        pytest.param(b"\x12\x02\x08\xff", id="an-offset-without-end"),
+        pytest.param(b"\x12\x09\x08\x01\x15\0\0\0\0\x7a\x05", id="a-payload-shorter-than-it-says"),
+        pytest.param(b"\x1a\x04\x08\x00\x12\x00", id="a-mark-of-no-kind"),
+        pytest.param(b"\xff" * 64, id="all-ones"),
+        pytest.param(bytes(64), id="all-zeros"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="another-protocol"),
+    ],
+)
+def test_what_is_no_request(raw: bytes) -> None:
+    with pytest.raises(Malformed):
+        wire.decode_request(raw)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [("..", "site-1", "log.txt"), ("run-1", "", "log.txt"), ("run-1", "site-1", "/etc/passwd")],
+)
+def test_an_open_of_a_stream_that_cannot_be_named_so_says_which_name(stream: tuple[str, str, str]) -> None:
+    message = pb.PushRequest(open=pb.Open(version=pb.Version(major=1), stream=pb.StreamId()))
+    message.open.stream.run, message.open.stream.site, message.open.stream.log = stream
+    with pytest.raises(InvalidName, match="name"):
+        wire.decode_request(message.SerializeToString())
+
+
+def request_or_refusal(raw: bytes) -> Request | None:
+    try:
+        return wire.decode_request(raw)
+    except (Malformed, InvalidName):
+        return None
+
+
+def test_any_bytes_are_a_request_or_malformed_and_nothing_else() -> None:
+    rng = random.Random(2)
+    samples = [wire.encode_request(request) for request in [*REQUESTS, *CHUNKS[:12]]]
+    for _ in range(20_000):
+        raw = (
+            bytearray(rng.choice(samples)[:200]) if rng.random() < 0.7 else bytearray(rng.randbytes(rng.randint(0, 40)))
+        )
+        for _ in range(rng.randint(0, 4)):
+            if raw:
+                raw[rng.randrange(len(raw))] = rng.randrange(256)
+        found = request_or_refusal(bytes(raw))
+        if isinstance(found, Chunk):  # by hand or not, it means what the generated code takes it for
+            chunk = pb.PushRequest.FromString(bytes(raw)).chunk
+            assert found == Chunk(chunk.offset, chunk.data, chunk.digest), raw
+
+
+def test_a_message_cut_short_is_never_taken_for_another() -> None:
+    for request in [*REQUESTS, *(chunk for chunk in CHUNKS if len(chunk.data) < 300)]:
+        raw = wire.encode_request(request)
+        for end in range(len(raw)):
+            assert request_or_refusal(raw[:end]) is None
+
+
+def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
+    rng = random.Random(3)
+    for _ in range(5_000):
+        try:
+            wire.decode_reply(rng.randbytes(rng.randint(0, 40)))
+        except Malformed:
+            continue
+    with pytest.raises(Malformed, match="is no Reply"):
+        wire.decode_reply(b"\xff" * 8)
+
+
+# --- statuses
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InvalidName("bad"), grpc.StatusCode.INVALID_ARGUMENT),
+        (NotFound("gone"), grpc.StatusCode.NOT_FOUND),
+        (NotAllowed("no"), grpc.StatusCode.PERMISSION_DENIED),
+        (StreamRejected("no", offset=3), grpc.StatusCode.INTERNAL),
+    ],
+)
+def test_an_error_travels_as_a_status(error: FlarelogError, status: grpc.StatusCode) -> None:
+    assert wire.status_of(error) is status
