@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from flarelog import wire
 from flarelog.errors import CannotConnect
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import StreamId, StreamInfo, parse_address
 
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 
@@ -23,9 +23,11 @@ class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
     *patience*: seconds without an answer after which CannotConnect is raised; meanwhile it is tried again.
+    Raises InvalidOption for what is no address.
     """
 
     def __init__(self, address: str, *, patience: float = TIMEOUT) -> None:
+        parse_address(address)
         self.address = address
         self.patience = patience
         self._channel = grpc.aio.insecure_channel(address, options=wire.CHANNEL_OPTIONS)
@@ -53,8 +55,7 @@ class Client:
         async for attempt in self._retrying():
             with attempt:
                 try:
-                    call = wire.list_streams(self._channel)((run, site), timeout=TIMEOUT)
-                    return [info async for info in call]
+                    return await wire.streams(self._channel, run, site, TIMEOUT)
                 except grpc.RpcError as error:
                     raise wire.error_of(error, self.address) from error
         raise AssertionError("tenacity ends only by a return or an error")

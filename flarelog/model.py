@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flarelog.errors import InvalidName
+from flarelog.errors import InvalidName, InvalidOption
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -31,6 +31,7 @@ MAX_LOG = 1024
 MAX_CHUNK = 1 << 20
 EMPTY_DIGEST = 0
 
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PART = re.compile(r"[A-Za-z0-9._-]+")
 _STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)")
 
@@ -80,6 +81,14 @@ def log_name(name: str) -> str:
         if _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")
     return name
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
+    host, _, port = address.rpartition(":")
+    if not _HOST.fullmatch(host) or not port.isdecimal() or int(port) > 65535:
+        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
+    return host, int(port)
 
 
 @dataclass(frozen=True, slots=True, order=True)

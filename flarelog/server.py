@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -33,13 +34,14 @@ from flarelog.errors import (
     Unavailable,
 )
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, run_name, site_name
+from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
 from flarelog.stores.base import Appender, Store
 
 log = logging.getLogger(__name__)
 
 LISTEN = "127.0.0.1:4721"
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
+WRITE_GRACE = 5.0  # seconds that a reply may take to leave when the call is to end
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 
 
@@ -54,16 +56,8 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         parse_address(self.listen)
-        if self.idle_timeout < 0.1 or self.end_timeout <= 0:
-            raise InvalidOption("idle_timeout must be at least 0.1 s, and end_timeout positive")
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """(host, port) of ``HOST:PORT``. Raises InvalidOption."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
-    return host, int(port)
+        if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
+            raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
 
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
@@ -102,7 +96,7 @@ class Server:
         self._runs = await self.store.runs()
         self._server = grpc.aio.server(options=wire.SERVER_OPTIONS)
         self._server.add_generic_rpc_handlers(
-            wire.handlers(self._push, self._read, self._list, self._start_run, self._end_run)
+            wire.handlers(self._push, self._read, self._list, self._start_run, self._end_run, self._get_run)
         )
         host, port = parse_address(self.options.listen)
         try:
@@ -189,7 +183,7 @@ class Server:
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
 
-    async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[StreamInfo]:
+    async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
         run, site = request
         try:
             prefix = f"{run_name(run)}/" if run else ""
@@ -197,11 +191,19 @@ class Server:
         except InvalidName as error:
             await context.abort(wire.status_of(error), str(error))
         async for info in self.store.list(prefix):
-            yield info
+            for part in wire.parts_of(info):
+                yield part
 
     async def _start_run(self, run: str, context: Any) -> str:
         try:
             return (await self.announce(run, Event.START_RUN)).value
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+            raise
+
+    async def _get_run(self, run: str, context: Any) -> str:
+        try:
+            return self.state(run_name(run)).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
@@ -281,7 +283,7 @@ class _Session:
         self._dirty = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._leaving: Refused | None = None
-        self._ended = False
+        self._quit = False
 
     def leave(self, code: Code, why: str) -> None:
         """End the call with *code* once what has arrived is committed."""
@@ -337,8 +339,12 @@ class _Session:
                 taking.cancel()
             await asyncio.wait((taking, acknowledging), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (taking, acknowledging):
-                task.cancel()
+            # A write that is cancelled takes the replies behind it along: let the acknowledging loop end by itself.
+            taking.cancel()
+            self._quit = True
+            self._dirty.set()
+            await asyncio.wait((acknowledging,), timeout=WRITE_GRACE)
+            acknowledging.cancel()
             ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
         for outcome in ended:
             if isinstance(outcome, Receipt):
@@ -392,6 +398,8 @@ class _Session:
     async def _acknowledge(self) -> None:
         while True:
             await self._dirty.wait()
+            if self._quit:
+                return
             self._dirty.clear()
             await self.appender.sync()
             await self._write(self._reply(Code.OK))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 from collections.abc import Coroutine
@@ -24,8 +25,20 @@ from flarelog.bus import Bus
 from flarelog.delivery.liveness import HEARTBEAT, Liveness
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NotFound, StreamFenced
-from flarelog.lifecycle import Event
-from flarelog.model import Code, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo, run_name, site_name
+from flarelog.lifecycle import Event, RunState
+from flarelog.model import (
+    Code,
+    Gap,
+    Generation,
+    Open,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+    parse_address,
+    run_name,
+    site_name,
+)
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery, SourceOptions
 from flarelog.sources.tail import Tail
@@ -37,7 +50,10 @@ log = logging.getLogger(__name__)
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
 REPLY_TIMEOUT = 30.0  # seconds without any reply after which a connection counts as lost
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+HEED_EVERY = 5.0  # seconds
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
+
+_OVER = (RunState.ENDING.value, RunState.ENDED.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +73,10 @@ class SidecarOptions:
     def __post_init__(self) -> None:
         run_name(self.run)
         site_name(self.site)
-        if self.drain_timeout <= 0:
-            raise InvalidOption("drain_timeout must be positive")
-        host, colon, port = self.receiver.rpartition(":")
-        if not (colon and host and port.isdecimal() and 0 < int(port) < 65536):
-            raise InvalidOption(f"{self.receiver!r} is no receiver's address; write HOST:PORT, as in 127.0.0.1:4721")
+        if not (0 < self.drain_timeout < math.inf and 0 < self.heartbeat < math.inf):
+            raise InvalidOption("drain_timeout and heartbeat must be positive numbers of seconds")
+        if parse_address(self.receiver)[1] == 0:
+            raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +137,13 @@ class Sidecar:
     async def run(self) -> Outcome:
         """Send until drained. Raises nothing for what the other end or the files do: the outcome tells."""
         error: FlarelogError | None = None
+        if self._checkpoint is not None:
+            self.discovery.remembered.update(self._checkpoint.load())
         try:
             async with asyncio.TaskGroup() as group:
                 watching = group.create_task(self._watch())
                 learning = group.create_task(self._learn(group))
+                heeding = group.create_task(self._heed())
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
@@ -135,7 +153,9 @@ class Sidecar:
                         await self._drain()
                 except TimeoutError:
                     error = self._not_in_time()
-                for task in (watching, learning, *self._sending):
+                except NotFound as missing:
+                    error = missing
+                for task in (watching, learning, heeding, *self._sending):
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
@@ -148,6 +168,8 @@ class Sidecar:
         return Outcome(streams, tuple(self.discovery.troubles.values()), error)
 
     async def _drain(self) -> None:
+        if self.discovery.root_missing and not self.options.once:
+            raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
         while self.discovery.root_missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
@@ -189,8 +211,6 @@ class Sidecar:
 
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and begin to send."""
-        if self._checkpoint is not None:
-            self.discovery.remembered.update(self._checkpoint.load())
         streams = await self.record()
         now = time.monotonic()
         self.discovery.look(now)
@@ -198,6 +218,16 @@ class Sidecar:
         self.discovery.resume(streams, now)
         self._group = group
         self._wake(set(self.discovery.tails))
+
+    async def _heed(self) -> None:
+        """While no stream is open whose replies would tell, ask now and then whether the run is ending."""
+        while True:
+            await asyncio.sleep(HEED_EVERY)
+            if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
+                continue
+            with contextlib.suppress(grpc.RpcError):
+                if await wire.run_call(self.channel, "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
+                    self.drain()
 
     def _wake(self, logs: set[str]) -> None:
         """Let the deliveries of *logs* look at their files; a log that is new gets its delivery."""
@@ -217,8 +247,7 @@ class Sidecar:
         async for attempt in self.retrying(CannotConnect):
             with attempt:
                 try:
-                    request = (self.options.run, self.options.site)
-                    found = [info async for info in wire.list_streams(self.channel)(request)]
+                    found = await wire.streams(self.channel, self.options.run, self.options.site)
                 except grpc.RpcError as error:
                     raise wire.error_of(error, self.options.receiver) from error
                 self._connected = True

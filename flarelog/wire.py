@@ -7,6 +7,7 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -37,6 +38,9 @@ from flarelog.model import (
 from flarelog.v1 import log_pb2 as pb
 
 MAJOR, MINOR = 1, 0
+MAX_TEXT = 1024
+"""Characters of a path, an identity or a reason in a mark."""
+_MARKS_A_MESSAGE = 500
 SERVICE = "flarelog.v1.LogService"
 HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
@@ -98,7 +102,18 @@ def run_call(channel: grpc.aio.Channel, method: str) -> Any:
     )
 
 
-def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any) -> list[Any]:
+async def streams(channel: grpc.aio.Channel, run: str, site: str, timeout: float | None = None) -> list[StreamInfo]:
+    """What List answers, the parts of each stream put together. Raises grpc.RpcError."""
+    found: list[StreamInfo] = []
+    async for part, first_mark in list_streams(channel)((run, site), timeout=timeout):
+        if first_mark and found and found[-1].stream == part.stream:
+            found[-1] = replace(part, marks=found[-1].marks[:first_mark] + part.marks)
+        else:
+            found.append(part)
+    return found
+
+
+def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any, get_run: Any) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
     Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
@@ -132,6 +147,7 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
                 ),
                 "StartRun": run_handler(start_run),
                 "EndRun": run_handler(end_run),
+                "GetRun": run_handler(get_run),
             },
         ),
         # By hand, because the package for it ties its users to one range of protobuf versions.
@@ -355,6 +371,9 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
 
 def _mark(message: pb.Mark) -> Mark:
     at, digest = message.offset, message.digest
+    texts = (message.generation.path, message.generation.identity, message.ended.reason, message.gap.reason)
+    if max(map(len, texts)) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
@@ -408,21 +427,29 @@ def _decode_list(raw: bytes) -> tuple[str, str]:
     return message.run, message.site
 
 
-def _encode_info(info: StreamInfo) -> bytes:
+def parts_of(info: StreamInfo) -> Iterable[tuple[StreamInfo, int]]:
+    """*info* in messages of a bounded size, each with the number of its first mark."""
+    for first in range(0, max(1, len(info.marks)), _MARKS_A_MESSAGE):
+        yield replace(info, marks=info.marks[first : first + _MARKS_A_MESSAGE]), first
+
+
+def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
+    info, first_mark = part
     message = pb.StreamInfo(
         first=info.first,
         committed=info.committed,
         digest=info.digest,
         sealed=info.sealed,
         marks=[_mark_to_pb(mark) for mark in info.marks],
+        first_mark=first_mark,
     )
     _set_stream(message.stream, info.stream)
     return message.SerializeToString()
 
 
-def _decode_info(raw: bytes) -> StreamInfo:
+def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
     message = pb.StreamInfo.FromString(raw)
-    return StreamInfo(
+    info = StreamInfo(
         _stream(message.stream),
         message.first,
         message.committed,
@@ -430,3 +457,4 @@ def _decode_info(raw: bytes) -> StreamInfo:
         message.sealed,
         _marks(message.marks),
     )
+    return info, message.first_mark

@@ -74,7 +74,11 @@ def test_reading_and_listing_there_and_back() -> None:
     assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
     assert wire._decode_list(wire._encode_list(("run-1", ""))) == ("run-1", "")
     for info in (StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)), StreamInfo(STREAM, 0, 0, 0, False)):
-        assert wire._decode_info(wire._encode_info(info)) == info
+        assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
+    many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
+    parts = list(wire.parts_of(many))
+    assert all(len(wire._encode_info(part)) < wire.MAX_MESSAGE for part in parts)
+    assert tuple(mark for part, _ in parts for mark in part.marks) == many.marks
 
 
 # --- chunks, which are encoded by hand

@@ -10,6 +10,7 @@ import click
 
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.errors import NotAllowed
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 
@@ -48,10 +49,10 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
     async with store:
         server = Server(store, options)
         address = await server.start()
-        click.echo(f"receiving at {address} into {store.root}", err=True)
-        if ready_file is not None:
-            _write(ready_file, address)
         try:
+            if ready_file is not None:
+                _write(ready_file, address)
+            click.echo(f"receiving at {address} into {store.root}", err=True)
             await stopped.wait()
         finally:
             await server.stop()
@@ -60,6 +61,9 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
 def _write(path: str, address: str) -> None:
     """Whoever sees the file sees the whole address."""
     temporary = f"{path}.{os.getpid()}.new"
-    with open(temporary, "w") as file:
-        file.write(address + "\n")
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "w") as file:
+            file.write(address + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise NotAllowed(f"the ready file {path} cannot be written: {error.strerror}") from error

@@ -6,6 +6,7 @@ import json
 import os
 
 import click
+from click.core import ParameterSource
 
 from flarelog.cli import option, run
 from flarelog.client import Client
@@ -19,12 +20,16 @@ from flarelog.stores.local import LocalStore
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @option("--json", "as_json", is_flag=True, help="One object a line.")
-def command(run_id: str, store: str | None, receiver: str | None, as_json: bool) -> None:
+@click.pass_context
+def command(context: click.Context, run_id: str, store: str | None, receiver: str | None, as_json: bool) -> None:
     """Show the logs that are held, of all runs or of one.
 
     \b
     Example: flarelog streams job-1 --store logs
     """
+    if store is not None and receiver is not None:  # what is said here outweighs a variable
+        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
+        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
     if (store is None) == (receiver is None):
         raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
     found = run(_streams(run_id, store, receiver))

@@ -35,6 +35,7 @@ class SourceFile:
     position: int = 0  # of the next byte to read
     seen: int = 0  # the largest size seen
     marker: bytes = b""  # the bytes before the position
+    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was opened
     linked: bool = True  # the path still leads to it
     begun: bool = False  # it has a Generation mark
     quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
@@ -46,7 +47,7 @@ class SourceFile:
         """Open what *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return cls(fd, identity(fd), path, path, quiet_since=now)
+            return cls(fd, identity(fd), path, path, seen=os.fstat(fd).st_size, head=head(fd), quiet_since=now)
         except BaseException:
             os.close(fd)
             raise
@@ -90,7 +91,7 @@ class SourceFile:
         self.fd = again.fd
         if os.fstat(self.fd).st_size < self.position or not self.intact():
             self.start = self.position = self.seen = 0
-            self.marker, self.begun = b"", False
+            self.marker, self.begun, self.head = b"", False, (0, 0)
         return True
 
     def close(self) -> None:
@@ -204,7 +205,7 @@ class Tail:
         file = self._current
         if file is not None:
             if self._truncated(file, now):
-                self._begin(file)
+                self._begin(file, now)
             if self._available(file, now) > 0:
                 return
         following = self._following(now)
@@ -217,7 +218,7 @@ class Tail:
             elif not following.begun and self._finished_with(file, now):
                 self._end_current("rotated")
         if following is not None:
-            self._begin(following)
+            self._begin(following, now)
 
     def _following(self, now: float) -> SourceFile | None:
         """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
@@ -239,13 +240,24 @@ class Tail:
         writer = has_writer(file.fd)
         return writer is False or (writer is None and now - file.quiet_since >= RELEASE_AFTER)
 
-    def _begin(self, file: SourceFile) -> None:
-        length, digest = head(file.fd)
+    def _begin(self, file: SourceFile, now: float) -> None:
+        seen, size = file.seen, file.size(now)
+        if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
+            # It was truncated before a byte of it was read: while the receiver was still to come, say.
+            self._gap(seen - file.position)
+            file.start = file.position = 0
+            file.seen, file.marker = size, b""
+        file.head = head(file.fd)
         self.marks.append(
-            Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, length, digest)
+            Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, file.head[0], file.head[1])
         )
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None
+
+    def _gap(self, lost: int) -> None:
+        if lost > 0:
+            why = f"at least {lost} bytes were truncated before they were read"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
 
     def _end_current(self, reason: str) -> None:
         self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
@@ -256,16 +268,14 @@ class Tail:
         seen, size = file.seen, file.size(now)
         if size >= file.position and file.intact():
             return False
-        lost = seen - file.position
-        if lost > 0 and size < seen:
-            why = f"at least {lost} bytes were truncated before they were read"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+        if size < seen:
+            self._gap(seen - file.position)
         if file is self._current:
             self._end_current("truncated")
         # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
         self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
         file.start = file.position = 0
-        file.seen, file.marker, file.begun = size, b"", False
+        file.seen, file.marker, file.begun, file.head = size, b"", False, (0, 0)
         if file.limit is not None:
             file.limit, file.graced = size, False
         return True

@@ -198,20 +198,22 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SEALED_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
     digest: int
     sealed: bool
     marks: _containers.RepeatedCompositeFieldContainer[Mark]
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ...) -> None: ...
+    first_mark: int
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)
