@@ -345,7 +345,7 @@ class Tail:
         self._segments.clear()
         self._current = None
         shipped = _shipped(info)
-        last = max(shipped.values(), key=lambda piece: (piece.end, piece.begin.offset), default=None)
+        last = next(reversed(shipped.values()), None)
         for file in self.files:
             piece = shipped.get(file.identity)
             file.begun, file.graced = False, False
@@ -380,6 +380,7 @@ class _Piece:
 
 
 def _shipped(info: StreamInfo) -> dict[str, _Piece]:
+    """By identity, in the order of the stream."""
     found: dict[str, _Piece] = {}
     current: Generation | None = None
     for mark in (*info.marks, None):
@@ -387,6 +388,7 @@ def _shipped(info: StreamInfo) -> dict[str, _Piece]:
             continue
         if current is not None:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
+            found.pop(current.identity, None)  # the latest stretch of a generation counts, in its place
             found[current.identity] = _Piece(current, end, digest, mark.reason if isinstance(mark, Ended) else None)
         current = mark if isinstance(mark, Generation) else None
     return found
