@@ -295,7 +295,7 @@ class Tail:
             file.lay_down()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
-        if file is self._current or not file.begun or self._available(file, now) > 0:
+        if file is self._current or not file.begun or file.size(now) != file.position or not file.intact():
             return False
         if self._acked < self.end and any(segment.file is file for segment in self._segments):
             return False
