@@ -52,7 +52,7 @@ def job(tmp_path: Path) -> Path:
 def play(bus: Bus, run: str, job: Path, text: str) -> None:
     bus.publish(Event.ABOUT_TO_START_RUN, run)
     bus.publish(Event.START_RUN, run)
-    (job / "log.txt").write_text(text)
+    (job / f"{run}.txt").write_text(text)
     bus.publish(Event.ABOUT_TO_END_RUN, run)
     bus.publish(Event.END_RUN, run)
 
@@ -67,7 +67,7 @@ def test_many_runs_in_one_process_leave_nothing_behind(tmp_path: Path, job: Path
                 play(bus, f"run-{number}", job, f"this is run {number}\n")
                 assert [outcome.exit_code for outcome in producer.outcomes[f"run-{number}"]] == [0]
         for number in range(20):
-            stored = tmp_path / "store" / f"run-{number}" / "site-1" / "log.txt"
+            stored = tmp_path / "store" / f"run-{number}" / "site-1" / f"run-{number}.txt"
             assert stored.read_text() == f"this is run {number}\n"
     assert {thread.name for thread in threading.enumerate() if thread.name.startswith("flarelog")} <= before
     assert all(notice.ok for notice in ended)
@@ -135,7 +135,7 @@ def test_one_of_two_receivers_that_is_gone_does_not_hold_the_other(tmp_path: Pat
     ):
         play(bus, "run", job, "one\n")
         assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [4, 0]
-    assert (tmp_path / "store" / "run" / "site-1" / "log.txt").read_text() == "one\n"
+    assert (tmp_path / "store" / "run" / "site-1" / "run.txt").read_text() == "one\n"
 
 
 def test_a_handler_that_raises_or_dawdles_does_not_reach_the_run(tmp_path: Path, job: Path) -> None:

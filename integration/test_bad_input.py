@@ -1,0 +1,718 @@
+"""Bad input: one sentence on stderr, an exit code, and nothing lost.
+
+The exit codes are 0 ok, 1 failed, 2 usage, 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7 timeout
+and 78 configuration. What a broken producer may say to a receiver is said here message by message, over gRPC.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from flarelog.v1 import log_pb2 as pb
+from integration.conftest import (
+    LOG,
+    NOBODY,
+    RUN,
+    SITE,
+    Place,
+    Program,
+    Receiver,
+    append,
+    as_user,
+    free_address,
+    lines,
+    new_place,
+    until,
+)
+
+DATA = lines(100)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Receiver]:
+    """One receiver that many bad producers talk to, and that must live through all of them."""
+    with new_place() as place:
+        yield place.serve("--durability", "memory")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient(served: Receiver) -> Iterator[tuple[list[Program], list[list[pb.Reply]]]]:
+    """What takes its time by design, while the other tests run: commands that look for a receiver where none is, and
+    the replies to a producer that says nothing.
+    """
+    replies: list[list[pb.Reply]] = []
+    silent = threading.Thread(target=lambda: replies.append(push(served.address)), daemon=True)
+    silent.start()
+    with new_place() as place:
+        address = free_address()
+        yield [place.start(name, RUN, "--receiver", address) for name in ("run-start", "run-end", "streams")], replies
+    silent.join()
+
+
+# --- commands that cannot begin
+
+BAD_COMMANDS = [
+    pytest.param(["serve"], 2, "--store", id="serve-nowhere"),
+    pytest.param(["serve", "--store", "s", "--durability", "maybe"], 2, "maybe", id="serve-unknown-durability"),
+    pytest.param(["serve", "--store", "s", "--idle-timeout", "soon"], 2, "soon", id="serve-no-number"),
+    pytest.param(["serve", "--store", "s", "--idle-timeout", "0"], 78, "idle", id="serve-no-idle-timeout"),
+    pytest.param(["serve", "--store", "s", "--idle-timeout", "nan"], 78, "idle", id="serve-idle-not-a-number"),
+    pytest.param(["serve", "--store", "s", "--listen", "4721"], 78, "HOST:PORT", id="serve-without-host"),
+    pytest.param(["serve", "--store", "s", "--listen", ":4721"], 78, "HOST:PORT", id="serve-with-empty-host"),
+    pytest.param(["serve", "--store", "s", "--listen", "localhost:http"], 78, "HOST:PORT", id="serve-no-port"),
+    pytest.param(["serve", "--store", "s", "--listen", "localhost:65536"], 78, "HOST:PORT", id="serve-port-too-large"),
+    pytest.param(["serve", "--store", "s", "--listen", "192.0.2.1:4721"], 1, "192.0.2.1:4721", id="serve-elsewhere"),
+    pytest.param(["serve", "--store", "s", "--listen", "no host:0"], 78, "HOST:PORT", id="serve-with-blank-host"),
+    pytest.param(["serve", "--store", "FILE"], 2, "FILE", id="serve-into-a-file"),
+    pytest.param(["serve", "--store", "FILE/below"], 5, "FILE/below", id="serve-below-a-file"),
+    pytest.param(
+        ["serve", "--store", "s", "--listen", "127.0.0.1:0", "--ready-file", "none/ready"],
+        5,
+        "none/ready",
+        id="serve-ready-file-nowhere",
+    ),
+    pytest.param(["streams"], 2, "--store", id="streams-of-nothing"),
+    pytest.param(["streams", "--store", ".", "--receiver", "127.0.0.1:1"], 2, "--store", id="streams-of-both"),
+    pytest.param(["streams", "--store", "none"], 3, "none", id="streams-no-store"),
+    pytest.param(["streams", "run-9", "--store", "."], 3, "run-9", id="streams-unknown-run-of-a-store"),
+    pytest.param(["streams", "../x", "--store", "."], 78, "run", id="streams-bad-run"),
+    pytest.param(["streams", "--receiver", "nonsense"], 78, "HOST:PORT", id="streams-malformed-address"),
+    pytest.param(["run-start", "run-1"], 2, "--receiver", id="run-start-nowhere"),
+    pytest.param(["run-start", "run-1", "--receiver", "nonsense"], 78, "HOST:PORT", id="run-start-malformed-address"),
+    pytest.param(["run-start"], 2, "RUN", id="run-start-of-nothing"),
+    pytest.param(["sidecar", "--receiver", "127.0.0.1:1"], 2, "--run", id="sidecar-of-no-run"),
+    pytest.param(["nonsense"], 2, "nonsense", id="no-such-command"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "says"), BAD_COMMANDS)
+def test_a_command_that_cannot_begin_says_why_in_one_sentence(
+    place: Place, args: list[str], code: int, says: str
+) -> None:
+    (place.directory / "FILE").write_text("a file")
+    program = place.start(*args)
+    assert (program.ends(10.0), program.printed) == (code, ""), program.talk()
+    assert says in program.sentence()
+
+
+SIDECAR = {"--receiver": "127.0.0.1:1", "--run": RUN, "--site": SITE, "--root": "."}
+LONG = "x" * 129
+BAD_SIDECARS = [
+    *(
+        pytest.param({option: name}, 78, id=f"{option[2:]}-{kind}")
+        for option in ("--run", "--site")
+        for kind, name in {
+            "empty": "",
+            "dotdot": "..",
+            "dot": ".",
+            "hidden": ".x",
+            "path": "a/b",
+            "upwards": "../x",
+            "absolute": "/etc",
+            "over-long": LONG,
+            "blank": "a b",
+            "newline": "a\n",
+            "no-ascii": "größe",
+            "wildcard": "*",
+        }.items()
+    ),
+    *(
+        pytest.param({"--receiver": address}, 78, id=f"receiver-{kind}")
+        for kind, address in {
+            "empty": "",
+            "no-port": "localhost",
+            "port-only": ":4721",
+            "port-0": "localhost:0",
+            "port-too-large": "localhost:65536",
+            "negative": "localhost:-1",
+            "named-port": "localhost:grpc",
+            "url": "http://localhost:4721",
+            "blank": "local host:4721",
+        }.items()
+    ),
+    pytest.param({"--include": ""}, 78, id="include-empty"),
+    pytest.param({"--exclude": "/abs/*.log"}, 78, id="exclude-absolute"),
+    pytest.param({"--drain-timeout": "0"}, 78, id="drain-timeout-0"),
+    pytest.param({"--drain-timeout": "-1"}, 78, id="drain-timeout-negative"),
+    pytest.param({"--drain-timeout": "nan"}, 78, id="drain-timeout-not-a-number"),
+    pytest.param({"--start-at": "middle"}, 2, id="start-at-elsewhere"),
+    pytest.param({"--state": "FILE/below"}, 5, id="state-below-a-file"),
+]
+
+
+@pytest.mark.parametrize(("options", "code"), BAD_SIDECARS)
+def test_a_sidecar_that_cannot_begin_says_why_in_one_sentence(place: Place, options: dict[str, str], code: int) -> None:
+    (place.directory / "FILE").write_text("a file")
+    program = place.start("sidecar", *(part for pair in (SIDECAR | options).items() for part in pair))
+    assert (program.ends(10.0), program.printed) == (code, ""), program.talk()
+    program.sentence()
+
+
+@pytest.mark.parametrize("name", ["../x", LONG, "a b"])
+@pytest.mark.parametrize("command", ["run-start", "run-end", "streams"])
+def test_a_receiver_is_not_troubled_by_a_bad_run(served: Receiver, place: Place, command: str, name: str) -> None:
+    program = place.call(command, name, "--receiver", served.address)
+    assert program.ends() == 78
+    assert "run" in program.sentence()
+
+
+@pytest.mark.parametrize("command", ["run-end", "streams"])
+def test_a_run_that_the_receiver_does_not_know_is_not_found(served: Receiver, place: Place, command: str) -> None:
+    program = place.call(command, "run-unknown", "--receiver", served.address)
+    assert program.ends() == 3
+    assert "run-unknown" in program.sentence()
+
+
+# --- where things are
+
+
+def test_a_port_that_is_in_use_is_said(place: Place, served: Receiver) -> None:
+    program = place.call("serve", "--store", "other", "--listen", served.address)
+    assert program.ends() == 1
+    assert served.address in program.sentence()
+
+
+def test_a_second_receiver_on_the_same_store_is_refused_and_the_first_goes_on(place: Place) -> None:
+    receiver = place.serve()
+    second = place.call("serve", "--store", str(receiver.store), "--listen", "127.0.0.1:0")
+    assert second.ends() == 1
+    assert str(receiver.program.process.pid) in second.sentence()
+    append(place.log, DATA)
+    assert place.once(receiver).ends() == 0
+    receiver.holds(DATA)
+    receiver.program.kill()
+    receiver = place.serve(store=receiver.store)  # the lock of one that was killed is none
+    receiver.holds(DATA)
+
+
+@pytest.fixture(scope="session")
+def another() -> int | None:
+    """A user who may not do everything; None when this one may not either."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        subprocess.run([*as_user(NOBODY), sys.executable, "-m", "flarelog", "--version"], check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no other user may run this Python")
+    return NOBODY
+
+
+def test_a_store_that_cannot_be_written_is_said(place: Place, another: int | None) -> None:
+    store = place.directory / "closed"
+    store.mkdir(mode=0o555)
+    program = place.call("serve", "--store", str(store), "--listen", "127.0.0.1:0", user=another)
+    assert program.ends() == 5
+    assert str(store) in program.sentence()
+
+
+def test_a_state_directory_that_cannot_be_written_costs_no_byte(place: Place, another: int | None) -> None:
+    state = place.directory / "closed"
+    state.mkdir(mode=0o555)
+    append(place.log, DATA)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, "--once", "--state", str(state), user=another)
+    assert sidecar.ends() == 0
+    assert sidecar.said.count("could not be saved") == 1
+    receiver.holds(DATA)
+
+
+def test_an_unreachable_receiver_ends_once_with_4(place: Place) -> None:
+    append(place.log, DATA)
+    address = free_address()
+    sidecar = place.sidecar(address, "--once", "--drain-timeout", "3")
+    assert sidecar.ends() == 4
+    assert address in sidecar.sentence()
+    assert "trying again" in sidecar.said
+
+
+def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
+    append(place.log, DATA)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        sidecar = place.sidecar(
+            f"127.0.0.1:{listener.getsockname()[1]}", "--once", "--drain-timeout", "3"
+        )  # who accepts and says nothing
+        assert sidecar.ends() == 4
+        sidecar.sentence()
+
+
+def test_a_root_that_does_not_exist_ends_once_with_3(place: Place) -> None:
+    root = place.directory / "none"
+    sidecar = place.sidecar(place.serve(), "--once", "--drain-timeout", "2", root=root)
+    assert sidecar.ends() == 3
+    assert str(root) in sidecar.sentence()
+    assert sidecar.said.count("waiting for it") == 1
+
+
+def test_a_root_that_is_a_file_ends_once_with_3(place: Place) -> None:
+    append(place.log, DATA)
+    sidecar = place.sidecar(place.serve(), "--once", "--drain-timeout", "2", root=place.log)
+    assert sidecar.ends() == 3
+    assert str(place.log) in sidecar.sentence()
+
+
+def test_a_drain_that_takes_too_long_ends_with_7(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, DATA)
+    sidecar = place.sidecar(receiver, "--drain-timeout", "2")
+    receiver.gets(DATA)
+    receiver.program.tell(signal.SIGSTOP)
+    append(place.log, DATA)
+    assert sidecar.stop() == 7
+    assert "2 s" in sidecar.sentence()
+    receiver.program.tell(signal.SIGCONT)
+    assert place.once(receiver).ends() == 0
+    receiver.holds(DATA + DATA)
+
+
+# --- files that cannot be sent
+
+
+def test_a_file_that_cannot_be_read_is_said_once_and_the_others_go_on(place: Place, another: int | None) -> None:
+    append(place.log, DATA)
+    secret = place.root / "secret.log"
+    append(secret, DATA)
+    secret.chmod(0)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, user=another)
+    receiver.gets(DATA)
+    append(place.log, DATA)
+    receiver.gets(DATA + DATA)
+    assert sidecar.stop() == 1
+    assert sidecar.said.count(str(secret)) == 1
+    assert "Traceback" not in sidecar.said
+    receiver.holds(DATA + DATA)
+    assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
+
+
+def test_a_file_that_becomes_readable_is_sent_and_forgiven(place: Place, another: int | None) -> None:
+    append(place.log, DATA)
+    place.log.chmod(0)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, user=another)
+    sidecar.says(str(place.log))
+    place.log.chmod(0o644)
+    receiver.gets(DATA)
+    assert sidecar.stop() == 0
+    receiver.holds(DATA)
+
+
+def test_a_directory_that_cannot_be_listed_is_said_once_and_the_others_go_on(place: Place, another: int | None) -> None:
+    append(place.log, DATA)
+    secret = place.root / "secret"
+    secret.mkdir()
+    append(secret / "x.log", DATA)
+    secret.chmod(0)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, "--once", user=another)
+    assert sidecar.ends() == 1
+    assert sidecar.said.count(str(secret)) == 1
+    receiver.holds(DATA)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"two words.log", b"gr\xc3\xb6\xc3\x9fe.log", b"no-text-\xff.log", b"new\nline.log", b"a+b.log", b"x" * 201],
+)
+def test_a_name_that_no_log_can_have_is_said_once_and_the_others_go_on(place: Place, name: bytes) -> None:
+    append(place.log, DATA)
+    with open(os.path.join(os.fsencode(place.root), name), "wb") as file:
+        file.write(DATA)
+    receiver = place.serve()
+    sidecar = place.once(receiver)
+    assert sidecar.ends() == 1
+    assert sidecar.said.count("cannot be sent") == 1
+    assert "Traceback" not in sidecar.said
+    receiver.holds(DATA)
+    assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
+
+
+def test_what_is_no_file_is_passed_over(place: Place) -> None:
+    append(place.log, DATA)
+    os.mkfifo(place.root / "pipe.log")
+    (place.root / "loop.log").symlink_to("loop.log")
+    (place.root / "gone.log").symlink_to("nowhere")
+    (place.root / "around").symlink_to(".")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.root / "socket.log"))
+        receiver = place.serve()
+        assert place.once(receiver).ends() == 0
+    receiver.holds(DATA)
+    assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
+
+
+def test_a_log_where_the_store_has_a_directory_is_refused_and_the_others_go_on(place: Place) -> None:
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver)
+    (place.root / "rank").mkdir()
+    append(place.root / "rank" / "x.log", DATA)
+    receiver.gets(DATA, "rank/x.log")
+    (place.root / "rank" / "x.log").unlink()
+    (place.root / "rank").rmdir()
+    append(place.root / "rank", DATA)
+    sidecar.says("ERROR")
+    append(place.log, DATA)
+    receiver.gets(DATA)
+    assert sidecar.stop() not in (0, 7)
+    assert f"{SITE}/rank" in sidecar.sentence()
+    receiver.holds(DATA)
+    receiver.holds(DATA, "rank/x.log")
+
+
+# --- what a broken producer says
+
+
+def opening(log: str = LOG, run: str = RUN, site: str = SITE, major: int = 1, producer: bytes = b"") -> bytes:
+    message = pb.PushRequest()
+    message.open.version.major = major
+    message.open.stream.run, message.open.stream.site, message.open.stream.log = run, site, log
+    message.open.producer = producer or os.urandom(16)
+    return message.SerializeToString()
+
+
+def chunk(offset: int, data: bytes, before: bytes = b"", digest: int | None = None) -> bytes:
+    """*data* at *offset*; *before* is what the stream holds already."""
+    message = pb.PushRequest()
+    message.chunk.offset, message.chunk.data = offset, data
+    message.chunk.digest = zlib.crc32(before + data) if digest is None else digest
+    return message.SerializeToString()
+
+
+def finish(length: int, digest: int, marks: int = 0) -> bytes:
+    message = pb.PushRequest()
+    message.finish.receipt.length, message.finish.receipt.digest = length, digest
+    message.finish.receipt.marks = marks
+    return message.SerializeToString()
+
+
+def gap(index: int, offset: int, before: bytes, reason: str = "test") -> bytes:
+    message = pb.PushRequest()
+    message.mark.index, message.mark.mark.offset, message.mark.mark.digest = index, offset, zlib.crc32(before)
+    message.mark.mark.gap.reason = reason
+    return message.SerializeToString()
+
+
+def push(address: str, *messages: bytes) -> list[pb.Reply]:
+    """Say *messages* and nothing more, and return all replies; the call is ended by the receiver, or after SEALED."""
+    waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    for message in messages:
+        waiting.put(message)
+    with grpc.insecure_channel(address) as channel:
+        call: Any = channel.stream_stream("/flarelog.v1.LogService/Push")
+        replies = [pb.Reply.FromString(raw) for raw in call(iter(waiting.get, None), timeout=20.0)]
+        waiting.put(None)
+    return replies
+
+
+def ask(address: str, method: str, request: bytes) -> list[bytes]:
+    """All answers to one call with one message."""
+    with grpc.insecure_channel(address) as channel:
+        call: Any = channel.unary_stream(f"/{method}")
+        return list(call(request, timeout=10.0))
+
+
+def status(error: Any) -> grpc.StatusCode:
+    code: grpc.StatusCode = error.code()
+    return code
+
+
+def goes_on(receiver: Receiver, log: str, before: bytes = b"") -> None:
+    """The receiver takes what a sane producer then sends to the same stream, and to another."""
+    for name, held in ((log, before), (f"{log}.other", b"")):
+        whole = held + DATA
+        replies = push(
+            receiver.address, opening(name), chunk(len(held), DATA, held), finish(len(whole), zlib.crc32(whole))
+        )
+        assert (replies[-1].code, replies[-1].committed) == (pb.SEALED, len(whole))
+        assert replies[-1].digest == zlib.crc32(whole)
+        assert receiver.stored(name) == whole
+
+
+BAD_MESSAGES = [
+    pytest.param([chunk(10, b"x" * 10, b"0123456789", digest=1)], pb.CORRUPT, 10, id="wrong-checksum"),
+    pytest.param([chunk(5, b"wrong" + b"more", b"01234")], pb.CORRUPT, 10, id="overlap-with-other-bytes"),
+    pytest.param([chunk(0, b"012345678X")], pb.CORRUPT, 10, id="other-bytes-again"),
+    pytest.param([chunk(11, b"x", b"0123456789?")], pb.HOLE, 10, id="hole"),
+    pytest.param([chunk((1 << 64) - 1, b"x")], pb.HOLE, 10, id="hole-as-large-as-can-be"),
+    pytest.param([chunk(10, b"x" * ((1 << 20) + 1), b"0123456789")], pb.REJECTED, 10, id="chunk-too-large"),
+    pytest.param([gap(1, 10, b"0123456789")], pb.HOLE, 10, id="mark-too-far"),
+    pytest.param([gap(0, 11, b"0123456789x")], pb.HOLE, 10, id="mark-behind-a-hole"),
+    pytest.param([gap(0, 10, b"other")], pb.CORRUPT, 10, id="mark-with-wrong-checksum"),
+    pytest.param([finish(11, 1)], pb.HOLE, 10, id="receipt-for-more"),
+    pytest.param([finish(9, 1)], pb.REJECTED, 10, id="receipt-for-less"),
+    pytest.param([finish(10, 1)], pb.REJECTED, 10, id="receipt-for-other-bytes"),
+    pytest.param([b"\xff\xff\xff garbage"], pb.REJECTED, 10, id="garbage"),
+    pytest.param([b"\x12\x05garbage"], pb.REJECTED, 10, id="garbage-like-a-chunk"),
+    pytest.param([b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"], pb.REJECTED, 10, id="garbage-length"),
+    pytest.param([b""], pb.REJECTED, 10, id="nothing"),
+    pytest.param([b"\x7a\x03new"], pb.REJECTED, 10, id="a-message-of-the-future"),
+    pytest.param([opening()], pb.REJECTED, 10, id="a-second-open"),
+]
+
+
+@pytest.mark.parametrize(("messages", "code", "committed"), BAD_MESSAGES)
+def test_a_bad_message_is_answered_and_the_stream_goes_on_from_what_is_held(
+    served: Receiver, request: pytest.FixtureRequest, messages: list[bytes], code: int, committed: int
+) -> None:
+    log = f"{request.node.callspec.id}.log"
+    replies = push(served.address, opening(log), chunk(0, b"0123456789"), *messages)
+    assert replies[0].code == pb.OK
+    assert (replies[-1].code, replies[-1].committed) == (code, committed)
+    assert replies[-1].digest == zlib.crc32(b"0123456789")
+    assert replies[-1].reason.strip()
+    assert "\n" not in replies[-1].reason
+    goes_on(served, log, b"0123456789")
+
+
+def test_the_last_reply_is_never_lost(served: Receiver) -> None:
+    # It comes right behind the acknowledgement of the chunk before it, which may be under way still.
+    for number in range(60):
+        log = f"last-{number}.log"
+        sealed = push(served.address, opening(log), chunk(0, DATA), finish(len(DATA), zlib.crc32(DATA)))
+        refused = push(served.address, opening(log), chunk(len(DATA), DATA, DATA), chunk(0, b"", digest=1), b"\xff")
+        assert (sealed[-1].code, refused[-1].code) == (pb.SEALED, pb.REJECTED)
+
+
+BAD_OPENINGS = [
+    pytest.param(opening(major=2), "version 2", id="future-major"),
+    pytest.param(opening(major=0), "version 0", id="no-version"),
+    pytest.param(opening(major=2, run="../x"), "version 2", id="future-major-before-the-name"),
+    pytest.param(chunk(0, b"x"), "Open", id="chunk-first"),
+    pytest.param(b"\xff garbage", "", id="garbage-first"),
+    pytest.param(b"", "", id="nothing-first"),
+    pytest.param(opening(producer=b"short"), "producer", id="producer-too-short"),
+    pytest.param(opening(producer=b"x" * 65), "producer", id="producer-too-long"),
+    *(
+        pytest.param(opening(**{part: name}), part, id=f"{part}-{kind}")  # type: ignore[arg-type]  # never the major
+        for part in ("run", "site", "log")
+        for kind, name in {
+            "empty": "",
+            "dotdot": "..",
+            "upwards": "../../x",
+            "absolute": "/etc/passwd",
+            "over-long": "x" * 1100,
+            "blank": "a b",
+            "control": "a\0b",
+        }.items()
+    ),
+    pytest.param(opening("a//b"), "log", id="log-empty-part"),
+    pytest.param(opening("a/../b"), "log", id="log-through-dotdot"),
+    pytest.param(opening(".app.log.journal"), "log", id="log-like-a-journal"),
+    pytest.param(opening("x" * 201), "log", id="log-part-over-long"),
+]
+
+
+@pytest.mark.parametrize(("message", "says"), BAD_OPENINGS)
+def test_a_bad_opening_is_rejected_with_a_sentence(served: Receiver, message: bytes, says: str) -> None:
+    before = sorted(served.store.rglob("*"))
+    replies = push(served.address, message, chunk(0, b"x"))
+    assert [reply.code for reply in replies] == [pb.REJECTED]
+    assert says in replies[0].reason
+    assert len(replies[0].reason) < 300
+    assert sorted(served.store.rglob("*")) == before
+
+
+def test_after_all_that_the_receiver_is_well(served: Receiver, place: Place) -> None:
+    goes_on(served, "afterwards.log")
+    served.holds(DATA, "afterwards.log")
+    assert "Traceback" not in served.program.said
+    assert all(len(line) < 600 for line in served.program.said.splitlines())
+
+
+def test_a_message_that_is_larger_than_any_may_be_ends_its_call_alone(served: Receiver) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        push(served.address, opening("huge.log"), chunk(0, bytes(5 << 20)))
+    assert status(caught.value) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    goes_on(served, "huge.log")
+
+
+def test_an_older_producer_is_fenced_by_a_newer_one(served: Receiver) -> None:
+    older, newer = os.urandom(16), os.urandom(16)
+    done = finish(10, zlib.crc32(b"0123456789"))
+    assert push(served.address, opening("f.log", producer=older), chunk(0, b"0123456789"), done)[-1].code == pb.SEALED
+    assert push(served.address, opening("f.log", producer=newer), done)[-1].code == pb.SEALED
+    replies = push(served.address, opening("f.log", producer=older), chunk(10, b"x", b"0123456789"))
+    assert [reply.code for reply in replies] == [pb.FENCED]
+    served.holds(b"0123456789", "f.log")
+
+
+@pytest.mark.parametrize("size", [400, 900_000], ids=["many", "large"])
+def test_marks_that_are_more_than_a_message_holds_hide_no_other_stream(place: Place, size: int) -> None:
+    receiver = place.serve()
+    marks = [gap(number, 0, b"", "x" * size) for number in range((5 << 20) // size)]
+    push(receiver.address, opening("talkative.log"), *marks, finish(0, 0, len(marks)))
+    append(place.log, DATA)
+    assert place.once(receiver).ends() == 0
+    receiver.holds(DATA)
+
+
+@pytest.mark.parametrize("call", ["Push", "Read", "List", "StartRun", "EndRun"])
+def test_garbage_ends_its_own_call_and_no_more(served: Receiver, call: str) -> None:
+    with contextlib.suppress(grpc.RpcError):
+        replies = ask(served.address, f"flarelog.v1.LogService/{call}", b"\xff\xff garbage")
+        assert [pb.Reply.FromString(raw).code for raw in replies] == [pb.REJECTED]
+    goes_on(served, f"garbage-{call}.log")
+    assert "Traceback" not in served.program.said
+
+
+def test_a_stream_that_is_not_there_cannot_be_read(served: Receiver) -> None:
+    request = pb.ReadRequest()
+    request.stream.run, request.stream.site, request.stream.log = RUN, SITE, "none.log"
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(served.address, "flarelog.v1.LogService/Read", request.SerializeToString())
+    assert status(caught.value) is grpc.StatusCode.NOT_FOUND
+
+
+# --- what took its time
+
+
+def test_a_receiver_that_is_not_there_cannot_be_asked(patient: tuple[list[Program], object]) -> None:
+    for program in patient[0]:
+        assert program.ends() == 4
+        assert program.args[-1] in program.sentence()
+
+
+def test_a_producer_that_says_nothing_is_not_kept_for_ever(patient: tuple[object, list[list[pb.Reply]]]) -> None:
+    (replies,) = until(lambda: patient[1], "it is answered")
+    assert [reply.code for reply in replies] == [pb.REJECTED]
+
+
+# --- a command's manners
+
+
+@pytest.mark.parametrize("service", ["", "flarelog.v1.LogService"])
+def test_the_health_service_answers_serving(served: Receiver, service: str) -> None:
+    request = bytes([0x0A, len(service)]) + service.encode() if service else b""
+    assert ask(served.address, "grpc.health.v1.Health/Check", request) == [b"\x08\x01"]
+
+
+def test_the_health_service_does_not_know_other_services(served: Receiver) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        ask(served.address, "grpc.health.v1.Health/Check", b"\x0a\x05other")
+    assert status(caught.value) is grpc.StatusCode.NOT_FOUND
+
+
+def test_the_ready_file_appears_whole_and_connections_are_taken_then(place: Place) -> None:
+    ready = place.directory / "ready"
+    program = place.start(
+        "serve", "--store", str(place.directory / "store"), "--listen", "127.0.0.1:0", "--ready-file", str(ready)
+    )
+    seen: set[str] = set()
+
+    def look() -> bool:
+        if ready.exists():
+            seen.add(ready.read_text())
+        return bool(seen)
+
+    until(look, "the ready file is there")
+    (text,) = seen
+    found = re.fullmatch(r"127\.0\.0\.1:(\d+)\n?", text)
+    assert found is not None
+    with socket.create_connection(("127.0.0.1", int(found[1])), 5.0):
+        pass
+    assert [path.name for path in place.directory.glob("*ready*")] == ["ready"]  # nothing is left beside it
+    assert program.stop() == 0
+
+
+def test_sigterm_ends_a_receiver_with_0_and_keeps_what_it_took(place: Place) -> None:
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver)
+    append(place.log, DATA)
+    receiver.gets(DATA)
+    assert receiver.program.stop(10.0) == 0
+    assert "Traceback" not in receiver.program.said
+    assert sidecar.process.poll() is None
+    held = place.streams("--store", str(receiver.store))[f"{SITE}/{LOG}"]
+    assert (held["committed"], held["sealed"]) == (len(DATA), False)
+
+
+COMMANDS = ["serve", "sidecar", "streams", "run-start", "run-end"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_names_its_variable(place: Place, command: str) -> None:
+    program = place.call(command, "--help", COLUMNS="400")
+    text = " ".join(program.printed.split())
+    options = re.findall(r"(?<= )--([a-z-]+)(?= (?:[A-Z]|\[|[a-z]+))", text.split("Options:", 1)[1])
+    assert options
+    for name in set(options) - {"help"}:
+        assert f"[env var: FLARELOG_{name.replace('-', '_').upper()}" in text, name
+
+
+def test_a_sidecar_and_a_receiver_take_everything_from_variables(place: Place) -> None:
+    ready, store, state = (place.directory / name for name in ("ready", "store", "state"))
+    receiving = place.start(
+        "serve",
+        FLARELOG_STORE=str(store),
+        FLARELOG_LISTEN="127.0.0.1:0",
+        FLARELOG_DURABILITY="memory",
+        FLARELOG_IDLE_TIMEOUT="30",
+        FLARELOG_ANNOUNCED_RUNS_ONLY="1",
+        FLARELOG_READY_FILE=str(ready),
+        FLARELOG_LOG_LEVEL="debug",
+    )
+    until(ready.exists, "the receiver is ready")
+    address = ready.read_text().strip()
+    for name in ("a.log", "b.txt", "c.log", "d.dat"):
+        append(place.root / name, DATA)
+    announced = place.call("run-start", RUN, FLARELOG_RECEIVER=address)
+    assert announced.ends() == 0
+    sidecar = place.call(
+        "sidecar",
+        FLARELOG_RECEIVER=address,
+        FLARELOG_RUN=RUN,
+        FLARELOG_SITE=SITE,
+        FLARELOG_ROOT=str(place.root),
+        FLARELOG_INCLUDE="*.log *.txt",
+        FLARELOG_EXCLUDE="c.*",
+        FLARELOG_START_AT="beginning",
+        FLARELOG_STATE=str(state),
+        FLARELOG_ONCE="1",
+        FLARELOG_DRAIN_TIMEOUT="20",
+        FLARELOG_JSON="1",
+    )
+    assert sidecar.ends() == 0, sidecar.talk()
+    assert [record["log"] for record in sidecar.records()] == ["a.log", "b.txt"]
+    assert list(state.iterdir())
+    for variable in ({"FLARELOG_STORE": str(store)}, {"FLARELOG_RECEIVER": address}):
+        environment: dict[str, Any] = {"FLARELOG_JSON": "1"} | variable
+        shown = place.call("streams", RUN, **environment)
+        assert [json.loads(line)["log"] for line in shown.printed.splitlines()] == ["a.log", "b.txt"]
+    assert place.call("run-end", RUN, FLARELOG_RECEIVER=address).ends() == 0
+    assert receiving.stop() == 0
+
+
+def test_what_is_said_on_the_command_line_outweighs_a_variable(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, DATA)
+    assert place.once(receiver).ends() == 0
+    shown = place.call("streams", RUN, "--store", str(receiver.store), FLARELOG_RECEIVER="127.0.0.1:1")
+    assert shown.ends() == 0, shown.talk()
+
+
+def test_data_goes_to_stdout_and_talk_to_stderr(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, DATA)
+    sidecar = place.once(receiver, "--json")
+    assert [record["log"] for record in sidecar.records()] == [LOG]
+    assert all(" INFO " in line for line in sidecar.said.splitlines())
+    shown = place.call("streams", "--receiver", receiver.address)
+    assert shown.printed.splitlines()[1].split()[:3] == [RUN, SITE, LOG]
+    assert shown.said == ""
+    assert receiver.program.printed == ""
