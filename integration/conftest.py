@@ -31,7 +31,6 @@ import pytest
 T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
-NOBODY = 65534
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
 Streams = dict[str, dict[str, Any]]
@@ -110,20 +109,20 @@ def free_address() -> str:
     raise AssertionError("no port is free")
 
 
-def as_user(user: int | None) -> list[str]:
-    """What stands before a command that *user* is to run: the one who tests when there is none."""
-    return [] if user is None else ["setpriv", "--reuid", str(user), "--clear-groups"]
+def unprivileged(wanted: bool) -> list[str]:
+    """What stands before a command that may not do everything: for root, a command that takes its capabilities away."""
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if wanted and os.geteuid() == 0 else []
 
 
 class Program:
     """One ``flarelog`` process."""
 
-    def __init__(self, directory: Path, number: int, args: tuple[str, ...], user: int | None, env: dict[str, Any]):
+    def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: bool, env: dict[str, Any]):
         self.args = args
         self._out, self._err = directory / f"{number}.out", directory / f"{number}.err"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [*as_user(user), sys.executable, "-m", "flarelog", *args],
+                [*unprivileged(plain), sys.executable, "-m", "flarelog", *args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -289,14 +288,14 @@ class Place:
         self.log = self.root / LOG
         self.programs: list[Program] = []
 
-    def start(self, *args: str, user: int | None = None, **env: Any) -> Program:
-        program = Program(self.directory, len(self.programs), args, user, env)
+    def start(self, *args: str, plain: bool = False, **env: Any) -> Program:
+        program = Program(self.directory, len(self.programs), args, plain, env)
         self.programs.append(program)
         return program
 
-    def call(self, *args: str, user: int | None = None, **env: Any) -> Program:
+    def call(self, *args: str, plain: bool = False, **env: Any) -> Program:
         """A command that ends by itself."""
-        program = self.start(*args, user=user, **env)
+        program = self.start(*args, plain=plain, **env)
         program.ends()
         return program
 
@@ -320,11 +319,11 @@ class Place:
         root: Path | None = None,
         site: str = SITE,
         run: str = RUN,
-        user: int | None = None,
+        plain: bool = False,
     ) -> Program:
         address = receiver if isinstance(receiver, str) else receiver.address
         named = ("--receiver", address, "--run", run, "--site", site, "--root", str(root or self.root))
-        return self.start("sidecar", *named, *args, user=user)
+        return self.start("sidecar", *named, *args, plain=plain)
 
     def once(self, receiver: Receiver | str, *args: str) -> Program:
         """A sidecar that sends what is there."""
@@ -342,7 +341,7 @@ class Place:
 
 @contextlib.contextmanager
 def new_place() -> Iterator[Place]:
-    """Below the system's directory for such things, where another user may look as well."""
+    """Below the system's directory for such things."""
     directory = Path(tempfile.mkdtemp(prefix="flarelog-"))
     directory.chmod(0o755)
     place = Place(directory.resolve())
