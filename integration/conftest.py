@@ -343,7 +343,6 @@ class Place:
 def new_place() -> Iterator[Place]:
     """Below the system's directory for such things."""
     directory = Path(tempfile.mkdtemp(prefix="flarelog-"))
-    directory.chmod(0o755)
     place = Place(directory.resolve())
     try:
         yield place

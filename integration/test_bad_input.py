@@ -21,6 +21,7 @@ from typing import Any
 import grpc
 import pytest
 
+from flarelog.model import MAX_CHUNK
 from flarelog.v1 import log_pb2 as pb
 from integration.conftest import (
     LOG,
@@ -434,7 +435,7 @@ BAD_MESSAGES = [
     pytest.param([chunk(0, b"012345678X")], pb.CORRUPT, 10, id="other-bytes-again"),
     pytest.param([chunk(11, b"x", b"0123456789?")], pb.HOLE, 10, id="hole"),
     pytest.param([chunk((1 << 64) - 1, b"x")], pb.HOLE, 10, id="hole-as-large-as-can-be"),
-    pytest.param([chunk(10, b"x" * ((1 << 20) + 1), b"0123456789")], pb.REJECTED, 10, id="chunk-too-large"),
+    pytest.param([chunk(10, b"x" * (MAX_CHUNK + 1), b"0123456789")], pb.REJECTED, 10, id="chunk-too-large"),
     pytest.param([gap(1, 10, b"0123456789")], pb.HOLE, 10, id="mark-too-far"),
     pytest.param([gap(0, 11, b"0123456789x")], pb.HOLE, 10, id="mark-behind-a-hole"),
     pytest.param([gap(0, 10, b"other")], pb.CORRUPT, 10, id="mark-with-wrong-checksum"),

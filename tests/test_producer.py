@@ -8,7 +8,7 @@ import pytest
 
 from flarelog.delivery.producer import TRANSITIONS, DeliveryOptions, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
-from flarelog.model import Code, Reply, extend
+from flarelog.model import MAX_CHUNK, Code, Reply, extend
 
 DATA = b"0123456789abcdefghij"
 OPTIONS = DeliveryOptions(max_misses=3, window=12, max_chunk=4, max_refusals=2)
@@ -381,8 +381,8 @@ def test_a_lost_seal_is_asked_for_again() -> None:
     [
         pytest.param({"max_misses": -1}, "must not be negative", id="negative-misses"),
         pytest.param({"max_refusals": -1}, "must not be negative", id="negative-refusals"),
-        pytest.param({"max_chunk": 0}, "from 1 to 1048576 bytes, not 0", id="no-chunk"),
-        pytest.param({"max_chunk": (1 << 20) + 1}, "from 1 to 1048576", id="a-chunk-no-receiver-takes"),
+        pytest.param({"max_chunk": 0}, f"from 1 to {MAX_CHUNK} bytes, not 0", id="no-chunk"),
+        pytest.param({"max_chunk": MAX_CHUNK + 1}, f"from 1 to {MAX_CHUNK}", id="a-chunk-no-receiver-takes"),
         pytest.param({"window": 3, "max_chunk": 4}, "hold at least one chunk of 4", id="a-window-under-a-chunk"),
         pytest.param({"first_delay": 0.0}, "must be positive", id="no-delay"),
         pytest.param({"first_delay": 9.0}, "at most max_delay", id="a-first-delay-over-the-largest"),

@@ -309,6 +309,19 @@ def test_start_at_end_sends_what_is_added_to_old_files_and_all_of_new_ones(make_
     assert first.source_offset == 4
 
 
+def test_start_at_end_skips_nothing_of_a_log_that_the_receiver_holds(make_site: Callable[..., Site]) -> None:
+    site = make_site(start_at="end")
+    site.settle()
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.discovery.close()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.restart()
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\n"
+
+
 def test_a_drain_ends_at_the_size_seen_with_one_more_read_though_the_file_keeps_growing(site: Site) -> None:
     site.append("a.log", b"before\n")
     site.look()

@@ -125,8 +125,8 @@ def on_stop(first: Callable[[], object]) -> None:
 def tune_memory() -> None:
     """Let glibc keep the memory of messages instead of giving it back and faulting it in again for each of them.
 
-    With messages of 1 MiB it is worth half as much throughput again. A process of its own may decide it; an embedding
-    runtime is left alone.
+    With messages of a megabyte and more it is worth half as much throughput again. A process of its own may decide
+    it; an embedding runtime is left alone.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

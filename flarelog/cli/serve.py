@@ -56,6 +56,9 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
             await stopped.wait()
         finally:
             await server.stop()
+            # gRPC's own tasks may still wait for a peer's goodbye, and complain on stderr when they are cancelled.
+            if left := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.wait(left, timeout=1.0)
 
 
 def _write(path: str, address: str) -> None:

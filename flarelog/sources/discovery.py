@@ -105,6 +105,7 @@ class Discovery:
     # Of a renamed file: the name that it was created under, and its place among all that were renamed.
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
+    _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _started: bool = False
     _draining: bool = False
 
@@ -270,6 +271,7 @@ class Discovery:
         self.troubles.pop(path, None)
         if start < 0 and self.options.start_at == "end" and not self._started:
             start = os.fstat(file.fd).st_size
+            self._skipped.add(file.identity)
         file.start = min(max(start, 0), os.fstat(file.fd).st_size)
         file.start_at(file.start)
         self.remembered[file.identity] = name, file.position
@@ -312,6 +314,9 @@ class Discovery:
             info = infos.get(name)
             if info is not None:
                 order = {key: place for place, key in enumerate(_in_order(info))}
+                for file in tail.files:
+                    if file.identity in self._skipped - order.keys():
+                        file.start = 0  # a generation that came while nobody watched, not an old file
                 tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
                 tail.resume(info)
 
