@@ -13,7 +13,6 @@ import logging
 import math
 import os
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,6 +49,7 @@ log = logging.getLogger(__name__)
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
 REPLY_TIMEOUT = 30.0  # seconds without any reply after which a connection counts as lost
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 
@@ -173,6 +173,7 @@ class Sidecar:
         while self.discovery.root_missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
+        self._group = None  # what appears from now on is not owed
         await asyncio.gather(*self._sending)
 
     def _not_in_time(self) -> FlarelogError:
@@ -273,7 +274,7 @@ class Sidecar:
         sentence = str(trouble)
         now = time.monotonic()
         if now - self._said.get(sentence, float("-inf")) >= SAY_EVERY:
-            self._said[sentence] = now
+            self._said = {said: when for said, when in self._said.items() if now - when < SAY_EVERY} | {sentence: now}
             log.warning("%s; trying again", sentence)
 
     def ended(self, delivery: _Delivery) -> None:
@@ -322,9 +323,8 @@ class _Delivery:
         """Deliver until the stream is sealed or cannot go on."""
         try:
             while self._producer.state is not State.SEALED:
-                async for attempt in self._sidecar.retrying(
-                    _Again
-                ):  # anew after each connection that brought something
+                # Anew, and so with short delays again, after each connection that brought something.
+                async for attempt in self._sidecar.retrying(_Again):
                     with attempt:
                         await self._session()
         except FlarelogError as error:
@@ -347,7 +347,7 @@ class _Delivery:
         call = wire.push(self._sidecar.channel)()
         try:
             await self._open(call)
-            await _first(self._listen(call), self._send(call))
+            await self._exchange(call)
         except grpc.RpcError as error:
             trouble = wire.error_of(error, self._sidecar.options.receiver)
             if not trouble.retry_safe:
@@ -400,6 +400,21 @@ class _Delivery:
         if reply.ending:
             self._sidecar.drain()
 
+    async def _exchange(self, call: Any) -> None:
+        """Listen and send until one of them ends, and raise what it raised."""
+        listening, sending = (asyncio.create_task(work) for work in (self._listen(call), self._send(call)))
+        try:
+            await asyncio.wait((listening, sending), return_when=asyncio.FIRST_COMPLETED)
+            # A call that ended under a write was ended by a reply, which says why and may still be on its way.
+            await asyncio.wait((listening,), timeout=LAST_WORD)
+        finally:
+            for task in (listening, sending):
+                task.cancel()
+            await asyncio.gather(listening, sending, return_exceptions=True)
+        for task in (listening, sending):
+            if not task.cancelled():
+                task.result()
+
     async def _listen(self, call: Any) -> None:
         async with asyncio.timeout(REPLY_TIMEOUT) as silence:
             while self._producer.state is not State.SEALED:
@@ -440,16 +455,3 @@ class _Delivery:
             and producer.marks_sent == len(tail.marks)
             and tail.drained(now)
         )
-
-
-async def _first(*work: Coroutine[Any, Any, None]) -> None:
-    """Run *work* until the first of it ends, raise what it raised, and end the rest."""
-    tasks = [asyncio.create_task(one) for one in work]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
