@@ -6,7 +6,8 @@ that the generated code makes, with the payload last, copied once on the way out
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -134,6 +135,10 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
             await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
         return b"\x08\x01"
 
+    async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        yield await health(request, context)
+        await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
+
     return [
         grpc.method_handlers_generic_handler(
             SERVICE,
@@ -151,7 +156,13 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
             },
         ),
         # By hand, because the package for it ties its users to one range of protobuf versions.
-        grpc.method_handlers_generic_handler(HEALTH, {"Check": grpc.unary_unary_rpc_method_handler(health)}),
+        grpc.method_handlers_generic_handler(
+            HEALTH,
+            {
+                "Check": grpc.unary_unary_rpc_method_handler(health),
+                "Watch": grpc.unary_stream_rpc_method_handler(watch_health),
+            },
+        ),
     ]
 
 

@@ -587,6 +587,13 @@ def test_the_health_service_answers_serving(served: Receiver, service: str) -> N
     assert ask(served.address, "grpc.health.v1.Health/Check", request) == [b"\x08\x01"]
 
 
+def test_the_health_service_can_be_watched(served: Receiver) -> None:
+    with grpc.insecure_channel(served.address) as channel:
+        watching = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=5.0)
+        assert next(watching) == b"\x08\x01"
+        watching.cancel()
+
+
 def test_the_health_service_does_not_know_other_services(served: Receiver) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask(served.address, "grpc.health.v1.Health/Check", b"\x0a\x05other")
