@@ -589,7 +589,8 @@ def test_the_health_service_answers_serving(served: Receiver, service: str) -> N
 
 def test_the_health_service_can_be_watched(served: Receiver) -> None:
     with grpc.insecure_channel(served.address) as channel:
-        watching = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"", timeout=5.0)
+        watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        watching = watch(b"", timeout=5.0)
         assert next(watching) == b"\x08\x01"
         watching.cancel()
 
