@@ -41,6 +41,35 @@ def extend(digest: int, data: Buffer) -> int:
     return crc32(data, digest)
 
 
+def suffix_digest(prefix: int, whole: int, length: int) -> int:
+    """The digest of the last *length* bytes alone, given the digests of what stands before them and of the whole.
+
+    A CRC-32 is linear: appending *length* zero bytes to a prefix multiplies its CRC by x to the 8 * *length*, modulo
+    the polynomial; what is left of the whole's CRC belongs to the suffix.
+    """
+    step = [
+        0xEDB88320,
+        *(1 << bit for bit in range(31)),
+    ]  # the effect of one zero bit, a column for each bit of the CRC
+    for _ in range(3):
+        step = [_apply(step, column) for column in step]
+    while length:
+        if length & 1:
+            prefix = _apply(step, prefix)
+        step = [_apply(step, column) for column in step]
+        length >>= 1
+    return whole ^ prefix
+
+
+def _apply(matrix: list[int], vector: int) -> int:
+    total = 0
+    for column in matrix:
+        if vector & 1:
+            total ^= column
+        vector >>= 1
+    return total
+
+
 def _part(what: str, part: str, limit: int) -> str:
     if not part:
         raise InvalidName(f"{what} has an empty part; name each part")

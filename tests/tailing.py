@@ -166,12 +166,14 @@ class Site:
         """(path, bytes) of each generation, its pieces put together."""
         found: dict[tuple[str, int], tuple[str, bytes]] = {}
         latest: dict[str, int] = {}
+        ends: dict[tuple[str, int], int] = {}
         info = self.stored[log].info(log)
         for extent in extents(info.marks, info.committed):
             data = bytes(self.stored[log].data[extent.offset : extent.offset + extent.length])
             key = (extent.identity, latest.get(extent.identity, 0))
-            if key in found and extent.source_offset == 0:
+            if key in found and extent.source_offset != ends[key]:
                 key = (extent.identity, latest[extent.identity] + 1)
+            ends[key] = extent.source_offset + extent.length
             path, before = found.get(key, (extent.path, b""))
             found[key] = path, before + data
             latest[extent.identity] = key[1]

@@ -159,6 +159,30 @@ def test_a_truncated_file_is_a_new_generation(site: Site, anew: bytes) -> None:
     assert site.gaps("a.log") == []
 
 
+@pytest.mark.parametrize(
+    ("cut_to", "then", "sent_again"),
+    [
+        pytest.param(20, b"", b"", id="a-line-was-cut-off"),
+        pytest.param(20, b"and more\n", b"and more\n", id="a-shorter-line-was-written-in-its-place"),
+        pytest.param(20, b"and much more instead\n", b"and much more instead\n", id="a-longer-one"),
+        pytest.param(24, b"\n", b"\n", id="within-a-line"),
+    ],
+)
+def test_where_only_the_end_was_cut_off_the_rest_is_not_sent_again(
+    site: Site, cut_to: int, then: bytes, sent_again: bytes
+) -> None:
+    site.append("a.log", b"line one\nline two..\nline three\n")
+    site.settle()
+    os.truncate(site.root / "a.log", cut_to)
+    if cut_to + len(then) < 31:
+        site.settle()  # somebody looks in between; else nobody does
+    site.append("a.log", then)
+    site.settle()
+    first, *rest = site.generations("a.log")
+    assert first == ("a.log", b"line one\nline two..\nline three\n")
+    assert rest == ([("a.log", sent_again)] if sent_again else [("a.log", b"")])
+
+
 def test_bytes_seen_but_truncated_before_they_were_read_are_a_gap(site: Site) -> None:
     site.append("a.log", b"read\n")
     site.settle()

@@ -35,6 +35,7 @@ class SourceFile:
     position: int = 0  # of the next byte to read
     seen: int = 0  # the largest size seen
     marker: bytes = b""  # the bytes before the position
+    settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was opened
     linked: bool = True  # the path still leads to it
     begun: bool = False  # it has a Generation mark
@@ -55,7 +56,8 @@ class SourceFile:
     def start_at(self, position: int) -> None:
         self.position = position
         self.seen = max(self.seen, position)
-        self.marker = os.pread(self.fd, min(MARKER, position), max(0, position - MARKER))
+        begin = max(0, position - MARKER)
+        self.marker, self.settled = os.pread(self.fd, position - begin, begin), (0, begin)
 
     def size(self, now: float) -> int:
         size = os.fstat(self.fd).st_size
@@ -74,7 +76,48 @@ class SourceFile:
 
     def advance(self, data: bytes) -> None:
         self.position += len(data)
-        self.marker = data[-MARKER:] if len(data) >= MARKER else (self.marker + data)[-MARKER:]
+        crc, begin = self.settled
+        if len(data) >= MARKER:
+            self.settled = extend(extend(crc, self.marker), memoryview(data)[:-MARKER]), begin
+            self.marker = data[-MARKER:]
+        else:
+            both = self.marker + data
+            self.settled, self.marker = (extend(crc, both[:-MARKER]), begin), both[-MARKER:]
+
+    def whole(self) -> tuple[int, int] | None:
+        """(length, CRC-32) of everything up to the position; None if its beginning was not read here."""
+        crc, begin = self.settled
+        return None if begin or self.start else (self.position, extend(crc, self.marker))
+
+    def unchanged(self, size: int) -> int:
+        """Up to which offset the file, of *size* bytes by now, is still as it was read; 0 if it seems to be begun anew.
+
+        Where a line was cut off its end, and perhaps another written in its place, the rest need not be sent again.
+        Less than half of it being the same, a new beginning is likelier, and sending too much is the smaller harm.
+        """
+        crc, begin = self.settled
+        end = self.position - len(self.marker)
+        if size <= end or self._crc(begin, end) != crc:
+            return 0
+        if begin and (self.head[0] > end or head(self.fd, self.head[0]) != self.head):
+            return 0
+        now = os.pread(self.fd, min(len(self.marker), size - end), end)
+        same = next((n for n, (old, new) in enumerate(zip(self.marker, now, strict=False)) if old != new), len(now))
+        if end + same < size:  # something else follows: from the beginning of its line on
+            if size < self.position:
+                return 0
+            same = self.marker.rfind(b"\n", 0, same) + 1
+        return end + same if 2 * (end + same) >= self.position else 0
+
+    def _crc(self, begin: int, end: int) -> int:
+        """CRC-32 of the file's bytes from *begin* to *end*; -1 if they are not there."""
+        crc = 0
+        while begin < end:
+            data = os.pread(self.fd, min(_VERIFY, end - begin), begin)
+            if not data:
+                return -1
+            crc, begin = extend(crc, data), begin + len(data)
+        return crc
 
     def lay_down(self) -> None:
         """Close it, and note how it looked."""
@@ -90,8 +133,9 @@ class SourceFile:
             return False
         self.fd = again.fd
         if os.fstat(self.fd).st_size < self.position or not self.intact():
-            self.start = self.position = self.seen = 0
-            self.marker, self.begun, self.head = b"", False, (0, 0)
+            self.start = self.seen = 0
+            self.start_at(0)
+            self.begun, self.head = False, (0, 0)
         return True
 
     def close(self) -> None:
@@ -245,8 +289,9 @@ class Tail:
         if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             self._gap(seen - file.position)
-            file.start = file.position = 0
-            file.seen, file.marker = size, b""
+            file.start = 0
+            file.start_at(0)
+            file.seen = size
         file.head = head(file.fd)
         self.marks.append(
             Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, file.head[0], file.head[1])
@@ -274,8 +319,9 @@ class Tail:
             self._end_current("truncated")
         # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
         self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
-        file.start = file.position = 0
-        file.seen, file.marker, file.begun, file.head = size, b"", False, (0, 0)
+        file.start = file.unchanged(size)
+        file.start_at(file.start)
+        file.seen, file.begun, file.head = size, False, (0, 0)
         if file.limit is not None:
             file.limit, file.graced = size, False
         return True
