@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -106,6 +107,33 @@ def test_a_file_that_is_put_in_place_by_a_rename_belongs_to_the_name_it_is_given
     site.settle()
     assert site.generations("a.log") == [("a.log", b"one\n"), ("a.log", b"two\n")]
     assert list(site.stored) == ["a.log"]
+
+
+def test_a_compressed_copy_of_what_is_sent_is_not_sent(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*.log*",))
+    site.append("a.log", b"one\n" * 1000)
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    (site.root / "a.log.1.gz").write_bytes(gzip.compress((site.root / "a.log.1").read_bytes()))
+    os.unlink(site.root / "a.log.1")
+    site.settle()
+    (site.root / "a.log.2.gz").write_bytes(gzip.compress(b"something else"))
+    site.restart()
+    site.settle()
+    assert sorted(site.stored) == ["a.log", "a.log.2.gz"]
+
+
+def test_old_files_are_ignored_until_they_grow(make_site: Callable[..., Site]) -> None:
+    site = make_site(ignore_older=100.0)
+    site.append("old.log", b"old\n")
+    site.append("young.log", b"young\n")
+    os.utime(site.root / "old.log", (1.0, 1.0))
+    site.settle()
+    site.append("old.log", b"new\n")
+    site.settle()
+    assert (site.content("old.log"), site.content("young.log")) == (b"new\n", b"young\n")
 
 
 def test_a_new_directory_is_looked_into(make_site: Callable[..., Site]) -> None:

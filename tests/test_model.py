@@ -26,6 +26,7 @@ from flarelog.model import (
     run_name,
     site_name,
     stream_record,
+    suffix_digest,
 )
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -177,3 +178,11 @@ def test_a_stream_as_scripts_see_it() -> None:
         {"offset": 0, "length": 30, "path": "log.txt", "source_offset": 0, "ended": "truncated", "identity": "file-1"},
         {"offset": 30, "length": 70, "path": "log.txt", "source_offset": 5, "ended": None, "identity": "file-2"},
     ]
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 64, 1000, 65_537])
+@pytest.mark.parametrize("before", [b"", b"x", b"a prefix of some length" * 99])
+def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, length: int) -> None:
+    suffix = bytes(n * 7 % 251 for n in range(length))
+    prefix = extend(0, before)
+    assert suffix_digest(prefix, extend(prefix, suffix), length) == extend(0, suffix)

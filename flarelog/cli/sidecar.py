@@ -34,6 +34,11 @@ from flarelog.sources.discovery import SourceOptions
     show_default=True,
     help="Of files that are there at the start and that the receiver does not know.",
 )
+@option(
+    "--ignore-older",
+    type=float,
+    help="Of such files, send only what is added to those not modified for so many seconds.",
+)
 @option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
 @option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
@@ -45,6 +50,7 @@ def command(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     start_at: Any,
+    ignore_older: float | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -58,7 +64,7 @@ def command(
     """
     tune_memory()
     more_descriptors()
-    source = checked(lambda: SourceOptions(root, include, exclude, start_at))
+    source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older))
     targets = checked(lambda: [SidecarOptions(address, run_id, source=source, **options) for address in receivers])
     outcomes = run(_send(targets))
     if as_json:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import re
 import stat
+import struct
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption
-from flarelog.model import Generation, StreamInfo, log_name
-from flarelog.sources.identity import inode
+from flarelog.model import Generation, StreamInfo, log_name, suffix_digest
+from flarelog.sources.identity import has_writer, inode
 from flarelog.sources.tail import SourceFile, Tail
 from flarelog.sources.watch import Change, Watch, What
 
@@ -43,9 +46,9 @@ class SourceOptions:
     root: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    start_at: Literal["beginning", "end"] = (
-        "beginning"  # of files that are there at the start and unknown to the receiver
-    )
+    # Of files that are there at the start and unknown to the receiver:
+    start_at: Literal["beginning", "end"] = "beginning"
+    ignore_older: float | None = None  # seconds; of those not modified for so long send only what is added
 
     def __post_init__(self) -> None:
         for pattern in (*self.include, *self.exclude):
@@ -53,6 +56,8 @@ class SourceOptions:
                 raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
+        if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
+            raise InvalidOption("ignore_older must be a positive number of seconds")
 
     def matches(self, path: str) -> bool:
         if self.include:
@@ -106,6 +111,8 @@ class Discovery:
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
     _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
+    _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
+    _copies: set[str] = field(default_factory=set)  # identities of their compressed copies
     _started: bool = False
     _draining: bool = False
 
@@ -153,7 +160,9 @@ class Discovery:
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
                 touched.add(tail.log)
         for key in [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked]:
-            del self._known[key]  # at rest and gone
+            whole = self._known.pop(key)[1].whole()  # at rest and gone
+            if whole is not None:
+                self._gone.add(whole)
             self.remembered.pop(key, None)
         return touched
 
@@ -254,6 +263,9 @@ class Discovery:
         except OSError as error:
             self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
+        if file.identity in self._copies:
+            file.close()
+            return None
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
         if file.identity in self._known:
             file.close()
@@ -261,6 +273,13 @@ class Discovery:
             if file.fd < 0:
                 self._raise(tail, file, path)
             return tail, file
+        copy = self._is_copy(file)
+        if copy is not False:
+            file.close()
+            if copy:
+                self._copies.add(file.identity)
+                log.info("%s is a compressed copy of what is sent; it is not sent again", path)
+            return None
         name, start = self.remembered.get(file.identity, (origin, -1))
         try:
             log_name(name)
@@ -269,7 +288,7 @@ class Discovery:
             self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be sent: {error}")
             return None
         self.troubles.pop(path, None)
-        if start < 0 and self.options.start_at == "end" and not self._started:
+        if start < 0 and not self._started and self._is_old(file):
             start = os.fstat(file.fd).st_size
             self._skipped.add(file.identity)
         file.start = min(max(start, 0), os.fstat(file.fd).st_size)
@@ -282,6 +301,27 @@ class Discovery:
             file.limit = file.size(now)
         self._known[file.identity] = tail, file
         return tail, file
+
+    def _is_old(self, file: SourceFile) -> bool:
+        """Whether what *file* holds at the start is not to be sent."""
+        limit = self.options.ignore_older
+        stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
+        return self.options.start_at == "end" or stale
+
+    def _is_copy(self, file: SourceFile) -> bool | None:
+        """Whether *file* is the compressed copy of a generation that is sent as it is; None while that cannot be told
+        yet.
+
+        gzip ends with the CRC-32 and the length of what it holds, so nothing need be unpacked.
+        """
+        size = os.fstat(file.fd).st_size
+        if size < 18 or file.read(0, 2) != b"\x1f\x8b":
+            return False
+        if has_writer(file.fd):
+            return None
+        crc, length = struct.unpack("<II", file.read(size - 8, 8))
+        known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
+        return any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
 
     def _raise(self, tail: Tail, file: SourceFile, path: str) -> None:
         """Go on with a file that was at rest, unless only its name has changed."""
@@ -322,11 +362,20 @@ class Discovery:
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
+        streams = list(streams)
+        for info in streams:
+            self._gone |= _wholes(info)
         owner = {key: info.stream.log for info in streams for key in _in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
-                if belongs != name:
+                if file.identity not in owner and self._is_copy(file):  # met before the record was known
+                    self._copies.add(file.identity)
+                    tail.files.remove(file)
+                    del self._known[file.identity]
+                    self._paths.pop(file.path, None)
+                    file.close()
+                elif belongs != name:
                     tail.files.remove(file)
                     other = self.tails.setdefault(belongs, Tail(belongs))
                     other.files.insert(0, file)
@@ -378,6 +427,17 @@ class Discovery:
         for tail in self.tails.values():
             tail.close()
         self.watch.close()
+
+
+def _wholes(info: StreamInfo) -> set[tuple[int, int]]:
+    """(length, CRC-32) of each generation that the receiver holds from its first byte on, in one piece."""
+    found = set()
+    bounds = [(mark.offset, mark.digest) for mark in info.marks[1:]] + [(info.committed, info.digest)]
+    for mark, (end, digest) in zip(info.marks, bounds, strict=False):
+        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset:
+            length = end - mark.offset
+            found.add((length, suffix_digest(mark.digest, digest, length)))
+    return found
 
 
 def _in_order(info: StreamInfo) -> dict[str, None]:
