@@ -13,7 +13,7 @@ LAYERS = [
     {"delivery", "lifecycle", "lines", "detectors", "render"},
     {"sources", "stores", "bus"},
     {"wire"},
-    {"sidecar", "server", "client", "sinks"},
+    {"sidecar", "server", "client", "verify", "sinks"},
     {"viewers", "integrations"},
     {"poc"},
     {"cli", "__main__"},

@@ -1,0 +1,49 @@
+"""``flarelog verify``: what is stored, read again and compared."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from flarelog.cli import option, run
+from flarelog.errors import NotFound
+from flarelog.model import run_name
+from flarelog.stores.local import LocalStore
+from flarelog.verify import Verdict, verify
+
+
+@click.command
+@click.argument("run_id", metavar="RUN")
+@option("--store", required=True, type=click.Path(file_okay=False), help="A store directory on this machine.")
+@option(
+    "--source",
+    type=click.Path(exists=True, file_okay=False),
+    help="The root that the logs came from: compare with its files as well, whatever they are called now.",
+)
+def command(run_id: str, store: str, source: str | None) -> None:
+    """Read the logs of RUN again and compare them with their journals, and with their source files.
+
+    Says for each log that differs at which offset it first does; exit code 1 then.
+
+    \b
+    Example: flarelog verify job-1 --store logs
+    """
+    verdicts = run(_verify(run_id, Path(store), Path(source) if source else None))
+    for verdict in verdicts:
+        compared = f", {verdict.compared:,} compared with their source" if source else ""
+        click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}: {verdict.text}")
+    if any(verdict.first is not None for verdict in verdicts):
+        sys.exit(1)
+
+
+async def _verify(run_id: str, root: Path, source: Path | None) -> list[Verdict]:
+    run_name(run_id)
+    if not root.is_dir():
+        raise NotFound(f"there is no store at {root}")
+    store = LocalStore(root)
+    streams = [info.stream async for info in store.list(f"{run_id}/")]
+    if not streams:
+        raise NotFound(f"{root} holds no stream of run {run_id}")
+    return [verify(stream, store.path(stream), store.journal_path(stream), source) for stream in streams]

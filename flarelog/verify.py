@@ -1,0 +1,99 @@
+"""Reads a stream again and compares it: with every length that its journal vouches for, and with the source files if
+they are there.
+
+The journal vouches for prefixes, at most about a megabyte apart: a difference is located between two of them. A
+source file tells the very offset.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from flarelog.model import EMPTY_DIGEST, Extent, StreamId, extend, extents
+from flarelog.sources.identity import identity, inode
+from flarelog.stores.journal import Journal, replay
+
+_READ = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found of one stream; ``first`` is None when everything agrees."""
+
+    stream: StreamId
+    length: int
+    compared: int  # bytes that were compared with a source file
+    first: int | None = None  # the first offset that differs, or the begin of the range in which it lies
+    text: str = "ok"
+
+
+def verify(stream: StreamId, data: Path, journal: Path, source: Path | None = None) -> Verdict:
+    """Compare the bytes in *data* with *journal*, and with the files under *source*. Raises OSError."""
+    held = replay(journal.read_bytes())
+    with open(data, "rb") as stored:
+        found = _against_journal(stream, stored.fileno(), held)
+        if found.first is None and source is not None:
+            found = _against_source(stream, stored.fileno(), held, source)
+    return found
+
+
+def _against_journal(stream: StreamId, fd: int, held: Journal) -> Verdict:
+    begin, digest = 0, EMPTY_DIGEST
+    size = os.fstat(fd).st_size
+    for end, expected in held.lengths:
+        if end > size:
+            return Verdict(
+                stream, held.committed, 0, size, f"ends at offset {size}, but {held.committed} bytes were committed"
+            )
+        at = begin
+        while at < end:
+            piece = os.pread(fd, min(_READ, end - at), at)
+            digest, at = extend(digest, piece), at + len(piece)
+        if digest != expected:
+            text = f"differs between offset {begin} and {end} from what was committed"
+            return Verdict(stream, held.committed, 0, begin, text)
+        begin = end
+    return Verdict(stream, held.committed, 0)
+
+
+def _against_source(stream: StreamId, fd: int, held: Journal, source: Path) -> Verdict:
+    compared = 0
+    for extent in extents(held.marks, held.committed):
+        path = _file_of(extent, source)
+        if path is None:
+            continue
+        with open(path, "rb") as file:
+            at = 0
+            while at < extent.length:
+                ours = os.pread(fd, min(_READ, extent.length - at), extent.offset + at)
+                theirs = os.pread(file.fileno(), len(ours), extent.source_offset + at)
+                if ours != theirs:
+                    same = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(theirs))
+                    first = extent.offset + at + same
+                    text = f"differs at offset {first} from {path}, offset {extent.source_offset + at + same}"
+                    return Verdict(stream, held.committed, compared + at + same, first, text)
+                at += len(ours)
+        compared += extent.length
+    return Verdict(stream, held.committed, compared)
+
+
+def _file_of(extent: Extent, source: Path) -> Path | None:
+    """The file that *extent* came from, whatever it is called now; None if it is gone or was begun anew."""
+    if extent.ended == "truncated":
+        return None
+    wanted = inode(extent.identity)
+    for directory, _, names in os.walk(source):
+        for name in names:
+            path = Path(directory) / name
+            try:
+                status = path.stat()
+                if (status.st_dev, status.st_ino) != wanted:
+                    continue
+                with open(path, "rb") as file:
+                    if identity(file.fileno()) == extent.identity:
+                        return path
+            except OSError:
+                continue
+    return None

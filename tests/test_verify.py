@@ -1,0 +1,104 @@
+"""What is stored is compared with its journal and with its source, and the first difference is named."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flarelog.model import Ended, Generation, StreamId, extend
+from flarelog.sources.identity import head, identity
+from flarelog.stores.local import LocalStore
+from flarelog.verify import Verdict, verify
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+OLD, NEW = b"old line\n" * 200_000, b"new line\n" * 100_000
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Callable[..., Verdict]:
+    """A store with two generations of one log, and their source files; the older one was renamed."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "log.txt.1").write_bytes(OLD)
+    (source / "log.txt").write_bytes(NEW)
+    store = LocalStore(tmp_path / "store", "memory")
+
+    async def fill() -> None:
+        async with store:
+            appender = await store.appender(STREAM, b"producer")
+            for name, data in (("log.txt.1", OLD), ("log.txt", NEW)):
+                with open(source / name, "rb") as file:
+                    length, digest = head(file.fileno())
+                    mark = Generation(
+                        appender.committed, appender.digest, "log.txt", 0, identity(file.fileno()), length, digest
+                    )
+                await appender.mark(mark)
+                for at in range(0, len(data), 100_000):
+                    await appender.append(appender.committed, data[at : at + 100_000])
+                if data is OLD:
+                    await appender.mark(Ended(appender.committed, appender.digest, "rotated"))
+            await appender.close()
+
+    asyncio.run(fill())
+
+    def run(*, against_source: bool = True) -> Verdict:
+        return verify(STREAM, store.path(STREAM), store.journal_path(STREAM), source if against_source else None)
+
+    return run
+
+
+def change(path: Path, offset: int) -> None:
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def test_what_agrees_is_said_to(check: Callable[..., Verdict]) -> None:
+    verdict = check()
+    assert (verdict.first, verdict.length, verdict.compared) == (None, len(OLD + NEW), len(OLD + NEW))
+
+
+@pytest.mark.parametrize("offset", [0, 999_999, 1_800_000, len(OLD + NEW) - 1])
+def test_a_changed_byte_in_the_store_is_located_within_what_the_journal_keeps(
+    check: Callable[..., Verdict], tmp_path: Path, offset: int
+) -> None:
+    change(tmp_path / "store" / "run-1" / "site-1" / "log.txt", offset)
+    verdict = check(against_source=False)
+    assert verdict.first is not None
+    assert verdict.first <= offset < verdict.first + (1 << 20) + 200_000
+    assert "differs between offset" in verdict.text
+
+
+@pytest.mark.parametrize(("name", "at", "offset"), [("log.txt.1", 77, 77), ("log.txt", 5, len(OLD) + 5)])
+def test_a_changed_byte_in_the_source_is_named_exactly(
+    check: Callable[..., Verdict], tmp_path: Path, name: str, at: int, offset: int
+) -> None:
+    change(tmp_path / "source" / name, at)
+    verdict = check()
+    assert verdict.first == offset
+    assert f"{name}, offset {at}" in verdict.text
+
+
+def test_a_store_that_is_shorter_than_its_journal_is_said(check: Callable[..., Verdict], tmp_path: Path) -> None:
+    os.truncate(tmp_path / "store" / "run-1" / "site-1" / "log.txt", 1_000_000)
+    verdict = check()
+    assert verdict.first == 1_000_000
+    assert "were committed" in verdict.text
+
+
+def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
+    (tmp_path / "source" / "log.txt.1").unlink()
+    verdict = check()
+    assert (verdict.first, verdict.compared) == (None, len(NEW))
+
+
+def test_the_digest_of_the_whole_is_that_of_zlib(check: Callable[..., Verdict], tmp_path: Path) -> None:
+    check()
+    journal = (tmp_path / "store" / "run-1" / "site-1" / ".log.txt.journal").read_text()
+    assert f'"n":{len(OLD + NEW)},"d":{extend(0, OLD + NEW)}' in journal
