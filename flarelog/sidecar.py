@@ -198,15 +198,12 @@ class Sidecar:
         while True:
             now = time.monotonic()
             every = URGENT_POLL if any(tail.urgent for tail in discovery.tails.values()) else watch.slow_poll
+            touched = discovery.apply(found, now) if found else set()
             if found is None or now - looked >= every:
-                touched = discovery.look(now)
+                touched |= discovery.look(now)
                 looked = now
                 if self._checkpoint is not None:
                     self._checkpoint.save(discovery.starts())
-            else:
-                touched = set()
-            if found:
-                touched |= discovery.apply(found, now)
             self._wake(touched)
             found = await watch.changes(max(0.0, looked + every - time.monotonic()))
 

@@ -26,6 +26,9 @@ class NoWatch:
     async def changes(self, timeout: float) -> list[Change] | None:
         raise NotImplementedError
 
+    def ready(self) -> list[Change] | None:
+        return []
+
     def close(self) -> None: ...
 
 

@@ -26,6 +26,7 @@ from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
 
+READ_AHEAD = 100  # batches of reports that are read at once, at most
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
     *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
@@ -110,6 +111,9 @@ class Discovery:
     # Of a renamed file: the name that it was created under, and its place among all that were renamed.
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
+    _unread: set[str] = field(
+        default_factory=set
+    )  # directories in which names came or went since they were looked into
     _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
     _copies: set[str] = field(default_factory=set)  # identities of their compressed copies
@@ -119,7 +123,32 @@ class Discovery:
     # --- looking
 
     def apply(self, changes: list[Change], now: float) -> set[str]:
-        """Take in what a watch reported."""
+        """Take in what a watch reported, and all that it has to report by now."""
+        touched, dirty = self._note(changes)
+        return touched | self._settle(dirty, now)
+
+    def _settle(self, dirty: set[str], now: float) -> set[str]:
+        """Look into the *dirty* directories, and into those that are reported meanwhile.
+
+        Nobody sends anything until this returns: a file may be seen before the report that its predecessor was renamed.
+        """
+        touched: set[str] = set()
+        for _ in range(READ_AHEAD):
+            more = self.watch.ready()
+            if more is None:
+                touched |= self._scan(now, None)
+                continue
+            known, others = self._note(more)
+            touched |= known
+            dirty, self._unread = dirty | others | self._unread, set()
+            if not dirty:
+                break
+            touched |= self._scan(now, dirty)
+            dirty = set()
+        return touched
+
+    def _note(self, changes: list[Change]) -> tuple[set[str], set[str]]:
+        """What *changes* say: the logs that were written to, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
         moved: dict[int, tuple[str, int]] = {}  # by the move's cookie: the origin of what is being moved
@@ -131,7 +160,7 @@ class Discovery:
                     known = self._paths.get(path)
                     if known is not None and known.identity in self._known and known.fd >= 0:
                         touched.add(self._known[known.identity][0].log)
-                    else:
+                    elif self.options.matches(path):
                         dirty.add(directory)
                     continue
                 case What.CREATED:
@@ -148,13 +177,11 @@ class Discovery:
             if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
                 self._directories = {d for d in self._directories if d != path and not d.startswith(f"{path}/")}
             dirty.add(directory)
-        if dirty:
-            touched |= self._scan(now, dirty)
-        return touched
+        return touched, dirty
 
     def look(self, now: float) -> set[str]:
         """Look at everything: what a watch does not report, and what it cannot see."""
-        touched = self._scan(now, None)
+        touched = self._scan(now, None) | self._settle(set(), now)
         for tail in self.tails.values():
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
@@ -169,7 +196,7 @@ class Discovery:
     def _scan(self, now: float, only: set[str] | None) -> set[str]:
         touched: set[str] = set()
         seen: dict[SourceFile, list[str]] = {}
-        strangers: list[str] = []
+        strangers: dict[str, tuple[int, int]] = {}  # by path, with device and inode
         scanned: set[str] = set()
         for path, found in self._entries(only, scanned):
             known = self._paths.get(path)
@@ -177,13 +204,15 @@ class Discovery:
             if known is not None and same and (known.fd >= 0 or known.rest == (found.st_size, found.st_mtime_ns)):
                 seen.setdefault(known, []).append(path)
             elif self.options.matches(path):
-                strangers.append(path)
+                strangers[path] = found.st_dev, found.st_ino
+        # Every rename that led to what was just seen is reported by now, and later ones bring another look.
+        touched |= self._hear()
         # What was renamed before anyone looked comes before what took its name, and the oldest first.
         order = {path: self._origins[path][1] for path in strangers if path in self._origins}
         for path in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path)):
             origin = self._origins.get(path, (path, 0))[0]
             renamed = origin in self.tails or origin in strangers
-            tail_and_file = self._meet(path, origin if renamed else path, now)
+            tail_and_file = self._meet(path, origin if renamed else path, strangers[path], now)
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 seen.setdefault(tail_and_file[1], []).append(path)
@@ -196,6 +225,13 @@ class Discovery:
                 if self._paths.get(file.path) is file:
                     del self._paths[file.path]
         self._started = True
+        return touched
+
+    def _hear(self) -> set[str]:
+        """Read what the watch has to report; the directories are left to be looked into."""
+        more = self.watch.ready()
+        touched, dirty = self._note(more) if more is not None else (set(), set(self._directories))
+        self._unread |= dirty
         return touched
 
     def _place(self, file: SourceFile, paths: list[str]) -> None:
@@ -254,8 +290,12 @@ class Discovery:
             self.troubles[path] = sentence
             log.warning("%s; the other files go on", sentence)
 
-    def _meet(self, path: str, origin: str, now: float) -> tuple[Tail, SourceFile] | None:
-        """Open the file at *path*, and find or make its log: *origin*, if the file is new."""
+    def _meet(self, path: str, origin: str, found: tuple[int, int], now: float) -> tuple[Tail, SourceFile] | None:
+        """Open the file at *path*, and find or make its log: *origin*, if the file is new.
+
+        None when it cannot be opened, is not to be sent, or is no longer the one that was *found* (device and inode): a
+        rename came in between, whose report will bring both of them in their order.
+        """
         try:
             file = SourceFile.open(self.options.root, path, now)
         except FileNotFoundError:
@@ -263,13 +303,15 @@ class Discovery:
         except OSError as error:
             self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
-        if file.identity in self._copies:
+        if file.identity in self._copies or inode(file.identity) != found:
             file.close()
             return None
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
         if file.identity in self._known:
             file.close()
             tail, file = self._known[file.identity]
+            if path in self._origins:
+                file.renamed = self._origins[path][1]
             if file.fd < 0:
                 self._raise(tail, file, path)
             return tail, file
@@ -296,7 +338,11 @@ class Discovery:
         self.remembered[file.identity] = name, file.position
         file.found_as = origin
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
-        tail.files.append(file)
+        if path != name and path in self._origins:
+            file.renamed = self._origins[path][1]
+        # One that was renamed earlier is older, though it was met later; what has been begun cannot be overtaken.
+        newer = (n for n, other in enumerate(tail.files) if not other.begun and other.renamed > file.renamed)
+        tail.files.insert(next(newer, len(tail.files)), file)
         if self._draining:
             file.limit = file.size(now)
         self._known[file.identity] = tail, file

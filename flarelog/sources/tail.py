@@ -8,6 +8,7 @@ becomes a gap. No bytes are kept here: whatever must be sent again is read again
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field, replace
 
@@ -38,6 +39,7 @@ class SourceFile:
     settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was opened
     linked: bool = True  # the path still leads to it
+    renamed: float = math.inf  # its place among all files that were renamed away; the newest was not
     begun: bool = False  # it has a Generation mark
     quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
     limit: int | None = None  # while draining: where to stop

@@ -54,6 +54,9 @@ class Watch(Protocol):
         anything may have.
         """
 
+    def ready(self) -> list[Change] | None:
+        """What has been reported meanwhile, without waiting."""
+
     def close(self) -> None: ...
 
 
@@ -68,6 +71,9 @@ class PollWatch:
     async def changes(self, timeout: float) -> list[Change] | None:
         await asyncio.sleep(min(timeout, self.slow_poll))
         return None
+
+    def ready(self) -> list[Change] | None:
+        return []
 
     def close(self) -> None:
         pass
@@ -111,9 +117,9 @@ class InotifyWatch:
             return []
         finally:
             loop.remove_reader(self._fd)
-        return self._read()
+        return self.ready()
 
-    def _read(self) -> list[Change] | None:
+    def ready(self) -> list[Change] | None:
         try:
             raw = os.read(self._fd, 1 << 16)
         except BlockingIOError:
