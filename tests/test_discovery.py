@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,19 +15,6 @@ from flarelog.sources.discovery import SourceOptions
 from flarelog.sources.identity import has_writer, identity
 from flarelog.sources.watch import Change, What
 from tests.tailing import Site
-
-
-@pytest.fixture
-def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
-    made: list[Site] = []
-
-    def make(**options: object) -> Site:
-        made.append(Site(tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for site in made:
-        site.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,19 +13,6 @@ import pytest
 from flarelog.model import Ended, Generation
 from flarelog.sources.tail import ROTATION_GRACE
 from tests.tailing import Site
-
-
-@pytest.fixture
-def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
-    made: list[Site] = []
-
-    def make(**options: object) -> Site:
-        made.append(Site(tmp_path, **options))
-        return made[-1]
-
-    yield make
-    for site in made:
-        site.close()
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""What several test modules begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.tailing import Site
+
+
+@pytest.fixture
+def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    made: list[Site] = []
+
+    def make(**options: object) -> Site:
+        made.append(Site(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.close()
