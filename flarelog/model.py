@@ -251,6 +251,11 @@ class StreamInfo:
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 
+    @property
+    def files(self) -> int:
+        """How many files the stream came from; one that was truncated is still the same file."""
+        return len({mark.identity for mark in self.marks if isinstance(mark, Generation)})
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:

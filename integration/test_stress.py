@@ -55,7 +55,7 @@ class Rotated:
         else:
             self.file.close()
             os.replace(self.path, target)
-            self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+            self.file = open(self.path, "ab", buffering=0)  # noqa: SIM115  the same again
         backups = sorted(self.path.parent.glob(f"{self.path.name}.*"))
         for old in backups[: -self.backups] if not self.sequential else []:
             old.unlink()

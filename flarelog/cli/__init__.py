@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -105,6 +105,18 @@ def checked(make: Callable[[], T]) -> T:
     except FlarelogError as error:
         click.echo(f"flarelog: {error}", err=True)
         sys.exit(error.exit_code)
+
+
+def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list[str]:
+    """*rows* as lines of a table; the columns *to_the_right* hold numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in to_the_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def on_stop(first: Callable[[], object]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked, option, run
+from flarelog.cli import aligned, checked, option, run
 from flarelog.poc.faults import DEFAULT, FAULTS
-from flarelog.poc.judge import SiteVerdict, judge, record, table
+from flarelog.poc.judge import SiteVerdict, judge, record
 from flarelog.poc.simulation import PocOptions, Simulation, workplace
 
 
@@ -45,11 +45,32 @@ def command(size: int, faults: tuple[str, ...], keep: str | None, as_json: bool,
     """
     chosen = tuple(FAULTS) if "all" in faults else faults or DEFAULT
     verdicts = run(_prove(checked(lambda: PocOptions(bytes=size, faults=chosen, **options)), keep))
-    for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else table(verdicts):
+    for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(verdicts):
         click.echo(line)
     if not all(verdict.ok for verdict in verdicts):
         click.echo("flarelog: what is stored is not what was written", err=True)
         sys.exit(1)
+
+
+def _table(verdicts: list[SiteVerdict]) -> list[str]:
+    counts = ("WRITTEN", "STORED", "MISSES", "RECONNECTS", "GENERATIONS", "GAPS")
+    return aligned([("SITE", *counts, "RECEIPT", "SHA-256 WRITTEN", "STORED", ""), *map(_row, verdicts)], range(1, 7))
+
+
+def _row(verdict: SiteVerdict) -> tuple[str, ...]:
+    return (
+        verdict.site,
+        f"{verdict.written:,}",
+        f"{verdict.stored:,}",
+        str(verdict.misses),
+        str(verdict.reconnects),
+        str(verdict.generations),
+        str(verdict.gaps),
+        "agreed" if verdict.receipt else "none",
+        verdict.written_sha256[:12],
+        verdict.stored_sha256[:12],
+        "ok" if verdict.ok else "DIFFERS",
+    )
 
 
 async def _prove(options: PocOptions, keep: str | None) -> list[SiteVerdict]:

@@ -8,10 +8,10 @@ import os
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import option, run
+from flarelog.cli import aligned, option, run
 from flarelog.client import Client
 from flarelog.errors import NotFound
-from flarelog.model import StreamInfo, extents, run_name, stream_record
+from flarelog.model import StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
 
 
@@ -56,14 +56,6 @@ def _table(found: list[StreamInfo]) -> list[str]:
     rows = [("RUN", "SITE", "LOG", "BYTES", "GENERATIONS", "GAPS", "STATE")]
     for info in found:
         state = "sealed" if info.sealed else "open"
-        generations = len({extent.identity for extent in extents(info.marks, info.committed)})
         names = (info.stream.run, info.stream.site, info.stream.log)
-        rows.append((*names, f"{info.committed:,}", str(generations), str(len(info.gaps)), state))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  ".join(
-            cell.rjust(width) if 3 <= column <= 5 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+        rows.append((*names, f"{info.committed:,}", str(info.files), str(len(info.gaps)), state))
+    return aligned(rows, range(3, 6))

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flarelog.model import Extent, StreamInfo, extents
+from flarelog.model import StreamInfo
 from flarelog.poc.simulation import RUN, Evidence
 from flarelog.stores.local import LocalStore
 
@@ -73,7 +73,7 @@ async def judge(evidence: Evidence) -> list[SiteVerdict]:
                 stored=sum(log.stored for log in logs),
                 misses=sum(int(str(stream["misses"])) for stream in site.streams),
                 reconnects=site.kills + sum(int(str(stream["reconnects"])) for stream in site.streams),
-                generations=sum(len({extent.identity for extent in _extents(info)}) for info in infos),
+                generations=sum(info.files for info in infos),
                 gaps=sum(len(info.gaps) for info in infos),
                 receipt=bool(logs) and all(log.sealed for log in logs),
                 written_sha256=_combined([(log.log, log.written_sha256) for log in logs]),
@@ -83,10 +83,6 @@ async def judge(evidence: Evidence) -> list[SiteVerdict]:
             )
         )
     return verdicts
-
-
-def _extents(info: StreamInfo) -> list[Extent]:
-    return extents(info.marks, info.committed)
 
 
 async def _stored(store: LocalStore, info: StreamInfo | None) -> tuple[int, str]:
@@ -107,45 +103,3 @@ def record(verdict: SiteVerdict) -> dict[str, object]:
     found = asdict(verdict)
     found["verdict"] = "ok" if found.pop("ok") else "DIFFERS"
     return found
-
-
-def table(verdicts: list[SiteVerdict]) -> list[str]:
-    """The verdicts for people, a row a site."""
-    head = (
-        "SITE",
-        "WRITTEN",
-        "STORED",
-        "MISSES",
-        "RECONNECTS",
-        "GENERATIONS",
-        "GAPS",
-        "RECEIPT",
-        "SHA-256 WRITTEN",
-        "STORED",
-        "",
-    )
-    rows = [head, *map(_row, verdicts)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.rjust(width) if 1 <= column <= 6 else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def _row(verdict: SiteVerdict) -> tuple[str, ...]:
-    return (
-        verdict.site,
-        f"{verdict.written:,}",
-        f"{verdict.stored:,}",
-        str(verdict.misses),
-        str(verdict.reconnects),
-        str(verdict.generations),
-        str(verdict.gaps),
-        "agreed" if verdict.receipt else "none",
-        verdict.written_sha256[:12],
-        verdict.stored_sha256[:12],
-        "ok" if verdict.ok else "DIFFERS",
-    )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flarelog.client import Client
-from flarelog.errors import FlarelogError, InvalidOption, NotFound, TimedOut
+from flarelog.errors import InvalidOption, NotFound, TimedOut
 from flarelog.poc.faults import DEFAULT, FAULTS, PROOF, Proxy
 
 RUN = "poc"
@@ -304,6 +304,3 @@ async def workplace(keep: str | None) -> AsyncIterator[Path]:
     except OSError as error:
         raise InvalidOption(f"{keep} cannot be used: {error.strerror}") from error
     yield path
-
-
-__all__ = ["Evidence", "FlarelogError", "PocOptions", "Simulation", "Site", "workplace"]

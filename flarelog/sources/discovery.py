@@ -111,9 +111,7 @@ class Discovery:
     # Of a renamed file: the name that it was created under, and its place among all that were renamed.
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
-    _unread: set[str] = field(
-        default_factory=set
-    )  # directories in which names came or went since they were looked into
+    _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
     _copies: set[str] = field(default_factory=set)  # identities of their compressed copies
@@ -134,17 +132,19 @@ class Discovery:
         """
         touched: set[str] = set()
         for _ in range(READ_AHEAD):
-            more = self.watch.ready()
-            if more is None:
-                touched |= self._scan(now, None)
-                continue
-            known, others = self._note(more)
-            touched |= known
-            dirty, self._unread = dirty | others | self._unread, set()
+            touched |= self._hear()
+            dirty, self._unread = dirty | self._unread, set()
             if not dirty:
                 break
             touched |= self._scan(now, dirty)
             dirty = set()
+        return touched
+
+    def _hear(self) -> set[str]:
+        """Read what the watch has to report; the directories are left to be looked into, all if it lost count."""
+        more = self.watch.ready()
+        touched, dirty = self._note(more) if more is not None else (set(), set(self._directories))
+        self._unread |= dirty
         return touched
 
     def _note(self, changes: list[Change]) -> tuple[set[str], set[str]]:
@@ -225,13 +225,6 @@ class Discovery:
                 if self._paths.get(file.path) is file:
                     del self._paths[file.path]
         self._started = True
-        return touched
-
-    def _hear(self) -> set[str]:
-        """Read what the watch has to report; the directories are left to be looked into."""
-        more = self.watch.ready()
-        touched, dirty = self._note(more) if more is not None else (set(), set(self._directories))
-        self._unread |= dirty
         return touched
 
     def _place(self, file: SourceFile, paths: list[str]) -> None:

@@ -61,6 +61,12 @@ class SourceFile:
         begin = max(0, position - MARKER)
         self.marker, self.settled = os.pread(self.fd, position - begin, begin), (0, begin)
 
+    def begin_anew(self, position: int, size: int) -> None:
+        """It holds other bytes now, *size* of them: read it from *position* on, as another generation."""
+        self.start, self.begun, self.head = position, False, (0, 0)
+        self.start_at(position)
+        self.seen = size
+
     def size(self, now: float) -> int:
         size = os.fstat(self.fd).st_size
         if size != self.seen:
@@ -135,9 +141,7 @@ class SourceFile:
             return False
         self.fd = again.fd
         if os.fstat(self.fd).st_size < self.position or not self.intact():
-            self.start = self.seen = 0
-            self.start_at(0)
-            self.begun, self.head = False, (0, 0)
+            self.begin_anew(0, 0)
         return True
 
     def close(self) -> None:
@@ -291,9 +295,7 @@ class Tail:
         if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             self._gap(seen - file.position)
-            file.start = 0
-            file.start_at(0)
-            file.seen = size
+            file.begin_anew(0, size)
         file.head = head(file.fd)
         self.marks.append(
             Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, file.head[0], file.head[1])
@@ -321,9 +323,7 @@ class Tail:
             self._end_current("truncated")
         # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
         self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
-        file.start = file.unchanged(size)
-        file.start_at(file.start)
-        file.seen, file.begun, file.head = size, False, (0, 0)
+        file.begin_anew(file.unchanged(size), size)
         if file.limit is not None:
             file.limit, file.graced = size, False
         return True
