@@ -3,7 +3,8 @@
     bulk      one stream of 1 GiB between two processes, durability memory, against stop-and-wait (bulk.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
     latency   of one line, from the append at the site to the receiver's file (latency.py)
-    idle      what a sidecar with 200 quiet files costs (idle.py)
+    idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
+    detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios.
 """
@@ -19,10 +20,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import bulk, content, idle, latency, processes, results
+from bench import bulk, content, detection, idle, latency, processes, results
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "latency", "idle")
+NAMES = ("bulk", "disk", "latency", "idle", "detection")
 
 
 def main() -> int:
@@ -75,6 +76,9 @@ def _measurements(options: argparse.Namespace, places: processes.Places) -> dict
         "disk": lambda: of_file(bulk.disk),
         "latency": lambda: latency.measure(places, 200 if quick else 500, options.rounds),
         "idle": lambda: idle.measure(places, 5 if quick else 20, 1 if quick else 2),
+        "detection": lambda: (
+            of_file(detection.of_bulk) + detection.of_idle(places, 5 if quick else 20, 1 if quick else 2)
+        ),
     }
 
 

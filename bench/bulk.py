@@ -45,37 +45,37 @@ class Sample:
 
 def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     """Rows of the comparison with stop-and-wait; *source*, in ``places.memory``, is the file."""
-    ours, theirs = _interleaved(
+    ours, theirs = interleaved(
         places.memory,
         rounds,
-        lambda work: _flarelog(source, work, places, "memory"),
+        lambda work: flarelog(source, work, places, "memory"),
         lambda work: _stop_and_wait(source, work),
     )
-    ratio = f"{_rate(ours) / _rate(theirs):.1f} x stop-and-wait"
+    ratio = f"{rate(ours) / rate(theirs):.1f} x stop-and-wait"
     return [
-        _row("bulk, memory", "flarelog", ours, ratio),
-        _row("bulk, memory", "stop-and-wait, 64 KiB", theirs, ""),
+        row("bulk, memory", "flarelog", ours, ratio),
+        row("bulk, memory", "stop-and-wait, 64 KiB", theirs, ""),
     ]
 
 
 def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     """Rows of the comparison with a plain write and fdatasync; *source*, in ``places.memory``, is the file."""
-    ours, plain, often = _interleaved(
+    ours, plain, often = interleaved(
         places.disk,
         rounds,
-        lambda work: _flarelog(source, work, places, "disk"),
+        lambda work: flarelog(source, work, places, "disk"),
         lambda work: _plain(source, work, None),
         lambda work: _plain(source, work, 16 << 20),
     )
-    ratio = f"{_rate(ours) / _rate(plain):.2f} x plain"
+    ratio = f"{rate(ours) / rate(plain):.2f} x plain"
     return [
-        _row("bulk, disk", "flarelog", ours, ratio),
-        _row("bulk, disk", "plain write, one fdatasync", plain, ""),
-        _row("bulk, disk", "plain write, fdatasync each 16 MiB", often, ""),
+        row("bulk, disk", "flarelog", ours, ratio),
+        row("bulk, disk", "plain write, one fdatasync", plain, ""),
+        row("bulk, disk", "plain write, fdatasync each 16 MiB", often, ""),
     ]
 
 
-def _interleaved(parent: Path, rounds: int, *candidates: Callable[[Path], Sample]) -> list[list[Sample]]:
+def interleaved(parent: Path, rounds: int, *candidates: Callable[[Path], Sample]) -> list[list[Sample]]:
     """The samples of each of *candidates*, which get a new directory in *parent* each time."""
     samples: list[list[Sample]] = [[] for _ in candidates]
     for _ in range(rounds):
@@ -86,29 +86,33 @@ def _interleaved(parent: Path, rounds: int, *candidates: Callable[[Path], Sample
     return samples
 
 
-def _rate(samples: Sequence[Sample]) -> float:
+def rate(samples: Sequence[Sample]) -> float:
     return statistics.median(sample.rate for sample in samples)
 
 
-def _row(measurement: str, of: str, samples: Sequence[Sample], compared: str) -> Row:
+def row(measurement: str, of: str, samples: Sequence[Sample], compared: str) -> Row:
     rates = [sample.rate for sample in samples]
     cpu, rss = [sample.cpu for sample in samples], [sample.rss for sample in samples]
     return Row(measurement, of, "MB/s", rates, medians(cpu), largest(rss), compared)
 
 
-def _flarelog(source: Path, work: Path, places: processes.Places, durability: str) -> Sample:
+def flarelog(
+    source: Path, work: Path, places: processes.Places, durability: str, *, sender: str = "flarelog"
+) -> Sample:
+    """One round; *sender* is the module of the sending process."""
     site = work / "store" / "bench" / "site"
     touched = processes.touch(work, processes.size(source) * 5 // 4)
     with processes.scratch(places.memory) as root, processes.serve(work, durability) as (receiver, address):
         (root / "first.txt").write_bytes(content.line(1))
-        with processes.sidecar(work, address, root, "--drain-timeout", str(_LONGEST)) as sender:
-            processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", sender, receiver)
+        options = ("--drain-timeout", str(_LONGEST))
+        with processes.sidecar(work, address, root, *options, module=sender) as sending:
+            processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", sending, receiver)
             time.sleep(0.2)
             touched.unlink()
             os.link(source, root / LOG)
             journal = site / f".{LOG}.journal"
-            sample = _timed(source, site / LOG, sender, receiver, sender.terminate, lambda: _sealed(journal))
-            processes.finish(sender)
+            sample = _timed(source, site / LOG, sending, receiver, sending.terminate, lambda: _sealed(journal))
+            processes.finish(sending)
     return sample
 
 

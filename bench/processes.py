@@ -64,11 +64,11 @@ def serve(work: Path, durability: str) -> Iterator[tuple[subprocess.Popen[bytes]
 
 
 def sidecar(
-    work: Path, receiver: str, root: Path, *options: str
+    work: Path, receiver: str, root: Path, *options: str, module: str = "flarelog"
 ) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     """``flarelog sidecar`` of run ``bench`` and site ``site``."""
     where = ("--receiver", receiver, "--run", "bench", "--site", "site", "--root", root)
-    return python("flarelog", "sidecar", *where, *options, talk=work / "sidecar.err")
+    return python(module, "sidecar", *where, *options, talk=work / "sidecar.err")
 
 
 def address(process: subprocess.Popen[bytes], ready: Path) -> str:

@@ -52,6 +52,7 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
+LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
 
@@ -141,7 +142,7 @@ class Sidecar:
             self.discovery.remembered.update(self._checkpoint.load())
         try:
             async with asyncio.TaskGroup() as group:
-                watching = group.create_task(self._watch())
+                watching = group.create_task(self.watch())
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
                 if self.options.once:
@@ -190,18 +191,18 @@ class Sidecar:
 
     # --- files
 
-    async def _watch(self) -> None:
+    async def watch(self) -> None:
         """Look for changes, and wake the logs in which there are some."""
         discovery, watch = self.discovery, self.discovery.watch
         found: list[Change] | None = None
-        looked = float("-inf")
+        looked, every = float("-inf"), watch.slow_poll
         while True:
             now = time.monotonic()
-            every = URGENT_POLL if any(tail.urgent for tail in discovery.tails.values()) else watch.slow_poll
             touched = discovery.apply(found, now) if found else set()
             if found is None or now - looked >= every:
+                used = time.thread_time()
                 touched |= discovery.look(now)
-                looked = now
+                looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
                 if self._checkpoint is not None:
                     self._checkpoint.save(discovery.starts())
             self._wake(touched)
@@ -439,7 +440,8 @@ class _Delivery:
             else:
                 with contextlib.suppress(TimeoutError):
                     # Not wait_for: Python 3.11's loses a cancellation that comes together with the event.
-                    async with asyncio.timeout(max(0.01, live.heartbeat_in(now))):
+                    soon = URGENT_POLL if tail.urgent else live.interval
+                    async with asyncio.timeout(max(0.01, min(soon, live.heartbeat_in(now)))):
                         await self.wake.wait()
                 continue
             live.sent(now)

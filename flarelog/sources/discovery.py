@@ -108,6 +108,7 @@ class Discovery:
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
     _paths: dict[str, SourceFile] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
+    _relative: dict[str, str] = field(default_factory=dict)  # by the name of a directory that is watched
     # Of a renamed file: the name that it was created under, and its place among all that were renamed.
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
@@ -153,7 +154,7 @@ class Discovery:
         dirty: set[str] = set()
         moved: dict[int, tuple[str, int]] = {}  # by the move's cookie: the origin of what is being moved
         for change in changes:
-            directory = os.path.relpath(change.directory, self.options.root)
+            directory = self._relative[change.directory]
             path = change.name if directory == "." else f"{directory}/{change.name}"
             match change.what:
                 case What.MODIFIED:
@@ -244,6 +245,7 @@ class Discovery:
                 continue
             full = os.path.normpath(os.path.join(self.options.root, directory))
             if only is None or directory not in self._directories:
+                self._relative[full] = directory
                 self.watch.add(full)  # before the look, so that nothing falls between
             try:
                 with os.scandir(full) as entries:

@@ -69,7 +69,7 @@ class PollWatch:
         pass
 
     async def changes(self, timeout: float) -> list[Change] | None:
-        await asyncio.sleep(min(timeout, self.slow_poll))
+        await asyncio.sleep(timeout)
         return None
 
     def ready(self) -> list[Change] | None:

@@ -1,0 +1,63 @@
+"""Detection: what it costs to notice rotations and truncations.
+
+``bulk``: the bulk measurement with a sidecar that does not look whether what it has read is still there (blind.py),
+against the one that people use, taking turns. ``idle``: CPU milliseconds a second that one sidecar spends on looking at
+5,000 quiet files, all of them read and acknowledged, without the connection to a receiver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from bench import bulk, processes
+from bench.results import Row
+from flarelog.cli import more_descriptors
+from flarelog.sidecar import Sidecar, SidecarOptions
+from flarelog.sources.discovery import SourceOptions
+
+FILES = 5000
+
+
+def of_bulk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
+    """Rows of the comparison; *source*, in ``places.memory``, is the file."""
+    seeing, blind = bulk.interleaved(
+        places.memory,
+        rounds,
+        lambda work: bulk.flarelog(source, work, places, "memory"),
+        lambda work: bulk.flarelog(source, work, places, "memory", sender="bench.blind"),
+    )
+    ratio = f"{bulk.rate(seeing) / bulk.rate(blind):.3f} x blind"
+    return [
+        bulk.row("detection, bulk", "flarelog", seeing, ratio),
+        bulk.row("detection, bulk", "flarelog, blind", blind, ""),
+    ]
+
+
+def of_idle(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
+    with processes.scratch(places.memory) as root:
+        for number in range(FILES):
+            (root / f"rank-{number}.log").write_bytes(b"hello\n")
+        more_descriptors()
+        taken = [asyncio.run(_looking(root, seconds)) for _ in range(rounds)]
+    return [Row("detection, idle", f"{FILES} quiet files", "ms of CPU a second", taken)]
+
+
+async def _looking(root: Path, seconds: float) -> float:
+    sidecar = Sidecar(SidecarOptions("127.0.0.1:1", "bench", "site", SourceOptions(str(root))))
+    sidecar.discovery.look(time.monotonic())
+    for tail in sidecar.discovery.tails.values():
+        while tail.next(tail.end, len(tail.marks), 1 << 20, time.monotonic()) is not None:
+            pass
+        tail.acknowledged(tail.end)
+    watching = asyncio.create_task(sidecar.watch())
+    await asyncio.sleep(5)  # the first looks find out how long one takes
+    begin, used = time.perf_counter(), time.process_time()
+    await asyncio.sleep(seconds)
+    share = (time.process_time() - used) / (time.perf_counter() - begin)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    sidecar.discovery.close()
+    await sidecar.channel.close()
+    return share * 1e3
