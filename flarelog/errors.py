@@ -81,7 +81,9 @@ class StreamRejected(StreamEnded):
 
 
 class StreamFenced(StreamEnded):
-    """A newer producer has taken the stream over."""
+    """A newer producer has taken the stream over. To be started again would only fence that one in its turn."""
+
+    exit_code = NOT_ALLOWED
 
 
 # --- the store contract

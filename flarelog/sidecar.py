@@ -49,6 +49,7 @@ log = logging.getLogger(__name__)
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
 REPLY_TIMEOUT = 30.0  # seconds without any reply after which a connection counts as lost
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
@@ -104,6 +105,9 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
+        fenced = next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
+        if fenced is not None:  # whatever else happened: it must not be started again
+            return fenced.exit_code
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
         if self.error is not None:
             codes.append(self.error.exit_code)
@@ -128,6 +132,8 @@ class Sidecar:
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
         self._connected = False  # has the receiver ever answered
+        self.epoch = 0  # the latest that the receiver granted
+        self._fenced = False
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
 
@@ -148,12 +154,13 @@ class Sidecar:
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
+                longest = min(FENCED_DRAIN, self.options.drain_timeout) if self._fenced else self.options.drain_timeout
                 try:
-                    async with asyncio.timeout(self.options.drain_timeout):
+                    async with asyncio.timeout(longest):
                         await learning
                         await self._drain()
                 except TimeoutError:
-                    error = self._not_in_time()
+                    error = None if self._fenced else self._not_in_time()
                 except NotFound as missing:
                     error = missing
                 for task in (watching, learning, heeding, *self._sending):
@@ -275,8 +282,16 @@ class Sidecar:
             self._said = {said: when for said, when in self._said.items() if now - when < SAY_EVERY} | {sentence: now}
             log.warning("%s; trying again", sentence)
 
-    def ended(self, delivery: _Delivery) -> None:
-        if isinstance(delivery.error, StreamFenced) or all(other.error for other in self._deliveries.values()):
+    def failed(self, delivery: _Delivery, error: FlarelogError) -> None:
+        """Say why *delivery* ended; a newer sidecar is said once, and is the end of all others as well."""
+        if not isinstance(error, StreamFenced):
+            log.error("%s: %s", delivery.stream, error)
+        elif not self._fenced:
+            self._fenced = True
+            log.error("%s: %s", delivery.stream, error)
+
+    def ended(self) -> None:
+        if self._fenced or all(other.error for other in self._deliveries.values()):
             self.drain()  # nothing is left that this sidecar could be wanted for
 
 
@@ -327,7 +342,7 @@ class _Delivery:
                         await self._session()
         except FlarelogError as error:
             self.error = error
-            log.error("%s: %s", self.stream, error)
+            self._sidecar.failed(self, error)
         else:
             log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True
@@ -335,7 +350,7 @@ class _Delivery:
         self._sidecar.bus.publish(
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
         )
-        self._sidecar.ended(self)
+        self._sidecar.ended()
 
     async def _session(self) -> None:
         """One connection. Returns if it brought the stream on, else raises _Again."""
@@ -368,10 +383,12 @@ class _Delivery:
 
     async def _open(self, call: Any) -> None:
         sidecar, producer = self._sidecar, self._producer
-        await call.write(Open(self.stream, sidecar.producer_id, producer.epoch, wire.MAJOR, f"flarelog/{__version__}"))
+        epoch = max(producer.epoch, sidecar.epoch)
+        await call.write(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, f"flarelog/{__version__}"))
         backwards = producer.went_backwards
         async with asyncio.timeout(REPLY_TIMEOUT):
             await self._receive(call)
+        sidecar.epoch = max(sidecar.epoch, producer.epoch)
         log.info("%s: sending from offset %d", self.stream, producer.acked)
         if producer.went_backwards > backwards:
             log.warning(

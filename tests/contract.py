@@ -165,7 +165,33 @@ async def a_fence_is_remembered_when_everyone_has_gone(store: Store) -> None:
     await (await store.appender(STREAM, B)).close()
     with pytest.raises(Fenced):
         await store.appender(STREAM, A, 1)
-    assert (await store.appender(STREAM, C)).holder.producers == (A, B, C)
+    assert (await store.appender(STREAM, C)).holder.producers == ((1, A), (2, B), (3, C))
+
+
+@fact
+async def two_producers_that_meet_in_several_streams_agree_in_all_which_is_newer(store: Store) -> None:
+    first, second = (StreamId("run-1", "site-1", name) for name in ("first.txt", "second.txt"))
+    await store.appender(first, A)
+    await store.appender(second, B)
+    assert (await store.appender(first, B)).holder.epoch == 2
+    with pytest.raises(Fenced):
+        await store.appender(second, A)
+
+
+@fact
+async def a_producer_without_an_epoch_is_no_newer_than_when_it_first_came(store: Store) -> None:
+    await filled(store)
+    other = StreamId("run-1", "site-1", "other.txt")
+    await store.appender(other, B)
+    with pytest.raises(Fenced):
+        await store.appender(other, A)
+
+
+@fact
+async def producers_of_different_sites_and_runs_never_meet(store: Store) -> None:
+    for n, (run, site) in enumerate((("run-1", "site-1"), ("run-1", "site-2"), ("run-2", "site-1"))):
+        appender = await store.appender(StreamId(run, site, "log.txt"), b"producer-%d" % n)
+        assert appender.holder.epoch == 1
 
 
 @fact

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.delivery.receiver import Holder, Receiver, Refused
+from flarelog.delivery.receiver import Epochs, Holder, Receiver, Refused
 from flarelog.model import Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -65,7 +65,7 @@ class Link:
         self.late, self.lag, self.faults = late, lag, dict(faults or {})
         self.stored, self.stored_marks = bytearray(), list[Mark]()
         self.sealed: Receipt | None = None
-        self.holder = Holder()
+        self.holder, self._epochs = Holder(), Epochs()
         self.delivered = self.connections = self.appended = self.unanswered = 0
         self.most_before_ok = 0  # messages in flight, before this receiver's first OK
         self._incarnation, self._paused, self._greeted = 1, 0, False
@@ -202,7 +202,7 @@ class Link:
             self._paused -= 1
             self._reply(Code.PAUSE, "the disk is full")
         else:
-            self.holder = self.holder.claim(request.producer, request.epoch)
+            self.holder = self._epochs.claim(self.holder, request.producer, request.epoch)
             self._receiver = Receiver(len(self.stored), extend(0, self.stored), self.stored_marks)
             self._bytes.clear()
             self._marks.clear()

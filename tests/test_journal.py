@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from flarelog.delivery.receiver import MAX_MARKS, Holder
+from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId, extend
 from flarelog.stores.journal import (
     LOST,
     SPACING,
     Journal,
     holder_line,
+    holder_of,
     length_line,
     mark_line,
     records,
@@ -51,7 +52,7 @@ def said(journal: Journal) -> tuple[object, ...]:
 
 def test_what_was_written_is_read_again() -> None:
     journal = replay(WHOLE)
-    assert said(journal) == (STREAM, 30, 7, MARKS, Holder((b"A", b"B")), True)
+    assert said(journal) == (STREAM, 30, 7, MARKS, Holder(((1, b"A"), (2, b"B"))), True)
     assert (journal.records, journal.damaged) == (len(LINES), 0)
 
 
@@ -93,7 +94,7 @@ def test_a_changed_byte_costs_its_own_line_only() -> None:
         pytest.param(
             7, lambda j: j.marks == [*MARKS[:2], Gap(20, 5, 0, LOST)], id="in-the-place-of-the-last-mark-as-well"
         ),
-        pytest.param(1, lambda j: j.holder.epoch == 2 and j.holder.producers[-1] == b"B", id="an-old-holder"),
+        pytest.param(1, lambda j: j.holder.epoch == 2 and j.holder.producers == ((2, b"B"),), id="an-old-holder"),
         pytest.param(9, lambda j: (j.committed, j.sealed) == (30, False), id="the-seal"),
         pytest.param(0, lambda j: j.stream is None, id="the-name"),
     ],
@@ -152,9 +153,9 @@ def test_a_later_version_is_not_read_as_this_one() -> None:
 def test_rolling_back_forgets_bytes_marks_and_the_seal() -> None:
     journal = replay(WHOLE)
     journal.roll_back(20)
-    assert said(journal) == (STREAM, 20, 5, MARKS, Holder((b"A", b"B")), False)
+    assert said(journal) == (STREAM, 20, 5, MARKS, Holder(((1, b"A"), (2, b"B"))), False)
     journal.roll_back(10)
-    assert said(journal) == (STREAM, 10, 1, MARKS[:1], Holder((b"A", b"B")), False)
+    assert said(journal) == (STREAM, 10, 1, MARKS[:1], Holder(((1, b"A"), (2, b"B"))), False)
 
 
 @pytest.mark.parametrize("upto", range(len(LINES) + 1))
@@ -176,6 +177,21 @@ def test_a_compacted_journal_grows_with_the_bytes_and_not_with_the_commits() -> 
         later[0] - earlier[0] <= SPACING + 1000
         for earlier, later in zip(journal.lengths, journal.lengths[1:], strict=False)
     )
+    assert said(replay(journal.compacted())) == said(journal)
+
+
+def test_who_has_a_stream_is_found_without_the_other_lines() -> None:
+    assert holder_of(WHOLE) == replay(WHOLE).holder
+    assert holder_of(b"") == Holder()
+    assert holder_of(WHOLE + holder_line(3, b"C")[:-1]) == Holder(((1, b"A"), (2, b"B")))
+    assert holder_of(b"x" + WHOLE.replace(b"\n", b"\0", 1)) == Holder(((2, b"B"),))
+
+
+def test_a_compacted_journal_does_not_grow_with_its_producers() -> None:
+    raw = stream_line(STREAM) + b"".join(holder_line(n, b"producer-%d" % n) for n in range(1, 1001))
+    journal = replay(raw)
+    assert journal.holder.epoch == 1000
+    assert len(journal.compacted().splitlines()) == 1 + KNOWN
     assert said(replay(journal.compacted())) == said(journal)
 
 

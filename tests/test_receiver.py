@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.delivery.receiver import MAX_MARKS, REMEMBERED, Holder, Receiver, Refused
+from flarelog.delivery.receiver import KNOWN, MAX_EPOCH, MAX_MARKS, REMEMBERED, Epochs, Holder, Receiver, Refused
 from flarelog.errors import Fenced
 from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, extend
 
@@ -157,27 +157,65 @@ def test_a_stream_is_sealed_only_when_both_ends_agree(receipt: Receipt, code: Co
 # --- one producer a stream
 
 
+def held_by(*producers: bytes) -> Holder:
+    """A stream that *producers* opened one after the other."""
+    holder = Holder()
+    for epoch, producer in enumerate(producers, 1):
+        holder = holder.followed_by(epoch, producer)
+    return holder
+
+
 @pytest.mark.parametrize(
-    ("held_by", "producer", "epoch", "after"),
+    ("holder", "producer", "epoch", "after"),
     [
-        pytest.param((), b"A", 0, (b"A",), id="the-first-has-it"),
-        pytest.param((), b"A", 7, (b"A",), id="an-epoch-of-a-lost-store-does-no-harm"),
-        pytest.param((b"A",), b"A", 0, (b"A",), id="the-holder-comes-back"),
-        pytest.param((b"A",), b"A", 1, (b"A",), id="the-holder-comes-back-with-its-epoch"),
-        pytest.param((b"A",), b"B", 0, (b"A", b"B"), id="a-newer-one-takes-over"),
-        pytest.param((b"A", b"B"), b"A", 1, None, id="the-older-one-is-told"),
-        pytest.param((b"A", b"B"), b"A", 0, None, id="also-when-it-forgot-its-epoch"),
-        pytest.param((b"A", b"B"), b"C", 1, None, id="an-old-epoch-is-an-old-producer"),
-        pytest.param((b"A", b"B"), b"C", 2, (b"A", b"B", b"C"), id="the-latest-epoch-is-not"),
+        pytest.param(held_by(), b"A", 0, 1, id="the-first-has-it"),
+        pytest.param(held_by(b"A"), b"A", 0, 1, id="the-holder-comes-back"),
+        pytest.param(held_by(b"A"), b"A", 1, 1, id="the-holder-comes-back-with-its-epoch"),
+        pytest.param(held_by(b"A"), b"B", 0, 2, id="a-newer-one-takes-over"),
+        pytest.param(held_by(b"A", b"B"), b"A", 1, None, id="the-older-one-is-told"),
+        pytest.param(held_by(b"A", b"B"), b"A", 0, None, id="also-when-it-forgot-its-epoch"),
+        pytest.param(held_by(b"A", b"B"), b"C", 1, None, id="an-old-epoch-is-an-old-producer"),
+        pytest.param(held_by(b"A", b"B"), b"C", 2, 3, id="the-latest-epoch-is-not"),
+        pytest.param(held_by(), b"A", 7, 7, id="an-epoch-of-a-lost-store-is-kept"),
+        pytest.param(held_by(b"A"), b"B", 7, 7, id="an-epoch-of-a-store-that-went-backwards-is-kept"),
+        pytest.param(held_by(), b"A", 1 << 64, MAX_EPOCH, id="an-absurd-epoch-leaves-room-for-the-next"),
     ],
 )
-def test_who_has_a_stream(
-    held_by: tuple[bytes, ...], producer: bytes, epoch: int, after: tuple[bytes, ...] | None
-) -> None:
-    holder = Holder(held_by)
+def test_who_has_a_stream(holder: Holder, producer: bytes, epoch: int, after: int | None) -> None:
+    epochs = Epochs()
+    epochs.learn(holder)
     if after is None:
         with pytest.raises(Fenced):
-            holder.claim(producer, epoch)
+            epochs.claim(holder, producer, epoch)
     else:
-        assert holder.claim(producer, epoch) == Holder(after)
-        assert holder.claim(producer, epoch).epoch == len(after)
+        claimed = epochs.claim(holder, producer, epoch)
+        assert claimed.producers[-1] == (after, producer)
+        assert epochs.claim(claimed, producer, after) == claimed
+
+
+def test_the_newer_of_two_is_the_newer_in_every_log_of_the_site() -> None:
+    epochs = Epochs()
+    first, second = epochs.claim(Holder(), b"A", 0), epochs.claim(Holder(), b"B", 0)
+    assert epochs.claim(first, b"B", 0).epoch == 2
+    with pytest.raises(Fenced):
+        epochs.claim(second, b"A", 0)
+
+
+def test_after_a_lost_store_the_older_of_two_is_still_the_older() -> None:
+    epochs = Epochs()
+    newer = epochs.claim(Holder(), b"B", 6)
+    with pytest.raises(Fenced):
+        epochs.claim(newer, b"A", 5)
+
+
+def test_who_came_is_remembered_within_bounds_and_epochs_go_on() -> None:
+    epochs, holder = Epochs(), Holder()
+    for n in range(3 * KNOWN):
+        holder = epochs.claim(holder, b"producer-%d" % n, 0)
+    assert holder.epoch == 3 * KNOWN
+    assert len(holder.producers) == KNOWN
+    for n in range(3 * KNOWN - 1):
+        with pytest.raises(Fenced):
+            epochs.claim(holder, b"producer-%d" % n, n + 1)
+    with pytest.raises(Fenced):
+        epochs.claim(holder, b"producer-%d" % (2 * KNOWN), 0)

@@ -148,7 +148,7 @@ def test_recovery_trusts_what_the_journal_vouches_for(
 ) -> None:
     (root / LOG).write_bytes(log(DATA))
     (root / JOURNAL).write_bytes(journal((root / JOURNAL).read_bytes()))
-    assert reopened(root) == (committed, extend(0, DATA[:committed]), MARKS[:marks], Holder((A,)), sealed)
+    assert reopened(root) == (committed, extend(0, DATA[:committed]), MARKS[:marks], Holder(((1, A),)), sealed)
 
 
 def test_a_journal_cut_anywhere_costs_no_more_than_what_it_no_longer_vouches_for(root: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
+from flarelog.errors import NOT_ALLOWED
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
 from flarelog.sources.discovery import SourceOptions
 
@@ -56,8 +57,9 @@ def command(
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
-    A second signal ends at once. Exit codes: 0 everything is stored, 1 something was not sent, 4 no receiver, 6 ended
-    with gaps, 7 the drain took too long.
+    A second signal ends at once. Exit codes: 0 everything is stored, 1 something was not sent, 4 no receiver, 5 a newer
+    sidecar has taken over (do not start this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain
+    took too long.
 
     \b
     Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
@@ -71,7 +73,8 @@ def command(
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
                 click.echo(json.dumps({"receiver": target.receiver, **line}))
-    sys.exit(next((outcome.exit_code for outcome in outcomes if outcome.exit_code), 0))
+    codes = [outcome.exit_code for outcome in outcomes if outcome.exit_code]
+    sys.exit(NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else 0)
 
 
 async def _send(targets: list[SidecarOptions]) -> list[Outcome]:

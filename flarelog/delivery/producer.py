@@ -166,7 +166,9 @@ class Producer:
             self.state = State.BOOTSTRAP  # another receiver: it may not know the run yet
         if reply.code is Code.FENCED:
             raise StreamFenced(
-                f"a newer producer has this stream; this one stops at offset {self.acked}", offset=self.acked
+                f"a newer producer has this stream, so this one stops at offset {self.acked} and is not to be started"
+                " again; should both be wanted, give each a site's name of its own",
+                offset=self.acked,
             )
         after = TRANSITIONS.get((self.state, reply.code))
         if after is None:

@@ -18,6 +18,12 @@ from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Mark, R
 MAX_MARKS = 100_000
 """Marks a stream may have; a source that rotates more often than that is broken or hostile."""
 
+KNOWN = 64
+"""Producers of a stream, and of a site, that are remembered by their ids."""
+
+MAX_EPOCH = 1 << 62
+"""A producer that claims a later epoch is not believed, or no epoch would be left for the one after it."""
+
 REMEMBERED = 64
 """Chunks whose digests are kept to check repetitions with; more than a window holds of the largest ones."""
 
@@ -32,25 +38,61 @@ class Refused(FlarelogError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has a stream, and everyone who ever had it: their epochs, in order, are their places in *producers*."""
+    """Who has a stream: the last of *producers*, each with its epoch; before it, those who had it lately."""
 
-    producers: tuple[bytes, ...] = ()
+    producers: tuple[tuple[int, bytes], ...] = ()
 
     @property
     def epoch(self) -> int:
-        return len(self.producers)
+        return self.producers[-1][0] if self.producers else 0
 
-    def claim(self, producer: bytes, epoch: int) -> Holder:
-        """The holder after *producer* opened the stream with the *epoch* it was once granted (0: none).
+    def followed_by(self, epoch: int, producer: bytes) -> Holder:
+        """The holder once *producer* has the stream; who is remembered with this epoch or a later one was not before
+        it.
+        """
+        earlier = tuple(one for one in self.producers if one[0] < epoch)
+        return Holder((*earlier, (epoch, producer))[-KNOWN:])
+
+
+class Epochs:
+    """The producers of one site in one run; an epoch is a producer's place in the order in which they came.
+
+    The order is the site's, not the stream's: two sidecars that meet in several logs must find in each of them that the
+    same one is the newer, or each would fence the other. A producer that tells its epoch is recognised for ever; one
+    that never got the answer to its first Open is recognised as long as it is one of the latest KNOWN.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[bytes, int] = {}
+        self._newest = 0
+
+    def learn(self, holder: Holder) -> None:
+        """Take in what the record of one of the site's streams says."""
+        for epoch, producer in holder.producers:
+            self._note(epoch, producer)
+
+    def _note(self, epoch: int, producer: bytes) -> None:
+        self._of[producer] = max(epoch, self._of.get(producer, 0))
+        self._newest = max(self._newest, epoch)
+        if len(self._of) > KNOWN:
+            del self._of[min(self._of, key=self._of.__getitem__)]
+
+    def claim(self, held: Holder, producer: bytes, epoch: int) -> Holder:
+        """The holder after *producer* opened a stream that is *held*, with the *epoch* it was once granted (0: none).
 
         Raises:
-            Fenced: *producer* had the stream before and a newer one has it now.
+            Fenced: the stream is held by a producer that came after this one.
         """
-        if self.producers and self.producers[-1] == producer:
-            return self
-        if producer in self.producers or 0 < epoch < self.epoch:
+        if held.producers and held.producers[-1][1] == producer:
+            return held
+        before = next((its for its, other in held.producers if other == producer), 0)
+        own = max(self._of.get(producer, 0), before, min(epoch, MAX_EPOCH))
+        if 0 < own < held.epoch:
             raise Fenced("a newer producer has this stream")
-        return Holder((*self.producers, producer))
+        if own in (0, held.epoch):
+            own = max(self._newest, held.epoch) + 1
+        self._note(own, producer)
+        return held.followed_by(own, producer)
 
 
 class Receiver:

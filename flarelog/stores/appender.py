@@ -183,7 +183,7 @@ class LocalAppender:
     def claimed_by(self, producer: bytes, epoch: int) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""
         try:
-            return self.journal.holder.claim(producer, epoch)
+            return self._store.epochs(self.stream).claim(self.journal.holder, producer, epoch)
         except Fenced as error:
             raise Fenced(str(error), committed=self.committed) from error
 

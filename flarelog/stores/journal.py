@@ -21,6 +21,8 @@ VERSION = 1
 SPACING = 1 << 20
 """Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
 
+_HOLDER = b'{"t":"holder",'
+
 LOST = "the journal has lost what was marked here"
 
 _KINDS: dict[str, type[Generation] | type[Ended] | type[Gap]] = {"generation": Generation, "ended": Ended, "gap": Gap}
@@ -67,11 +69,7 @@ class Journal:
                     self.marks.append(mark)
                     self.sealed = False
             case "holder":
-                # An epoch is a place in the row: where the line of an older holder is lost, its place stays.
-                before = record["e"] - 1
-                older = self.holder.producers[:before]
-                older += (b"",) * (before - len(older))
-                self.holder = Holder((*older, bytes.fromhex(record["p"])))
+                self.holder = self.holder.followed_by(int(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
 
@@ -103,7 +101,7 @@ class Journal:
         lines = []
         if self.stream is not None:
             lines.append(stream_line(self.stream))
-        lines += [holder_line(n, producer) for n, producer in enumerate(self.holder.producers, 1)]
+        lines += [holder_line(epoch, producer) for epoch, producer in self.holder.producers]
         lines += [mark_line(index, mark) for index, mark in enumerate(self.marks)]
         lines += [length_line(length, digest, len(self.marks)) for length, digest in self.lengths]
         if self.sealed:
@@ -155,6 +153,17 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
         yield record if isinstance(record, dict) else None
     if torn:
         yield None
+
+
+def holder_of(raw: bytes) -> Holder:
+    """Who has the stream of the journal *raw*; the other lines, nearly all of a long one, are not read."""
+    lines = []
+    at = raw.find(_HOLDER)
+    while at >= 0:
+        end = raw.find(b"\n", at) + 1 or len(raw)
+        lines.append(raw[raw.rfind(b"\n", 0, at) + 1 : end])
+        at = raw.find(_HOLDER, end)
+    return replay(b"".join(lines)).holder
 
 
 def replay(raw: bytes) -> Journal:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Literal
 from weakref import WeakValueDictionary
 
+from flarelog.delivery.receiver import Epochs
 from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo, run_name
@@ -52,6 +53,7 @@ class LocalStore:
         self._open: dict[StreamId, LocalAppender] = {}
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
+        self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
 
@@ -105,6 +107,16 @@ class LocalStore:
                 raise
             self._open[stream] = appender
         return appender
+
+    def epochs(self, stream: StreamId) -> Epochs:
+        """The producers of the stream's site, as the journals of all its streams remember them."""
+        found = self._epochs.get((stream.run, stream.site))
+        if found is None:
+            found = self._epochs[stream.run, stream.site] = Epochs()
+            for other in self._streams_of(stream.run, stream.site):
+                with contextlib.suppress(OSError):  # gone, or not readable: opening it will say so
+                    found.learn(journals.holder_of(self.journal_path(other).read_bytes()))
+        return found
 
     async def last_offset(self, stream: StreamId) -> int | None:
         info = self._info(stream)
@@ -194,18 +206,19 @@ class LocalStore:
     def _streams(self) -> Iterator[StreamId]:
         for run in _directories(self.root):
             for site in _directories(self.root / run):
-                base = self.root / run / site
-                names = [
-                    (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
-                    for directory, _, files in os.walk(base)
-                    for file in files
-                    if file.startswith(".") and file.endswith(".journal")
-                ]
-                for name in sorted(names):
-                    try:
-                        yield StreamId(run, site, name)
-                    except InvalidName:
-                        continue
+                yield from self._streams_of(run, site)
+
+    def _streams_of(self, run: str, site: str) -> Iterator[StreamId]:
+        base = self.root / run / site
+        names = [
+            (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
+            for directory, _, files in os.walk(base)
+            for file in files
+            if file.startswith(".") and file.endswith(".journal")
+        ]
+        for name in sorted(names):
+            with contextlib.suppress(InvalidName):
+                yield StreamId(run, site, name)
 
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._open.get(stream)
