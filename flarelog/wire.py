@@ -64,7 +64,7 @@ CHANNEL_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.keepalive_timeout_ms", 10_000),
     # A receiver that comes back is found within the delivery's own delays, not within gRPC's two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 10_000),  # in truth the time that one attempt to connect may take
     ("grpc.max_reconnect_backoff_ms", 2_000),
     # Two producers in one process must not share what a cut connection does to them.
     ("grpc.use_local_subchannel_pool", 1),

@@ -389,13 +389,16 @@ class Writer:
 
 
 class Proxy:
-    """A stretch of network that can be cut. *cuts*: after how many bytes from the producer each of the first
-    connections is; later ones live. Use as a context manager.
+    """A stretch of network that can be cut, and held. *cuts*: after how many bytes from the producer each of the first
+    connections is cut; later ones live. *delay*: seconds that every piece takes on its way. Use as a context manager.
     """
 
-    def __init__(self, target: str, cuts: tuple[int, ...] = ()) -> None:
+    def __init__(self, target: str, cuts: tuple[int, ...] = (), delay: float = 0.0) -> None:
         host, _, port = target.rpartition(":")
-        self._target, self._cuts = (host, int(port)), list(cuts)
+        self._target, self._cuts, self._delay = (host, int(port)), list(cuts), delay
+        self._passes = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for way in self._passes.values():
+            way.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -421,14 +424,28 @@ class Proxy:
         """Cut every connection; what was on its way in either direction is lost."""
         self._await(self._cut())
 
+    def hold(self, *ways: str) -> None:
+        """Carry nothing "up" to the receiver, "down" from it, or both, and tell nobody, until ``release``."""
+        for way in ways or self._passes:
+            self._loop.call_soon_threadsafe(self._passes[way].clear)
+
+    def release(self) -> None:
+        for way in self._passes.values():
+            self._loop.call_soon_threadsafe(way.set)
+
     async def _cut(self) -> None:
         for writer in list(self._writers):
             writer.transport.abort()
 
     async def _close(self) -> None:
         self._server.close()
+        for way in self._passes.values():
+            way.set()
         await self._cut()
+        await asyncio.sleep(0)
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        if tasks:
+            tasks = (await asyncio.wait(tasks, timeout=1.0))[1]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -445,8 +462,8 @@ class Proxy:
             return
         self._writers.add(far_out)
         pumps = [
-            asyncio.create_task(self._pump(near_in, far_out, limit)),
-            asyncio.create_task(self._pump(far_in, near_out, None)),
+            asyncio.create_task(self._pump(near_in, far_out, limit, self._passes["up"])),
+            asyncio.create_task(self._pump(far_in, near_out, None, self._passes["down"])),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
@@ -457,11 +474,15 @@ class Proxy:
             for pump in pumps:
                 pump.cancel()
 
-    async def _pump(self, source: asyncio.StreamReader, drain: asyncio.StreamWriter, limit: int | None) -> None:
+    async def _pump(
+        self, source: asyncio.StreamReader, drain: asyncio.StreamWriter, limit: int | None, passes: asyncio.Event
+    ) -> None:
         """Carry bytes until one end is gone, or until *limit* of them were carried."""
         with contextlib.suppress(OSError):
             while data := await source.read(1 << 16):
-                drain.write(data if limit is None else data[:limit])
+                await passes.wait()
+                data = data if limit is None else data[:limit]
+                self._loop.call_later(self._delay, drain.write, data) if self._delay else drain.write(data)
                 await drain.drain()
                 if limit is not None and (limit := limit - len(data)) <= 0:
                     return
