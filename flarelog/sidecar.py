@@ -390,14 +390,18 @@ class _Delivery:
             await self._receive(call)
         sidecar.epoch = max(sidecar.epoch, producer.epoch)
         log.info("%s: sending from offset %d", self.stream, producer.acked)
-        if producer.went_backwards > backwards:
-            log.warning(
-                "%s: the receiver has lost %d bytes that it had acknowledged; they are sent again from offset %d",
-                *(self.stream, producer.went_backwards - backwards, producer.acked),
-            )
-        if not self._tail.covers(producer.acked, producer.marks_acked):
+        if producer.unproven or not self._tail.covers(producer.acked, producer.marks_acked):
             record = [info for info in await sidecar.record() if info.stream == self.stream]
             sidecar.discovery.resume(record, time.monotonic())
+        if producer.went_backwards > backwards:
+            gone = sum(mark.length for mark in self._tail.marks[producer.marks_acked :] if isinstance(mark, Gap))
+            log.warning(
+                "%s: the receiver has lost %d bytes that it had acknowledged; %s from offset %d",
+                self.stream,
+                producer.went_backwards - backwards,
+                f"{gone} bytes are gone for good, and a gap; the rest is sent again" if gone else "they are sent again",
+                producer.acked,
+            )
 
     async def _receive(self, call: Any) -> None:
         reply = await call.read()

@@ -156,12 +156,12 @@ def test_two_sidecars_of_one_site_with_different_logs_go_on_beside_each_other(pl
 
 # --- the older one stood still
 
-MOMENTS: dict[str, Callable[[Receiver, Program], None]] = {
+MOMENTS: dict[str, Callable[[Receiver, Program], object]] = {
     "opening": lambda receiver, older: until(
         lambda: receiver.file().exists() or older.process.poll() is not None, "it opens", 15
     ),
     "sending": lambda receiver, older: until(lambda: len(receiver.stored()) > 100_000, "it sends"),
-    "idle": lambda receiver, older: older.process.poll(),
+    "idle": lambda receiver, older: receiver.gets(HEAD),
     "draining": lambda receiver, older: older.tell(signal.SIGTERM),
 }
 
@@ -173,9 +173,7 @@ def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Pla
     receiver = place.serve(listen=free_address())
     data = append(place.log, noise(24 << 20) if moment in ("sending", "draining") else HEAD)
     older = place.sidecar(receiver)
-    if moment == "idle":
-        receiver.gets(data)
-    elif moment == "draining":
+    if moment == "draining":
         until(lambda: receiver.stored(), "it sends")
     MOMENTS[moment](receiver, older)
     time.sleep(rng.uniform(0, 0.02))  # which moment of that moment is chance

@@ -299,6 +299,41 @@ def test_a_receiver_with_other_bytes_than_it_acknowledged_is_told_from_one_with_
         producer.receive(Reply(C.OK, 4, 7, 0, b"A", 1))
 
 
+@pytest.mark.parametrize(
+    ("committed", "unproven"),
+    [
+        pytest.param(4, False, id="what-was-acknowledged-is-known"),
+        pytest.param(8, False, id="what-was-in-flight-is-known"),
+        pytest.param(6, True, id="the-middle-of-a-chunk-is-not"),
+        pytest.param(2, True, id="less-than-was-acknowledged-is-not"),
+    ],
+)
+def test_what_a_receiver_holds_is_compared_with_what_was_sent_or_said_to_be_unproven(
+    committed: int, unproven: bool
+) -> None:
+    producer = streaming(4)
+    send(producer, 2)
+    producer.opened()
+    producer.opened()  # also when the next connection is lost before its answer
+    producer.receive(answer(C.OK, committed))
+    assert producer.unproven is unproven
+
+
+def test_other_bytes_in_place_of_those_in_flight_end_the_stream() -> None:
+    producer = streaming(4)
+    send(producer, 2)
+    producer.opened()
+    with pytest.raises(StreamRejected, match="holds other bytes before offset 8"):
+        producer.receive(Reply(C.OK, 8, 7, 0, b"A", 1))
+
+
+def test_what_the_first_connection_finds_is_the_receivers_word() -> None:
+    producer = Producer(OPTIONS)
+    producer.opened()
+    producer.receive(answer(C.OK, 6))
+    assert not producer.unproven
+
+
 def test_the_epoch_of_the_last_answer_is_kept() -> None:
     producer = streaming()
     producer.opened()

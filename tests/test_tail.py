@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import BinaryIO
 
@@ -191,6 +192,33 @@ def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site) -
     site.settle()
     assert site.content("a.log") == b"stored\nnew\n"
     assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(7, 5)]
+
+
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [("kept", 0), ("rotated", 0), ("removed", 15), ("truncated", 15), ("replaced", 15)],
+)
+def test_what_the_receiver_loses_is_sent_again_or_a_gap(site: Site, how: str, lost: int) -> None:
+    site.append("log.txt", b"0123456789")
+    site.settle()
+    copy = deepcopy(site.stored["log.txt"])
+    site.append("log.txt", b"abcdefghijklmno")
+    site.settle()
+    match how:
+        case "rotated":
+            site.rename("log.txt", "log.txt.1")
+        case "removed" | "replaced":
+            os.unlink(site.root / "log.txt")
+        case "truncated":
+            site.truncate("log.txt")
+    if how in ("rotated", "truncated", "replaced"):
+        site.append("log.txt", b"ABC")
+    site.settle()
+    site.stored["log.txt"] = copy
+    site.settle()
+    after = b"ABC" if how in ("rotated", "truncated", "replaced") else b""
+    assert site.content("log.txt") == b"0123456789" + (b"" if lost else b"abcdefghijklmno") + after
+    assert [(gap.offset, gap.length) for gap in site.gaps("log.txt")] == ([(10, lost)] if lost else [])
 
 
 def test_a_removed_and_recreated_file_is_a_new_generation(site: Site) -> None:

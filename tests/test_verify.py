@@ -92,6 +92,15 @@ def test_a_store_that_is_shorter_than_its_journal_is_said(check: Callable[..., V
     assert "were committed" in verdict.text
 
 
+def test_what_is_not_committed_is_said_and_no_difference(check: Callable[..., Verdict], tmp_path: Path) -> None:
+    with open(tmp_path / "store" / "run-1" / "site-1" / "log.txt", "ab") as file:
+        file.write(b"an editor was here")
+    for against_source in (False, True):
+        verdict = check(against_source=against_source)
+        assert (verdict.first, verdict.length) == (None, len(OLD + NEW))
+        assert verdict.text == "ok, and 18 bytes that are not committed"
+
+
 def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
     (tmp_path / "source" / "log.txt.1").unlink()
     verdict = check()

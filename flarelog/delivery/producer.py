@@ -95,9 +95,11 @@ class Producer:
         self.misses = 0  # in this bootstrap
         self.all_misses = 0
         self.opens = 0
+        self.unproven = False  # the latest connection began with bytes of which it is not known that they are these
         self.went_backwards = 0  # bytes that a receiver had acknowledged and no longer holds
         self._refusals = 0
         self._in_flight: deque[tuple[int, int]] = deque()  # (end, digest at end) of each chunk that is not acknowledged
+        self._were_in_flight: dict[int, int] = {}  # what was when a connection was lost
         self._awaits_open = False
         self.position = 0  # of the next byte to send
         self.position_digest = EMPTY_DIGEST
@@ -108,6 +110,7 @@ class Producer:
     def opened(self) -> None:
         """A connection is being opened: everything that was in flight counts as unsent."""
         self.opens += 1
+        self._were_in_flight.update(self._in_flight)
         self._seek_back()
         self._awaits_open = True
         if self.state is State.FINISHING:
@@ -219,8 +222,13 @@ class Producer:
                 return False  # the stream was not opened: the reply says nothing of what is held
             # The receiver's record is the authority: it may hold more than was acknowledged here, or less.
             self._awaits_open = False
-            if self.epoch and reply.committed == self.acked and reply.digest != self.digest:
-                raise self._other_bytes(reply, self.digest)
+            sent = (
+                {**self._were_in_flight, self.acked: self.digest}.get(reply.committed) if self.epoch else reply.digest
+            )
+            if sent is not None and sent != reply.digest:
+                raise self._other_bytes(reply, sent)
+            self.unproven = sent is None
+            self._were_in_flight.clear()
             self.epoch = reply.epoch or self.epoch
             self.went_backwards += max(0, self.acked - reply.committed)
             moved = reply.committed > self.acked or reply.marks > self.marks_acked
@@ -252,6 +260,7 @@ class Producer:
     def _other_bytes(self, reply: Reply, ours: int) -> StreamRejected:
         return StreamRejected(
             f"the receiver holds other bytes before offset {reply.committed} than were sent"
-            f" (digest {reply.digest:08x}, not {ours:08x})",
+            f" (digest {reply.digest:08x}, not {ours:08x}); look at its store with flarelog verify, then start this"
+            " producer again: it sends its file anew, behind them",
             offset=self.acked,
         )

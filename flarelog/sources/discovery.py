@@ -428,7 +428,8 @@ class Discovery:
         wanted = {}
         for info in infos:
             last = next(reversed(_in_order(info)), None)
-            if last is not None and last not in self._known:
+            # A log that the patterns do not name is another sidecar's.
+            if last is not None and last not in self._known and self.options.matches(info.stream.log):
                 wanted[inode(last)] = (last, info.stream.log)
         if not wanted:
             return

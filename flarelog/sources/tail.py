@@ -12,7 +12,7 @@ import math
 import os
 from dataclasses import dataclass, field, replace
 
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extend
+from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extend, extents
 from flarelog.sources.identity import has_writer, head, identity
 
 MARKER = 256  # bytes before the position that are compared before each read
@@ -387,8 +387,10 @@ class Tail:
     def resume(self, info: StreamInfo) -> None:
         """Go on from what the receiver holds, with the files that have been found.
 
-        A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile.
+        A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
+        receiver held once and has lost is read again; where its source is gone, it is a gap.
         """
+        lost = self._gone_behind(info.committed)
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
         self._segments.clear()
         self._current = None
@@ -411,6 +413,18 @@ class Tail:
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
             # Whether bytes were added to it after the last look, nobody can know.
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
+        if lost:
+            why = f"the receiver has lost {lost} bytes that were sent, and their source is gone"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+
+    def _gone_behind(self, committed: int) -> int:
+        """How many of the bytes behind *committed* were read and cannot be read again."""
+        held = {file.identity for file in self.files if file.intact()}
+        return sum(
+            max(0, extent.offset + extent.length - max(extent.offset, committed))
+            for extent in extents(self.marks, self.end)
+            if extent.ended == "truncated" or extent.identity not in held
+        )
 
 
 @dataclass(frozen=True, slots=True)
