@@ -320,10 +320,11 @@ class Place:
         site: str = SITE,
         run: str = RUN,
         plain: bool = False,
+        **env: Any,
     ) -> Program:
         address = receiver if isinstance(receiver, str) else receiver.address
         named = ("--receiver", address, "--run", run, "--site", site, "--root", str(root or self.root))
-        return self.start("sidecar", *named, *args, plain=plain)
+        return self.start("sidecar", *named, *args, plain=plain, **env)
 
     def once(self, receiver: Receiver | str, *args: str) -> Program:
         """A sidecar that sends what is there."""

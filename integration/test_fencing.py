@@ -166,8 +166,19 @@ MOMENTS: dict[str, Callable[[Receiver, Program], object]] = {
 }
 
 
-@pytest.mark.parametrize("wakes", ["successor-goes-on", "sealed", "receiver-restarted", "successor-killed"])
-@pytest.mark.parametrize("moment", list(MOMENTS))
+@pytest.mark.parametrize(
+    ("moment", "wakes"),
+    [
+        ("opening", "successor-goes-on"),
+        ("opening", "receiver-restarted"),
+        ("sending", "sealed"),
+        ("sending", "receiver-restarted"),
+        ("idle", "successor-goes-on"),
+        ("idle", "successor-killed"),
+        ("draining", "sealed"),
+        ("draining", "successor-killed"),
+    ],
+)
 def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Place, moment: str, wakes: str) -> None:
     rng = random.Random(f"{SEED} {moment} {wakes}")
     receiver = place.serve(listen=free_address())

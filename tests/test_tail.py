@@ -13,7 +13,7 @@ import pytest
 
 from flarelog.model import Ended, Generation
 from flarelog.sources.tail import ROTATION_GRACE
-from tests.tailing import Site
+from tests.tailing import Site, Stored
 
 
 @pytest.fixture
@@ -219,6 +219,21 @@ def test_what_the_receiver_loses_is_sent_again_or_a_gap(site: Site, how: str, lo
     after = b"ABC" if how in ("rotated", "truncated", "replaced") else b""
     assert site.content("log.txt") == b"0123456789" + (b"" if lost else b"abcdefghijklmno") + after
     assert [(gap.offset, gap.length) for gap in site.gaps("log.txt")] == ([(10, lost)] if lost else [])
+
+
+def test_a_receiver_that_lost_everything_gets_rotated_files_at_rest_in_their_order(site: Site) -> None:
+    for n in range(4):
+        site.append("log.txt", b"%d" % n * 10)
+        site.settle()
+        if n < 3:
+            site.rename("log.txt", f"log.txt.{n}")
+            site.append("log.txt", b"")
+            site.settle()
+    whole = site.content("log.txt")
+    site.stored["log.txt"] = Stored()
+    site.settle()
+    assert site.content("log.txt") == whole == b"0" * 10 + b"1" * 10 + b"2" * 10 + b"3" * 10
+    assert site.gaps("log.txt") == []
 
 
 def test_a_removed_and_recreated_file_is_a_new_generation(site: Site) -> None:

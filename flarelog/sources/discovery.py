@@ -15,7 +15,7 @@ import stat
 import struct
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption
@@ -394,10 +394,13 @@ class Discovery:
         for name, tail in self.tails.items():
             info = infos.get(name)
             if info is not None:
-                order = {key: place for place, key in enumerate(_in_order(info))}
+                held = _in_order(info)
                 for file in tail.files:
-                    if file.identity in self._skipped - order.keys():
+                    if file.identity in self._skipped - held.keys():
                         file.start = 0  # a generation that came while nobody watched, not an old file
+                # What the receiver has lost is sent again in the order in which it was sent before.
+                before = _in_order(replace(info, marks=tuple(tail.marks)))
+                order = {key: place for place, key in enumerate(held | before)}
                 tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
                 tail.resume(info)
 
