@@ -21,6 +21,7 @@ import grpc
 from flarelog import wire
 from flarelog.bus import Bus
 from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.delivery.quota import Limits, Quota
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import (
     CannotListen,
@@ -31,6 +32,7 @@ from flarelog.errors import (
     InvalidName,
     InvalidOption,
     NotFound,
+    StoreError,
     Unavailable,
 )
 from flarelog.lifecycle import Event, RunState, advance, events_between
@@ -43,11 +45,14 @@ LISTEN = "127.0.0.1:4721"
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
 WRITE_GRACE = 5.0  # seconds that a reply may take to leave when the call is to end
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
+SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
+RECOUNT_EVERY = 10.0  # seconds between two looks into the store at whether a run that is over its limit still is
+RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 
 
 @dataclass(frozen=True, slots=True)
-class ServerOptions:
-    """How a receiver serves. Raises InvalidOption."""
+class ServerOptions(Limits):
+    """How a receiver serves, and how much it takes. Raises InvalidOption."""
 
     listen: str = LISTEN  # HOST:PORT; port 0 takes a free one
     idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a stream is closed
@@ -55,6 +60,7 @@ class ServerOptions:
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
 
     def __post_init__(self) -> None:
+        Limits.__post_init__(self)
         parse_address(self.listen)
         if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
             raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
@@ -85,7 +91,12 @@ class Server:
         self.bus = bus or Bus()
         self.incarnation = os.urandom(8)
         self.address = ""
+        self.quota = Quota(self.options)
         self._runs: dict[str, RunState] = {}
+        self._recording: set[str] = set()  # runs whose state is still to be recorded
+        self._counted: dict[str, float] = {}  # when the bytes of a run were counted
+        self._counting = asyncio.Lock()
+        self._said: dict[str, float] = {}
         self._sessions: dict[StreamId, _Session] = {}
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -138,10 +149,28 @@ class Server:
         if after is before:
             return
         self._runs[run] = after
-        await self.store.set_run(run, after)
         if after is RunState.ENDING:
             for session in self._of(run):
                 session.acknowledge()  # the next reply says that the run is ending
+        if run in self._recording:
+            return
+        try:
+            await self.store.set_run(run, after)
+        except StoreError as error:
+            # A run must neither wait for a disk that is full nor be lost to it.
+            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, after.value, error)
+            self._recording.add(run)
+            self._spawn(self._record(run))
+
+    async def _record(self, run: str) -> None:
+        recorded = None
+        while recorded is not self.state(run):
+            await asyncio.sleep(RECORD_AGAIN)
+            with contextlib.suppress(StoreError):
+                state = self.state(run)
+                await self.store.set_run(run, state)
+                recorded = state
+        self._recording.discard(run)
 
     async def announce(self, run: str, event: Event) -> RunState:
         """Raise *event* for *run*, with the events that it implies, on the bus and here."""
@@ -234,8 +263,24 @@ class Server:
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
             await self.announce(run, Event.START_RUN)
 
+    async def count(self, stream: StreamId) -> None:
+        """Learn what the store holds of a run, at its first stream and, now and then, while it is over a limit."""
+        if not self.quota.counts_bytes:
+            return
+        run, clock = stream.run, asyncio.get_running_loop().time
+        async with self._counting:  # whoever comes meanwhile waits for the numbers
+            counted = self._counted.get(run)
+            if counted is not None and (clock() - counted < RECOUNT_EVERY or self.quota.has_room(stream)):
+                return
+            with self.quota.count(run) as found:
+                async for info in self.store.list(f"{run}/"):
+                    self.quota.found(info.stream, info.committed)
+                    found.add(info.stream)
+            self._counted[run] = clock()
+
     def entered(self, session: _Session, producer: bytes) -> None:
         stream = session.stream
+        self.quota.holds(stream, session.appender.committed)
         timer = self._silent.pop(stream, None)
         if timer is not None:
             timer.cancel()
@@ -250,17 +295,33 @@ class Server:
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
+    def take(self, session: _Session, size: int) -> None:
+        """Count what a stream is about to append. Raises Full."""
+        if self._sessions.get(session.stream) is session:  # of another nothing will be stored
+            self.quota.take(session.stream, size)
+
     def left(self, session: _Session, sealed: bool) -> None:
         stream = session.stream
         if self._sessions.get(stream) is not session:
             return
         del self._sessions[stream]
+        self.quota.holds(stream, session.appender.committed)
         if sealed:
             log.info("%s: sealed at offset %d", stream, session.appender.committed)
             self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()
             self._silent[stream] = loop.call_later(self.options.idle_timeout, self._timed_out, stream)
+
+    def said(self, sentence: str) -> bool:
+        """Whether *sentence* was said just now; if not, it counts as said."""
+        now = asyncio.get_running_loop().time()
+        if now - self._said.get(sentence, -math.inf) < SAY_EVERY:
+            return True
+        if len(self._said) > 1000:
+            self._said.clear()
+        self._said[sentence] = now
+        return False
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
@@ -299,15 +360,19 @@ class _Session:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 opened = await self._read_open()
             self.stream, self.producer = opened.stream, opened.producer
-            await self.server.admit(opened)
-            self.appender = await self.server.store.appender(opened.stream, opened.producer, opened.epoch)
+            with self.server.quota.opened(opened.stream):
+                await self.server.admit(opened)
+                await self.server.count(opened.stream)
+                self.appender = await self.server.store.appender(opened.stream, opened.producer, opened.epoch)
+                await self._hold()
         except TimeoutError:
             await self._write(Reply(Code.REJECTED, reason=f"no Open came within {OPEN_TIMEOUT:g} s"))
-            return
         except FlarelogError as error:
             await self._refuse(error)
-            return
-        self.server.entered(self, opened.producer)
+
+    async def _hold(self) -> None:
+        """Have the stream until the call ends."""
+        self.server.entered(self, self.producer)
         sealed = False
         try:
             sealed = await self._serve()
@@ -383,6 +448,7 @@ class _Session:
                     if isinstance(request, Chunk):
                         new = receiver.chunk(request)
                         if len(new):
+                            self.server.take(self, len(new))
                             await appender.append(receiver.accepted - len(new), new)
                     elif isinstance(request, Receipt):
                         receiver.finish(request)
@@ -425,7 +491,10 @@ class _Session:
         else:
             reply = Reply(code, reason=str(error), incarnation=self.server.incarnation)
         where = getattr(self, "stream", self._context.peer())
-        level = logging.DEBUG if code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY) else logging.WARNING
+        quiet = code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
+        # A stream that is held asks again and again.
+        quiet = quiet or (code is Code.PAUSE and self.server.said(str(error)))
+        level = logging.DEBUG if quiet else logging.WARNING
         log.log(level, "%s: %s at offset %d: %s", where, code.name, reply.committed, error)
         await self._write(reply)
 

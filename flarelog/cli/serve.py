@@ -10,6 +10,7 @@ import click
 
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.delivery.quota import MAX_SITE_STREAMS, MAX_STREAMS
 from flarelog.errors import NotAllowed
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
@@ -29,11 +30,22 @@ from flarelog.stores.local import Durability, LocalStore
 )
 @option("--idle-timeout", type=float, default=IDLE_TIMEOUT, show_default=True, help="Seconds of silence.")
 @option("--announced-runs-only", is_flag=True, help="Take only runs that run-start announced.")
+@option("--max-run-bytes", type=int, help="Bytes that the logs of one run may take in the store; no limit by default.")
+@option("--max-site-bytes", type=int, help="Bytes, of the logs of one site in one run; no limit by default.")
+@option("--max-streams", type=int, default=MAX_STREAMS, show_default=True, help="Logs that are open at once.")
+@option(
+    "--max-site-streams",
+    type=int,
+    default=MAX_SITE_STREAMS,
+    show_default=True,
+    help="Logs of one site in one run that are open at once.",
+)
 @option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
 def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
-    SIGTERM stops accepting, finishes what is being written, and ends.
+    SIGTERM stops accepting, finishes what is being written, and ends. What is over a limit, or finds the
+    disk full, is held at its site and goes on by itself when there is room.
 
     \b
     Example: flarelog serve --store logs

@@ -1,0 +1,128 @@
+"""How much a receiver takes: bytes of a run and of a site, streams of a site and in all.
+
+Laws that hold here: what is over a limit is held (PAUSE), never refused for good (8); a limit in bytes is exceeded by
+less than one chunk; a question costs the same however much is held. ``Full`` says which limit, its value, what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from flarelog.errors import Full, InvalidOption
+from flarelog.model import StreamId
+
+MAX_STREAMS = 10_000
+MAX_SITE_STREAMS = 5_000
+
+Site = tuple[str, str]
+"""(run, site)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a receiver takes at most; journals are not counted. Raises InvalidOption."""
+
+    # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
+    max_run_bytes: int | None = None  # bytes that the logs of one run take in the store
+    max_site_bytes: int | None = None  # bytes, of the logs of one site in one run
+    # A stream costs a receiver two descriptors and some memory for as long as it is open.
+    max_streams: int = MAX_STREAMS  # open at once, of all runs
+    max_site_streams: int = MAX_SITE_STREAMS  # open at once, of one site in one run
+
+    def __post_init__(self) -> None:
+        for limit in fields(Limits):
+            value = getattr(self, limit.name)
+            if value is not None and value < 1:
+                raise InvalidOption(f"{limit.name} must be at least 1, not {value}; leave it out to have its default")
+
+
+class Quota:
+    """What is held and what is open, against *limits*. What is held is told by ``holds`` and counted by ``take``."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._open: Counter[StreamId] = Counter()  # the calls of each stream: a producer that returns has two at first
+        self._open_at: Counter[Site] = Counter()  # streams
+        self._held: dict[str, dict[StreamId, int]] = {}  # bytes, by run
+        self._run_bytes: Counter[str] = Counter()
+        self._site_bytes: Counter[Site] = Counter()
+
+    # --- streams
+
+    @contextlib.contextmanager
+    def opened(self, stream: StreamId) -> Iterator[None]:
+        """Count *stream* as open meanwhile. Raises Full."""
+        site = stream.run, stream.site
+        if stream not in self._open:
+            self._room(len(self._open), "max_streams", "streams are open")
+            of_site = f"streams of site {stream.site} in run {stream.run} are open"
+            self._room(self._open_at[site], "max_site_streams", of_site)
+            self._open_at[site] += 1
+        self._open[stream] += 1
+        try:
+            yield
+        finally:
+            self._open[stream] -= 1
+            if not self._open[stream]:
+                del self._open[stream]
+                self._open_at[site] -= 1
+                if not self._open_at[site]:
+                    del self._open_at[site]
+
+    # --- bytes
+
+    @property
+    def counts_bytes(self) -> bool:
+        return self.limits.max_run_bytes is not None or self.limits.max_site_bytes is not None
+
+    @contextlib.contextmanager
+    def count(self, run: str) -> Iterator[set[StreamId]]:
+        """Count *run* anew: put into the set what the store still has; closed streams that are not in it are gone."""
+        before = set(self._held.get(run, ()))
+        found: set[StreamId] = set()
+        yield found
+        for stream in before - found - self._open.keys():
+            self.holds(stream, 0)
+            del self._held[run][stream]
+
+    def holds(self, stream: StreamId, size: int) -> None:
+        """The store has *size* bytes of *stream*, whatever was counted before."""
+        self._add(stream, size - self._held.get(stream.run, {}).get(stream, 0))
+
+    def found(self, stream: StreamId, size: int) -> None:
+        """The store's list says that it has *size* bytes of *stream*; of an open one its own count is the truer."""
+        if stream not in self._open:
+            self.holds(stream, size)
+
+    def take(self, stream: StreamId, size: int) -> None:
+        """Count *size* more bytes of *stream*. Raises Full if a limit is reached already."""
+        of_site = f"bytes of site {stream.site} in run {stream.run} are stored"
+        self._room(self._site_bytes[stream.run, stream.site], "max_site_bytes", of_site)
+        self._room(self._run_bytes[stream.run], "max_run_bytes", f"bytes of run {stream.run} are stored")
+        self._add(stream, size)
+
+    def has_room(self, stream: StreamId) -> bool:
+        """Whether ``take`` would let bytes of *stream* pass."""
+        try:
+            self.take(stream, 0)
+        except Full:
+            return False
+        return True
+
+    def _add(self, stream: StreamId, more: int) -> None:
+        if self.counts_bytes:
+            held = self._held.setdefault(stream.run, {})
+            held[stream] = held.get(stream, 0) + more
+            self._run_bytes[stream.run] += more
+            self._site_bytes[stream.run, stream.site] += more
+
+    def _room(self, used: int, name: str, what: str) -> None:
+        limit = getattr(self.limits, name)
+        if limit is None or used < limit:
+            return
+        relief = "remove what is no longer needed" if "bytes" in name else "wait until one has ended"
+        flag = f"--{name.replace('_', '-')}"
+        raise Full(f"{used} {what}, at most {limit} are taken: {relief}, or start the receiver with a higher {flag}")

@@ -1,0 +1,137 @@
+"""How much a receiver takes, and what it says when that is reached."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import pytest
+
+from flarelog.delivery.quota import Limits, Quota
+from flarelog.errors import Full, InvalidOption
+from flarelog.model import StreamId
+
+A, B = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
+OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "a.log"), StreamId("run-2", "site-1", "a.log")
+
+
+def counted(quota: Quota, *streams: tuple[StreamId, int]) -> Quota:
+    """*quota* after the store has listed *streams* of run-1."""
+    with quota.count("run-1") as found:
+        for stream, size in streams:
+            quota.found(stream, size)
+            found.add(stream)
+    return quota
+
+
+@pytest.mark.parametrize(
+    ("limits", "stream", "sentence"),
+    [
+        pytest.param(
+            Limits(max_site_bytes=100),
+            B,
+            "100 bytes of site site-1 in run run-1 are stored, at most 100 are taken: remove what is no longer needed,"
+            " or start the receiver with a higher --max-site-bytes",
+            id="bytes-of-a-site",
+        ),
+        pytest.param(
+            Limits(max_run_bytes=100),
+            OTHER_SITE,
+            "100 bytes of run run-1 are stored, at most 100 are taken: remove what is no longer needed, or start the"
+            " receiver with a higher --max-run-bytes",
+            id="bytes-of-a-run",
+        ),
+    ],
+)
+def test_no_byte_is_taken_once_a_limit_is_reached(limits: Limits, stream: StreamId, sentence: str) -> None:
+    quota = Quota(limits)
+    quota.take(A, 99)
+    quota.take(stream, 1)
+    for full in (A, stream):
+        assert not quota.has_room(full)
+        with pytest.raises(Full) as raised:
+            quota.take(full, 1)
+        assert str(raised.value) == sentence
+    quota.take(OTHER_RUN, 100)
+
+
+def test_a_limit_in_bytes_is_exceeded_by_less_than_one_chunk() -> None:
+    quota, taken = Quota(Limits(max_run_bytes=1000)), 0
+    with pytest.raises(Full):  # noqa: PT012  which chunk is one too many is the point
+        for n in range(100):
+            quota.take((A, B, OTHER_SITE)[n % 3], 64)
+            taken += 64
+    assert 1000 <= taken < 1000 + 64
+
+
+@pytest.mark.parametrize(
+    ("limits", "stream", "sentence"),
+    [
+        pytest.param(
+            Limits(max_site_streams=1),
+            B,
+            "1 streams of site site-1 in run run-1 are open, at most 1 are taken: wait until one has ended, or start"
+            " the receiver with a higher --max-site-streams",
+            id="of-a-site",
+        ),
+        pytest.param(
+            Limits(max_streams=1),
+            OTHER_RUN,
+            "1 streams are open, at most 1 are taken: wait until one has ended, or start the receiver with a higher"
+            " --max-streams",
+            id="in-all",
+        ),
+    ],
+)
+def test_one_stream_too_many_may_open_when_another_was_closed(limits: Limits, stream: StreamId, sentence: str) -> None:
+    quota = Quota(limits)
+    with quota.opened(A):
+        with pytest.raises(Full) as raised, quota.opened(stream):
+            pass
+        assert str(raised.value) == sentence
+    with quota.opened(stream), pytest.raises(Full), quota.opened(A):
+        pass
+
+
+def test_a_producer_that_returns_before_its_old_call_has_ended_is_one_stream() -> None:
+    quota = Quota(Limits(max_streams=1))
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(quota.opened(A))
+        second.enter_context(quota.opened(A))
+        first.close()
+        with pytest.raises(Full), quota.opened(B):
+            pass
+
+
+def test_what_the_store_holds_counts_after_a_restart() -> None:
+    quota = counted(Quota(Limits(max_site_bytes=100)), (A, 60), (B, 40))
+    assert not quota.has_room(A)
+    assert quota.has_room(OTHER_SITE)
+
+
+def test_what_was_removed_from_the_store_makes_room() -> None:
+    quota = counted(Quota(Limits(max_run_bytes=100)), (A, 60), (B, 40))
+    assert counted(quota, (B, 40)).has_room(B)
+    quota.take(B, 60)
+    assert not quota.has_room(B)
+
+
+def test_counting_anew_believes_an_open_stream_and_not_a_list_that_is_older() -> None:
+    quota = Quota(Limits(max_run_bytes=100))
+    with quota.opened(A):
+        quota.holds(A, 50)
+        quota.take(A, 50)
+        assert not counted(quota, (A, 50)).has_room(A)
+        assert not counted(quota).has_room(A)
+
+
+def test_bytes_that_were_taken_but_not_stored_are_given_back() -> None:
+    quota = Quota(Limits(max_run_bytes=100))
+    quota.take(A, 100)
+    quota.holds(A, 10)
+    assert quota.has_room(A)
+
+
+@pytest.mark.parametrize("name", ["max_run_bytes", "max_site_bytes", "max_streams", "max_site_streams"])
+def test_a_limit_below_one_is_refused(name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"{name} must be at least 1, not 0"):
+        Limits(**{name: 0})
