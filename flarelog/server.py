@@ -21,7 +21,7 @@ import grpc
 from flarelog import wire
 from flarelog.bus import Bus
 from flarelog.delivery.liveness import IDLE_TIMEOUT
-from flarelog.delivery.quota import Limits, Quota
+from flarelog.delivery.quota import Limits, Quota, share
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import (
     CannotListen,
@@ -46,7 +46,9 @@ OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
 WRITE_GRACE = 5.0  # seconds that a reply may take to leave when the call is to end
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
-RECOUNT_EVERY = 10.0  # seconds between two looks into the store at whether a run that is over its limit still is
+RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
+SHARE_EVERY = 1.0  # seconds between two looks at who is sending
+BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 
 
@@ -98,6 +100,7 @@ class Server:
         self._counting = asyncio.Lock()
         self._said: dict[str, float] = {}
         self._sessions: dict[StreamId, _Session] = {}
+        self._busy = 0  # of them
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: grpc.aio.Server | None = None
@@ -121,6 +124,7 @@ class Server:
             )
         await self._server.start()
         self.address = f"{host}:{bound}"
+        self._spawn(self._share())
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
@@ -219,9 +223,12 @@ class Server:
             prefix += f"{site_name(site)}/" if run and site else ""
         except InvalidName as error:
             await context.abort(wire.status_of(error), str(error))
-        async for info in self.store.list(prefix):
-            for part in wire.parts_of(info):
-                yield part
+        try:
+            async for info in self.store.list(prefix):
+                for part in wire.parts_of(info):
+                    yield part
+        except StoreError as error:
+            await context.abort(wire.status_of(error), str(error))
 
     async def _start_run(self, run: str, context: Any) -> str:
         try:
@@ -252,6 +259,26 @@ class Server:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _share(self) -> None:
+        """Tell streams that have become quiet, or too many, that their next chunk should be smaller."""
+        while True:
+            await asyncio.sleep(SHARE_EVERY)
+            for session in self._sessions.values():
+                session.busy = session.taken >= BUSY
+                session.taken = 0
+            self._busy = sum(session.busy for session in self._sessions.values())
+            for session in self._sessions.values():
+                if session.told_chunk > self.chunk_of(session):
+                    session.acknowledge()  # the next reply tells
+
+    def chunk_of(self, session: _Session) -> int:
+        """Bytes that the next chunk of *session* should have at most.
+
+        Those who send share the memory for chunks; the others may begin with what is left for all that are open.
+        """
+        streams = self._busy if session.busy else len(self._sessions)
+        return share(self.options.chunk_memory, streams)
 
     # --- streams
 
@@ -292,19 +319,26 @@ class Server:
                 Code.GOING_AWAY if same else Code.FENCED,
                 "its producer opened it again" if same else "a newer producer opened it",
             )
+        self._busy += session.busy
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def take(self, session: _Session, size: int) -> None:
         """Count what a stream is about to append. Raises Full."""
-        if self._sessions.get(session.stream) is session:  # of another nothing will be stored
-            self.quota.take(session.stream, size)
+        if self._sessions.get(session.stream) is not session:
+            return  # another call has the stream, and of this one nothing will be stored
+        self.quota.take(session.stream, size)
+        session.taken += size
+        if session.taken >= BUSY and not session.busy:
+            session.busy = True
+            self._busy += 1
 
     def left(self, session: _Session, sealed: bool) -> None:
         stream = session.stream
         if self._sessions.get(stream) is not session:
             return
         del self._sessions[stream]
+        self._busy -= session.busy
         self.quota.holds(stream, session.appender.committed)
         if sealed:
             log.info("%s: sealed at offset %d", stream, session.appender.committed)
@@ -340,6 +374,9 @@ class _Session:
     def __init__(self, server: Server, context: Any) -> None:
         self.server = server
         self.closed = asyncio.Event()
+        self.taken = 0  # bytes, since the server last looked
+        self.busy = True  # it sends much, as far as is known
+        self.told_chunk = 0  # bytes
         self._context = context
         self._dirty = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -472,6 +509,7 @@ class _Session:
 
     def _reply(self, code: Code, reason: str = "") -> Reply:
         appender = self.appender
+        self.told_chunk = self.server.chunk_of(self)
         return Reply(
             code,
             appender.committed,
@@ -482,6 +520,7 @@ class _Session:
             reason,
             ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
             idle_timeout=self.server.options.idle_timeout,
+            max_chunk=self.told_chunk,
         )
 
     async def _refuse(self, error: FlarelogError) -> None:

@@ -181,7 +181,13 @@ class Sidecar:
         while self.discovery.root_missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
-        self._group = None  # what appears from now on is not owed
+        group, self._group = self._group, None  # what appears from now on is not owed
+        while self.discovery.waiting:
+            # The descriptors of logs that are sent to their end serve those that had none.
+            for delivery in self._deliveries.values():
+                delivery.let_go()
+            self._wake(self.discovery.meet_waiting(time.monotonic()), group)
+            await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
 
     def _not_in_time(self) -> FlarelogError:
@@ -190,9 +196,10 @@ class Sidecar:
             return NotFound(f"the root {self.options.source.root} did not appear within {seconds}")
         if not self._connected:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
-        left = [delivery for delivery in self._deliveries.values() if not delivery.ended]
+        waiting = len(self.discovery.waiting)
+        left = sum(not delivery.ended for delivery in self._deliveries.values()) + waiting
         return errors.TimedOut(
-            f"{len(left)} of {len(self._deliveries)} logs were not sent to their end within {seconds};"
+            f"{left} of {len(self._deliveries) + waiting} logs were not sent to their end within {seconds};"
             " a sidecar that is started again goes on from there"
         )
 
@@ -235,15 +242,16 @@ class Sidecar:
                 if await wire.run_call(self.channel, "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
                     self.drain()
 
-    def _wake(self, logs: set[str]) -> None:
+    def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> None:
         """Let the deliveries of *logs* look at their files; a log that is new gets its delivery."""
+        group = group or self._group
         for name in sorted(logs):
             delivery = self._deliveries.get(name)
             if delivery is None:
-                if self._group is None or name not in self.discovery.tails:
+                if group is None or name not in self.discovery.tails:
                     continue
                 delivery = self._deliveries[name] = _Delivery(self, self.discovery.tails[name])
-                self._sending.append(self._group.create_task(delivery.run()))
+                self._sending.append(group.create_task(delivery.run()))
             delivery.wake.set()
 
     # --- what all deliveries share
@@ -319,6 +327,11 @@ class _Delivery:
         self._receipt: Receipt | None = None
         self._heartbeat = options.heartbeat
 
+    def let_go(self) -> None:
+        """Give the descriptors back if nothing more will be read."""
+        if self.ended:
+            self._tail.lay_down()
+
     def outcome(self) -> StreamOutcome:
         producer, marks = self._producer, self._tail.marks
         return StreamOutcome(
@@ -393,6 +406,8 @@ class _Delivery:
         if producer.unproven or not self._tail.covers(producer.acked, producer.marks_acked):
             record = [info for info in await sidecar.record() if info.stream == self.stream]
             sidecar.discovery.resume(record, time.monotonic())
+            if not self._tail.covers(producer.acked, producer.marks_acked):
+                raise _Again(f"{self.stream}: the receiver holds {producer.acked} bytes that its record does not show")
         if producer.went_backwards > backwards:
             gone = sum(mark.length for mark in self._tail.marks[producer.marks_acked :] if isinstance(mark, Gap))
             log.warning(

@@ -16,11 +16,13 @@ import grpc
 from flarelog.errors import (
     CannotConnect,
     FlarelogError,
+    Full,
     InvalidName,
     NotAllowed,
     NotFound,
     StreamRejected,
     TimedOut,
+    Unavailable,
 )
 from flarelog.model import (
     Buffer,
@@ -74,6 +76,8 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     # Without this two receivers would share a port, each getting some of the streams.
     ("grpc.so_reuseport", 0),
+    # Or gRPC lets each stream send ahead several messages, by a guess that grows with the streams: a chunk is enough.
+    ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
 ]
@@ -172,6 +176,9 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    # To be asked again: a producer that took it for an empty answer would begin from 0.
+    Full: grpc.StatusCode.UNAVAILABLE,
+    Unavailable: grpc.StatusCode.UNAVAILABLE,
 }
 
 
@@ -326,6 +333,7 @@ def encode_reply(reply: Reply) -> bytes:
         reason=reply.reason,
         ending=reply.ending,
         idle_timeout_ms=round(reply.idle_timeout * 1000),
+        max_chunk=reply.max_chunk,
     ).SerializeToString()
 
 
@@ -349,6 +357,7 @@ def decode_reply(raw: bytes) -> Reply:
         reason,
         message.ending,
         message.idle_timeout_ms / 1000,
+        message.max_chunk,
     )
 
 

@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
-from flarelog.delivery.quota import MAX_SITE_STREAMS, MAX_STREAMS
+from flarelog.delivery.quota import CHUNK_MEMORY, MAX_SITE_STREAMS, MAX_STREAMS
 from flarelog.errors import NotAllowed
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
@@ -39,6 +39,13 @@ from flarelog.stores.local import Durability, LocalStore
     default=MAX_SITE_STREAMS,
     show_default=True,
     help="Logs of one site in one run that are open at once.",
+)
+@option(
+    "--chunk-memory",
+    type=int,
+    default=CHUNK_MEMORY,
+    show_default=True,
+    help="Bytes that a chunk of each stream may have, all together: the more streams send, the smaller their chunks.",
 )
 @option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
 def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:

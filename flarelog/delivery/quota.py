@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from flarelog.errors import Full, InvalidOption
-from flarelog.model import StreamId
+from flarelog.model import MAX_CHUNK, StreamId
 
+MIN_CHUNK = 16 << 10
+CHUNK_MEMORY = 16 << 20
 MAX_STREAMS = 10_000
 MAX_SITE_STREAMS = 5_000
 
@@ -31,12 +33,19 @@ class Limits:
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
     max_streams: int = MAX_STREAMS  # open at once, of all runs
     max_site_streams: int = MAX_SITE_STREAMS  # open at once, of one site in one run
+    # A receiver needs some four times as much, and a sidecar likewise, when everybody sends as fast as possible.
+    chunk_memory: int = CHUNK_MEMORY  # bytes that one chunk of each stream may have, all together
 
     def __post_init__(self) -> None:
         for limit in fields(Limits):
             value = getattr(self, limit.name)
             if value is not None and value < 1:
                 raise InvalidOption(f"{limit.name} must be at least 1, not {value}; leave it out to have its default")
+
+
+def share(budget: int, streams: int) -> int:
+    """Bytes of a chunk, if *streams* of them are to fit into *budget* bytes."""
+    return max(MIN_CHUNK, min(MAX_CHUNK, budget // max(1, streams)))
 
 
 class Quota:

@@ -7,10 +7,12 @@ called later; a file that nobody has seen belongs to the log whose name it bears
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import math
 import os
 import re
+import resource
 import stat
 import struct
 import time
@@ -26,6 +28,8 @@ from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
 
+SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
+SAY_EVERY = 30.0  # seconds
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
@@ -66,6 +70,15 @@ class SourceOptions:
         return not _any(NOT_LOGS, path) and not _any(self.exclude, path)
 
 
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+
+
+def descriptors() -> int:
+    """How many descriptors this process may have before no log is given one."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit - min(SPARE, limit // 2)
+
+
 def _any(patterns: Iterable[str], path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return any(_compiled(pattern).match(path if "/" in pattern else name) for pattern in patterns)
@@ -102,6 +115,7 @@ class Discovery:
     watch: Watch
     tails: dict[str, Tail] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
+    waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
     root_missing: bool = False
     # By identity: the file's log, and where reading it began; also what an earlier process met.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -116,6 +130,7 @@ class Discovery:
     _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
     _copies: set[str] = field(default_factory=set)  # identities of their compressed copies
+    _said_waiting: float = -math.inf
     _started: bool = False
     _draining: bool = False
 
@@ -183,6 +198,8 @@ class Discovery:
     def look(self, now: float) -> set[str]:
         """Look at everything: what a watch does not report, and what it cannot see."""
         touched = self._scan(now, None) | self._settle(set(), now)
+        if self.waiting:
+            self._make_room(now)
         for tail in self.tails.values():
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
@@ -210,13 +227,19 @@ class Discovery:
         touched |= self._hear()
         # What was renamed before anyone looked comes before what took its name, and the oldest first.
         order = {path: self._origins[path][1] for path in strangers if path in self._origins}
+        held = False
         for path in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path)):
+            if held and path in self.waiting:
+                continue
             origin = self._origins.get(path, (path, 0))[0]
             renamed = origin in self.tails or origin in strangers
             tail_and_file = self._meet(path, origin if renamed else path, strangers[path], now)
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 seen.setdefault(tail_and_file[1], []).append(path)
+            held = held or path in self.waiting
+        if only is None:
+            self.waiting &= strangers.keys()  # what is not there any more does not wait
         for tail, file in list(self._known.values()):
             if file in seen:
                 self._place(file, seen[file])
@@ -254,7 +277,7 @@ class Discovery:
                 self._directories.discard(directory)
                 if directory == ".":
                     self._no_root(error)
-                elif not isinstance(error, FileNotFoundError):
+                elif not isinstance(error, FileNotFoundError) and error.errno not in _NO_DESCRIPTOR:
                     self._trouble(directory, f"{full} cannot be listed: {error.strerror}")
                 scanned.add(directory)
                 continue
@@ -296,10 +319,18 @@ class Discovery:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
+            if error.errno in _NO_DESCRIPTOR:
+                self._hold(path)
+            else:
+                self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
+        self.waiting.discard(path)
         if file.identity in self._copies or inode(file.identity) != found:
             file.close()
+            return None
+        if file.fd >= descriptors() and (file.identity not in self._known or self._known[file.identity][1].fd < 0):
+            file.close()
+            self._hold(path)
             return None
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
         if file.identity in self._known:
@@ -343,6 +374,43 @@ class Discovery:
         self._known[file.identity] = tail, file
         return tail, file
 
+    # --- more files than descriptors
+
+    def _hold(self, path: str) -> None:
+        """There is no descriptor for *path*: it waits until another file has come to rest."""
+        self.waiting.add(path)
+        known = self._paths.get(path)
+        if known is not None and known.identity in self._known:
+            self._known[known.identity][0].waiting = True
+
+    def _make_room(self, now: float) -> None:
+        """Lay quiet files to rest though they may grow: they are opened again when they do."""
+        for tail in self.tails.values():
+            tail.rest(now)
+        if now - self._said_waiting >= SAY_EVERY:
+            self._said_waiting = now
+            log.warning(
+                "%d of the files under %s wait until others are quiet: only %d may be open at once; raise ulimit -n",
+                *(len(self.waiting), self.options.root, descriptors()),
+            )
+
+    def meet_waiting(self, now: float) -> set[str]:
+        """While draining: open what waits, as far as there are descriptors; returns the logs."""
+        met: set[str] = set()
+        for path in sorted(self.waiting):
+            try:
+                found = os.stat(os.path.join(self.options.root, path))
+            except OSError:
+                self.waiting.discard(path)
+                continue
+            tail_and_file = self._meet(path, path, (found.st_dev, found.st_ino), now)
+            if path in self.waiting:
+                break
+            if tail_and_file is not None:
+                self._place(tail_and_file[1], [path])
+                met.add(tail_and_file[0].log)
+        return met
+
     def _is_old(self, file: SourceFile) -> bool:
         """Whether what *file* holds at the start is not to be sent."""
         limit = self.options.ignore_older
@@ -367,6 +435,7 @@ class Discovery:
     def _raise(self, tail: Tail, file: SourceFile, path: str) -> None:
         """Go on with a file that was at rest, unless only its name has changed."""
         full = os.path.join(self.options.root, path)
+        tail.waiting = False
         with contextlib.suppress(OSError):
             status = os.stat(full)
             if file.rest == (status.st_size, status.st_mtime_ns):

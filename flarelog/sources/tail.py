@@ -17,6 +17,7 @@ from flarelog.sources.identity import has_writer, head, identity
 
 MARKER = 256  # bytes before the position that are compared before each read
 ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
+QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
 RELEASE_AFTER = 5.0  # seconds of quiet after which a file is let go where nobody can tell whether it has a writer
 _VERIFY = 1 << 20
 
@@ -171,6 +172,7 @@ class Tail:
     marks: list[Mark] = field(default_factory=list)  # all of the stream; their digests are filled in when they are sent
     end: int = 0  # the stream offset behind the last byte read
     draining: bool = False
+    waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
@@ -342,6 +344,18 @@ class Tail:
             self.files.remove(file)
             file.lay_down()
 
+    def rest(self, now: float) -> None:
+        """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
+        if self._acked < self.end or len(self.files) != 1:
+            return
+        file = self.files[0]
+        quiet = file.linked and file.begun and file.size(now) == file.position and file.intact()
+        if quiet and now - file.quiet_since >= QUIET:
+            self.files.remove(file)
+            file.lay_down()
+            self._current = None
+            self._segments.clear()
+
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or not file.begun or file.size(now) != file.position or not file.intact():
             return False
@@ -366,9 +380,17 @@ class Tail:
 
     def drained(self, now: float) -> bool:
         """Whether a draining tail has nothing left to send."""
-        return self.draining and all(
+        return (self.draining and not self.waiting) and all(
             file.begun and self._available(file, now) <= 0 and file.graced for file in self.files
         )
+
+    def lay_down(self) -> None:
+        """Everything is sent and sealed: let the descriptors go."""
+        for file in self.files:
+            file.lay_down()
+        self.files.clear()
+        self._segments.clear()
+        self._current = None
 
     @property
     def urgent(self) -> bool:

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import logging
 import os
+import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,7 @@ Durability = Literal["disk", "memory"]
 _READ = 1 << 20  # bytes a read hands out at most
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
+_SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
 
 
 class LocalStore:
@@ -100,6 +102,7 @@ class LocalStore:
                 await before.close()
             appender = LocalAppender(self, stream)
             try:
+                self._spare_descriptors()
                 appender.open()
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -112,11 +115,26 @@ class LocalStore:
         """The producers of the stream's site, as the journals of all its streams remember them."""
         found = self._epochs.get((stream.run, stream.site))
         if found is None:
-            found = self._epochs[stream.run, stream.site] = Epochs()
-            for other in self._streams_of(stream.run, stream.site):
-                with contextlib.suppress(OSError):  # gone, or not readable: opening it will say so
+            found = Epochs()
+            try:
+                for other in self._streams_of(stream.run, stream.site):
                     found.learn(journals.holder_of(self.journal_path(other).read_bytes()))
+            except OSError as error:
+                raise meaning(error, f"the producers of {stream.run}/{stream.site} could not be read") from error
+            self._epochs[stream.run, stream.site] = found
         return found
+
+    def _spare_descriptors(self) -> None:
+        """Raises Full when so many are open that one more stream could keep a connection out."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        with contextlib.suppress(OSError):
+            os.close(lowest := os.dup(self._lock_fd))
+            if lowest < limit - min(_SPARE, limit // 4):
+                return
+        raise Full(
+            f"no more logs can be open at once: this receiver may have {limit} files open (ulimit -n); raise that, or"
+            " wait until one has ended"
+        )
 
     async def last_offset(self, stream: StreamId) -> int | None:
         info = self._info(stream)
@@ -133,7 +151,10 @@ class LocalStore:
                 if info is None:
                     raise NotFound(f"the store holds no stream {stream}")
                 if fd < 0 and info.committed:
-                    fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                    try:
+                        fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                    except OSError as error:
+                        raise meaning(error, f"{stream} could not be read") from error
                 while start < info.committed:
                     data = os.pread(fd, min(_READ, info.committed - start), start)
                     if not data:
@@ -181,10 +202,7 @@ class LocalStore:
     async def runs(self) -> dict[str, RunState]:
         found: dict[str, RunState] = {}
         for name in _directories(self.root):
-            try:
-                raw = (self.root / name / ".run.journal").read_bytes()
-            except OSError:
-                continue
+            raw = _content(self.root / name / ".run.journal") or b""
             for record in journals.records(raw):
                 if (
                     record is not None
@@ -212,7 +230,7 @@ class LocalStore:
         base = self.root / run / site
         names = [
             (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
-            for directory, _, files in os.walk(base)
+            for directory, _, files in os.walk(base, onerror=_unless_gone)
             for file in files
             if file.startswith(".") and file.endswith(".journal")
         ]
@@ -225,10 +243,10 @@ class LocalStore:
         if appender is not None:
             journal = appender.journal
         else:
-            try:
-                journal = journals.replay(self.journal_path(stream).read_bytes())
-            except OSError:
+            raw = _content(self.journal_path(stream))
+            if raw is None:
                 return None
+            journal = journals.replay(raw)
         return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
 
     def changed(self, stream: StreamId) -> None:
@@ -244,9 +262,28 @@ class LocalStore:
         await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
 
+def _unless_gone(error: OSError) -> None:
+    """Raises Full or Unavailable, unless nothing is there, or something that is none of flarelog's.
+
+    A store that cannot be read for want of descriptors must not pass for an empty one: a producer would begin from 0.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise meaning(error, f"{error.filename} could not be read") from error
+
+
 def _directories(parent: Path) -> list[str]:
     try:
         with os.scandir(parent) as entries:
             return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
-    except OSError:
+    except OSError as error:
+        _unless_gone(error)
         return []
+
+
+def _content(path: Path) -> bytes | None:
+    """What *path* holds; None when it is not there."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        _unless_gone(error)
+        return None
