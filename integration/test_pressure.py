@@ -289,11 +289,12 @@ def test_a_receiver_without_descriptors_takes_what_it_can_and_the_rest_in_turn(p
 def test_a_receiver_that_cannot_accept_a_connection_accepts_it_later(place: Place) -> None:
     receiver = place.serve()
     data = append(place.log, lines(100))
-    descriptors = f"/proc/{receiver.program.process.pid}/fd"
-    with_files(receiver.program, len(os.listdir(descriptors)))
+    pid = receiver.program.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")), before[1]))
     sidecar = place.sidecar(receiver)
     sidecar.says("trying again")
-    with_files(receiver.program, 1000)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(data)
 

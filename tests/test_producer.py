@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from flarelog.delivery.producer import TRANSITIONS, DeliveryOptions, Producer, State
+from flarelog.delivery.producer import PROBE, TRANSITIONS, DeliveryOptions, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
 from flarelog.model import MAX_CHUNK, Code, Reply, extend
 
@@ -426,3 +427,34 @@ def test_a_lost_seal_is_asked_for_again() -> None:
 def test_options_that_make_no_sense(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidOption, match=sentence):
         DeliveryOptions(**options)
+
+
+# --- what the receiver can take
+
+
+def test_the_receiver_says_how_large_a_chunk_may_be() -> None:
+    producer = Producer(OPTIONS)
+    producer.opened()
+    producer.receive(replace(answer(C.OK), max_chunk=2))
+    assert producer.room() == 2
+    send(producer, 6)
+    assert producer.room() == 0
+    producer.receive(replace(answer(C.OK, 2), max_chunk=1000))
+    assert producer.room() == 0  # the window has room for two bytes, and the next chunk may have four
+    producer.receive(answer(C.OK, 4))
+    assert producer.room() == OPTIONS.max_chunk
+
+
+def test_a_stream_that_is_held_asks_with_little() -> None:
+    producer = Producer()
+    producer.opened()
+    producer.receive(answer(C.OK))
+    assert producer.room() == MAX_CHUNK
+    producer.receive(answer(C.PAUSE))
+    producer.opened()
+    producer.receive(answer(C.OK))
+    assert producer.room() == PROBE
+    producer.chunk(DATA[:4])
+    assert producer.room() == 0
+    producer.receive(answer(C.OK, 4))
+    assert producer.room() == MAX_CHUNK

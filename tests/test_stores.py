@@ -560,3 +560,40 @@ def test_a_torn_state_of_a_run_costs_that_state_only(tmp_path: Path) -> None:
             assert await store.runs() == {"run-1": RunState.ENDED}
 
     run(go())
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.EIO])
+def test_a_store_that_cannot_be_read_does_not_pass_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            await (await filled(store)).close()
+        store = LocalStore(tmp_path / "store")
+        for what in ("scandir", "walk"):
+            with monkeypatch.context() as patched:
+                patched.setattr(os, what, fails)
+                with pytest.raises((Full, Unavailable, OSError)):
+                    [info async for info in store.list()]
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_bytes", fails)
+            with pytest.raises((Full, Unavailable)):
+                await store.last_offset(STREAM)
+
+    run(go())
+
+
+def test_a_stream_that_would_take_the_last_descriptors_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            await filled(store)
+            monkeypatch.setattr("resource.getrlimit", lambda _: (len(os.listdir("/proc/self/fd")), 1000))
+            with pytest.raises(Full, match="ulimit -n"):
+                await store.appender(StreamId("run-1", "site-1", "other.log"), A)
+            monkeypatch.undo()
+            await (await store.appender(StreamId("run-1", "site-1", "other.log"), A)).close()
+
+    run(go())

@@ -204,7 +204,9 @@ class Discovery:
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
                 touched.add(tail.log)
-        for key in [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked]:
+        # What waits for a descriptor may be one of those that are not seen anywhere.
+        gone = [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked and not self.waiting]
+        for key in gone:
             whole = self._known.pop(key)[1].whole()  # at rest and gone
             if whole is not None:
                 self._gone.add(whole)
@@ -328,19 +330,20 @@ class Discovery:
         if file.identity in self._copies or inode(file.identity) != found:
             file.close()
             return None
-        if file.fd >= descriptors() and (file.identity not in self._known or self._known[file.identity][1].fd < 0):
-            file.close()
-            self._hold(path)
-            return None
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
+        scarce = file.fd >= descriptors()
         if file.identity in self._known:
             file.close()
             tail, file = self._known[file.identity]
             if path in self._origins:
                 file.renamed = self._origins[path][1]
             if file.fd < 0:
-                self._raise(tail, file, path)
+                self._raise(tail, file, path, scarce)
             return tail, file
+        if scarce:
+            file.close()
+            self._hold(path)
+            return None
         copy = self._is_copy(file)
         if copy is not False:
             file.close()
@@ -432,13 +435,17 @@ class Discovery:
         known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
         return any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
 
-    def _raise(self, tail: Tail, file: SourceFile, path: str) -> None:
+    def _raise(self, tail: Tail, file: SourceFile, path: str, scarce: bool) -> None:
         """Go on with a file that was at rest, unless only its name has changed."""
         full = os.path.join(self.options.root, path)
         tail.waiting = False
         with contextlib.suppress(OSError):
             status = os.stat(full)
             if file.rest == (status.st_size, status.st_mtime_ns):
+                return
+            if scarce:
+                self.waiting.add(path)
+                tail.waiting = True
                 return
             file.path = path
             if file.rise(self.options.root):
