@@ -214,7 +214,7 @@ class Reply:
     reason: str = ""
     ending: bool = False  # the run is ending: drain and finish
     idle_timeout: float = 0.0  # seconds of silence after which the receiver closes the stream; 0: not said
-    max_chunk: int = 0  # bytes that a chunk should have at most from now on; 0: not said
+    window: int = 0  # bytes that should be unacknowledged at most from now on; 0: not said
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,7 +261,7 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     async def _share(self) -> None:
-        """Tell streams that have become quiet, or too many, that their next chunk should be smaller."""
+        """Tell streams that have become quiet, or too many, that less of them should be on its way."""
         while True:
             await asyncio.sleep(SHARE_EVERY)
             for session in self._sessions.values():
@@ -269,16 +269,16 @@ class Server:
                 session.taken = 0
             self._busy = sum(session.busy for session in self._sessions.values())
             for session in self._sessions.values():
-                if session.told_chunk > self.chunk_of(session):
+                if session.told_window > self.window_of(session):
                     session.acknowledge()  # the next reply tells
 
-    def chunk_of(self, session: _Session) -> int:
-        """Bytes that the next chunk of *session* should have at most.
+    def window_of(self, session: _Session) -> int:
+        """Bytes that *session* should have on their way at most.
 
-        Those who send share the memory for chunks; the others may begin with what is left for all that are open.
+        Those who send share what there is; of the others, each may begin as if all that are open did.
         """
         streams = self._busy if session.busy else len(self._sessions)
-        return share(self.options.chunk_memory, streams)
+        return share(self.options.max_in_flight, streams)
 
     # --- streams
 
@@ -376,7 +376,7 @@ class _Session:
         self.closed = asyncio.Event()
         self.taken = 0  # bytes, since the server last looked
         self.busy = True  # it sends much, as far as is known
-        self.told_chunk = 0  # bytes
+        self.told_window = 0  # bytes
         self._context = context
         self._dirty = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -509,7 +509,7 @@ class _Session:
 
     def _reply(self, code: Code, reason: str = "") -> Reply:
         appender = self.appender
-        self.told_chunk = self.server.chunk_of(self)
+        self.told_window = self.server.window_of(self)
         return Reply(
             code,
             appender.committed,
@@ -520,7 +520,7 @@ class _Session:
             reason,
             ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
             idle_timeout=self.server.options.idle_timeout,
-            max_chunk=self.told_chunk,
+            window=self.told_window,
         )
 
     async def _refuse(self, error: FlarelogError) -> None:

@@ -76,8 +76,6 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     # Without this two receivers would share a port, each getting some of the streams.
     ("grpc.so_reuseport", 0),
-    # Or gRPC lets each stream send ahead several messages, by a guess that grows with the streams: a chunk is enough.
-    ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
 ]
@@ -333,7 +331,7 @@ def encode_reply(reply: Reply) -> bytes:
         reason=reply.reason,
         ending=reply.ending,
         idle_timeout_ms=round(reply.idle_timeout * 1000),
-        max_chunk=reply.max_chunk,
+        window=reply.window,
     ).SerializeToString()
 
 
@@ -357,7 +355,7 @@ def decode_reply(raw: bytes) -> Reply:
         reason,
         message.ending,
         message.idle_timeout_ms / 1000,
-        message.max_chunk,
+        message.window,
     )
 
 

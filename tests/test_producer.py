@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.delivery.producer import PROBE, TRANSITIONS, DeliveryOptions, Producer, State
+from flarelog.delivery.producer import CHUNKS, PROBE, TRANSITIONS, DeliveryOptions, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
 from flarelog.model import MAX_CHUNK, Code, Reply, extend
 
@@ -432,17 +432,18 @@ def test_options_that_make_no_sense(options: dict[str, Any], sentence: str) -> N
 # --- what the receiver can take
 
 
-def test_the_receiver_says_how_large_a_chunk_may_be() -> None:
-    producer = Producer(OPTIONS)
+def test_the_receiver_says_how_much_may_be_on_its_way() -> None:
+    producer = Producer(DeliveryOptions(window=1000, max_chunk=400))
     producer.opened()
-    producer.receive(replace(answer(C.OK), max_chunk=2))
-    assert producer.room() == 2
-    send(producer, 6)
+    producer.receive(replace(answer(C.OK), window=16))
+    assert producer.room() == 16 // CHUNKS
+    send(producer, CHUNKS)
+    assert producer.position == 16
     assert producer.room() == 0
-    producer.receive(replace(answer(C.OK, 2), max_chunk=1000))
-    assert producer.room() == 0  # the window has room for two bytes, and the next chunk may have four
-    producer.receive(answer(C.OK, 4))
-    assert producer.room() == OPTIONS.max_chunk
+    producer.receive(replace(answer(C.OK, 4), window=16))
+    assert producer.room() == 16 // CHUNKS
+    producer.receive(replace(answer(C.OK, 16), window=2000))
+    assert producer.room() == 400
 
 
 def test_a_stream_that_is_held_asks_with_little() -> None:

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from flarelog.delivery.quota import MIN_CHUNK, Limits, Quota, share
+from flarelog.delivery.quota import MIN_WINDOW, Limits, Quota, share
 from flarelog.errors import Full, InvalidOption
-from flarelog.model import MAX_CHUNK, StreamId
+from flarelog.model import StreamId
 
 A, B = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
 OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "a.log"), StreamId("run-2", "site-1", "a.log")
@@ -131,13 +131,15 @@ def test_bytes_that_were_taken_but_not_stored_are_given_back() -> None:
     assert quota.has_room(A)
 
 
-@pytest.mark.parametrize("name", ["max_run_bytes", "max_site_bytes", "max_streams", "max_site_streams", "chunk_memory"])
+@pytest.mark.parametrize(
+    "name", ["max_run_bytes", "max_site_bytes", "max_streams", "max_site_streams", "max_in_flight"]
+)
 def test_a_limit_below_one_is_refused(name: str) -> None:
     with pytest.raises(InvalidOption, match=f"{name} must be at least 1, not 0"):
         Limits(**{name: 0})
 
 
-def test_the_more_streams_send_the_smaller_their_chunks() -> None:
-    assert share(16 << 20, 0) == share(16 << 20, 1) == share(16 << 20, 8) == MAX_CHUNK
-    assert share(16 << 20, 64) == 256 << 10
-    assert share(16 << 20, 100_000) == MIN_CHUNK
+def test_the_more_streams_send_the_smaller_their_windows() -> None:
+    assert share(64 << 20, 0) == share(64 << 20, 1) == 64 << 20
+    assert share(64 << 20, 64) == 1 << 20
+    assert share(64 << 20, 100_000) == MIN_WINDOW

@@ -61,7 +61,7 @@ def test_what_a_producer_says_there_and_back(request_: Request) -> None:
         *(Reply(code, 5, 6, 7, b"A", 8, "because", ending=True) for code in Code),
         Reply(Code.OK),
         Reply(Code.OK, BIG, 0xFFFFFFFF, BIG, bytes(range(16)), BIG),
-        Reply(Code.OK, max_chunk=1 << 20),
+        Reply(Code.OK, window=1 << 20),
     ],
     ids=lambda reply: reply.code.name,
 )

@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
-from flarelog.delivery.quota import CHUNK_MEMORY, MAX_SITE_STREAMS, MAX_STREAMS
+from flarelog.delivery.quota import MAX_IN_FLIGHT, MAX_SITE_STREAMS, MAX_STREAMS
 from flarelog.errors import NotAllowed
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
@@ -41,11 +41,11 @@ from flarelog.stores.local import Durability, LocalStore
     help="Logs of one site in one run that are open at once.",
 )
 @option(
-    "--chunk-memory",
+    "--max-in-flight",
     type=int,
-    default=CHUNK_MEMORY,
+    default=MAX_IN_FLIGHT,
     show_default=True,
-    help="Bytes that a chunk of each stream may have, all together: the more streams send, the smaller their chunks.",
+    help="Bytes that all logs together may have on their way: what a receiver may have to keep in memory.",
 )
 @option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
 def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Receipt, Reply, extend
 
+CHUNKS = 8  # that a window has room for, when it is the receiver's
 PROBE = 64 << 10  # bytes that a held stream asks with: what is refused was sent for nothing
 
 
@@ -100,7 +101,7 @@ class Producer:
         self.unproven = False  # the latest connection began with bytes of which it is not known that they are these
         self.went_backwards = 0  # bytes that a receiver had acknowledged and no longer holds
         self._refusals = 0
-        self._max_chunk = self.options.max_chunk  # or less, as the receiver asks
+        self._window = self.options.window  # or less, as the receiver asks
         self._in_flight: deque[tuple[int, int]] = deque()  # (end, digest at end) of each chunk that is not acknowledged
         self._were_in_flight: dict[int, int] = {}  # what was when a connection was lost
         self._awaits_open = False
@@ -128,10 +129,17 @@ class Producer:
         if self._awaits_open or self.state in (State.FINISHING, State.SEALED):
             return 0
         if self.state is State.STREAMING:
-            free = self.options.window - (self.position - self.acked)
+            free = self._window - (self.position - self.acked)
             # A window that is nearly full waits until a whole chunk fits: many small chunks cost more than they bring.
-            return self._max_chunk if free >= self._max_chunk else 0
-        return 0 if self._in_flight else min(self._max_chunk, PROBE)
+            return self._chunk if free >= self._chunk else 0
+        return 0 if self._in_flight else min(self._chunk, PROBE)
+
+    @property
+    def _chunk(self) -> int:
+        """Bytes of a chunk: a small window has small ones, so that sending and acknowledging go on side by side."""
+        if self._window == self.options.window:
+            return self.options.max_chunk
+        return min(self.options.max_chunk, max(1, self._window // CHUNKS))
 
     def chunk(self, data: Buffer) -> Chunk:
         """The next chunk, holding *data*; the position moves behind it until a reply says otherwise."""
@@ -170,7 +178,7 @@ class Producer:
         if reply.incarnation and reply.incarnation != self.incarnation:
             self.incarnation, self.misses = reply.incarnation, 0
             self.state = State.BOOTSTRAP  # another receiver: it may not know the run yet
-        self._max_chunk = min(self.options.max_chunk, reply.max_chunk or self.options.max_chunk)
+        self._window = min(self.options.window, reply.window or self.options.window)
         if reply.code is Code.FENCED:
             raise StreamFenced(
                 f"a newer producer has this stream, so this one stops at offset {self.acked} and is not to be started"

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from flarelog.errors import Full, InvalidOption
-from flarelog.model import MAX_CHUNK, StreamId
+from flarelog.model import StreamId
 
-MIN_CHUNK = 16 << 10
-CHUNK_MEMORY = 16 << 20
+MIN_WINDOW = 64 << 10
+MAX_IN_FLIGHT = 64 << 20
 MAX_STREAMS = 10_000
 MAX_SITE_STREAMS = 5_000
 
@@ -33,8 +33,8 @@ class Limits:
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
     max_streams: int = MAX_STREAMS  # open at once, of all runs
     max_site_streams: int = MAX_SITE_STREAMS  # open at once, of one site in one run
-    # A receiver needs some four times as much, and a sidecar likewise, when everybody sends as fast as possible.
-    chunk_memory: int = CHUNK_MEMORY  # bytes that one chunk of each stream may have, all together
+    # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
+    max_in_flight: int = MAX_IN_FLIGHT  # bytes that all streams together may have sent and not acknowledged
 
     def __post_init__(self) -> None:
         for limit in fields(Limits):
@@ -44,8 +44,8 @@ class Limits:
 
 
 def share(budget: int, streams: int) -> int:
-    """Bytes of a chunk, if *streams* of them are to fit into *budget* bytes."""
-    return max(MIN_CHUNK, min(MAX_CHUNK, budget // max(1, streams)))
+    """The window of each of *streams*, in bytes, if they are to fit into *budget* bytes together."""
+    return max(MIN_WINDOW, budget // max(1, streams))
 
 
 class Quota:
