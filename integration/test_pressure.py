@@ -364,3 +364,23 @@ def test_a_receiver_that_stands_still_does_not_slow_the_writer(place: Place) -> 
     receiver.program.tell(signal.SIGCONT)
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(bytes(data))
+
+
+def test_a_sidecar_that_is_stopped_at_any_moment_does_not_keep_a_writer_from_opening_its_log(place: Place) -> None:
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver)
+    data = bytearray(append(place.log, b"begin\n"))
+    receiver.gets(bytes(data))
+    for n in range(200):
+        sidecar.tell(signal.SIGSTOP)
+        # Would it hold a lease just now, opening without waiting would fail, and opening would wait.
+        fd = os.open(place.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o644)
+        data += (line := b"line %d\n" % n)
+        os.write(fd, line)
+        os.close(fd)
+        if n % 20 == 19:
+            place.log.rename(place.root / f"app.log.{n:03}")
+        sidecar.tell(signal.SIGCONT)
+        time.sleep(0.002)
+    assert sidecar.stop() == 0, sidecar.talk()
+    receiver.holds(bytes(data))

@@ -78,6 +78,10 @@ class LocalAppender:
         return tuple(self.journal.marks)
 
     @property
+    def mark_count(self) -> int:
+        return len(self.journal.marks)
+
+    @property
     def holder(self) -> Holder:
         return self.journal.holder
 

@@ -35,6 +35,10 @@ class Appender(Protocol):
         """The durable ones."""
 
     @property
+    def mark_count(self) -> int:
+        """How many they are, which is asked for with every reply."""
+
+    @property
     def holder(self) -> Holder:
         """Who has had this stream."""
 
