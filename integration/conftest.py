@@ -174,6 +174,10 @@ class Program:
         """Wait until no signal is on its way to it: two of a kind would count as one."""
         until(lambda: self._status("ShdPnd") == 0 and self._status("SigPnd") == 0, "signals are delivered")
 
+    def heeds_signals(self) -> None:
+        """Wait until it would end in good order when it is asked to."""
+        until(lambda: self._status("SigCgt") >> (signal.SIGTERM - 1) & 1, "SIGTERM is caught")
+
     def _status(self, field: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)

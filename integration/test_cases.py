@@ -126,6 +126,7 @@ class Stage:
 
     def op_start(self) -> None:
         self.sidecar = self.place.sidecar(self.receiver, *self.options)
+        self.sidecar.heeds_signals()
         self.op_poll()
 
     def op_stop(self) -> None:
