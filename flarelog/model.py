@@ -161,6 +161,7 @@ class Generation:
     identity: str
     head_length: int = 0
     head_digest: int = 0
+    notes: str = ""  # words with commas between them, as in the wire contract: no-handle, hole:N and the like
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +258,12 @@ class StreamInfo:
         """How many files the stream came from; one that was truncated is still the same file."""
         return len({mark.identity for mark in self.marks if isinstance(mark, Generation)})
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of any of its generations, each word once."""
+        words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
+        return tuple(sorted({word for word in words if word}))
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -268,6 +275,7 @@ class Extent:
     source_offset: int
     identity: str
     ended: str | None  # why no byte can be added; None while the generation is open
+    notes: str = ""  # the generation's
 
 
 def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
@@ -278,14 +286,17 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
     def close(end: int, why: str | None) -> None:
         if current is not None:
             found.append(
-                Extent(current.offset, end - current.offset, current.path, current.source_offset, current.identity, why)
+                Extent(
+                    *(current.offset, end - current.offset, current.path, current.source_offset, current.identity),
+                    *(why, current.notes),
+                )
             )
 
     for mark in marks:
         if isinstance(mark, Generation):
             # A generation that is followed by another without an end of its own may yet go on: an older file with a
-            # writer.
-            close(mark.offset, "rotated")
+            # writer. One that is followed by itself goes on: behind a hole.
+            close(mark.offset, None if current is not None and current.identity == mark.identity else "rotated")
             current = mark
         elif isinstance(mark, Ended):
             close(mark.offset, mark.reason)
@@ -311,8 +322,10 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
                 "source_offset": extent.source_offset,
                 "ended": extent.ended,
                 "identity": extent.identity,
+                "notes": [word for word in extent.notes.split(",") if word],
             }
             for extent in extents(info.marks, info.committed)
         ],
         "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
+        "notes": list(info.notes),
     }

@@ -379,6 +379,7 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
             message.generation.identity = mark.identity
             message.generation.head_length = mark.head_length
             message.generation.head_digest = mark.head_digest
+            message.generation.notes = mark.notes
         case Ended():
             message.ended.reason = mark.reason
         case Gap():
@@ -389,14 +390,18 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
 
 def _mark(message: pb.Mark) -> Mark:
     at, digest = message.offset, message.digest
-    texts = (message.generation.path, message.generation.identity, message.ended.reason, message.gap.reason)
+    texts = (
+        *(message.generation.path, message.generation.identity, message.generation.notes),
+        *(message.ended.reason, message.gap.reason),
+    )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
             return Generation(
-                at, digest, found.path, found.source_offset, found.identity, found.head_length, found.head_digest
+                *(at, digest, found.path, found.source_offset, found.identity),
+                *(found.head_length, found.head_digest, found.notes),
             )
         case "ended":
             return Ended(at, digest, message.ended.reason)

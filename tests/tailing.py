@@ -21,7 +21,8 @@ class NoWatch:
 
     slow_poll = 0.0
 
-    def add(self, directory: str) -> None: ...
+    def add(self, directory: str) -> bool:
+        return True
 
     async def changes(self, timeout: float) -> list[Change] | None:
         return []

@@ -170,13 +170,14 @@ def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> 
 def test_a_stream_as_scripts_see_it() -> None:
     marks = (FIRST, Ended(30, 0, "truncated"), Gap(30, 0, 5, "truncated before they were read"), LATER)
     record = stream_record(StreamInfo(STREAM, 0, 100, 0xABC, True, marks))
-    assert list(record) == ["run", "site", "log", "committed", "sealed", "digest", "generations", "gaps"]
+    assert list(record) == ["run", "site", "log", "committed", "sealed", "digest", "generations", "gaps", "notes"]
     assert (record["run"], record["site"], record["log"]) == ("run-1", "site-1", "log.txt")
     assert (record["committed"], record["sealed"], record["digest"]) == (100, True, "crc32:00000abc")
     assert record["gaps"] == [{"offset": 30, "length": 5, "reason": "truncated before they were read"}]
+    both = {"path": "log.txt", "notes": []}
     assert record["generations"] == [
-        {"offset": 0, "length": 30, "path": "log.txt", "source_offset": 0, "ended": "truncated", "identity": "file-1"},
-        {"offset": 30, "length": 70, "path": "log.txt", "source_offset": 5, "ended": None, "identity": "file-2"},
+        {"offset": 0, "length": 30, "source_offset": 0, "ended": "truncated", "identity": "file-1", **both},
+        {"offset": 30, "length": 70, "source_offset": 5, "ended": None, "identity": "file-2", **both},
     ]
 
 

@@ -24,6 +24,8 @@ from flarelog.stores.local import LocalStore
 def command(context: click.Context, run_id: str, store: str | None, receiver: str | None, as_json: bool) -> None:
     """Show the logs that are held, of all runs or of one.
 
+    What a site's file system cannot tell of a log's files is said below the table, on stderr.
+
     \b
     Example: flarelog streams job-1 --store logs
     """
@@ -35,6 +37,8 @@ def command(context: click.Context, run_id: str, store: str | None, receiver: st
     found = run(_streams(run_id, store, receiver))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
+    for note in _notes(found) if not as_json else ():
+        click.echo(note, err=True)
 
 
 async def _streams(run_id: str, store: str | None, receiver: str | None) -> list[StreamInfo]:
@@ -59,3 +63,25 @@ def _table(found: list[StreamInfo]) -> list[str]:
         names = (info.stream.run, info.stream.site, info.stream.log)
         rows.append((*names, f"{info.committed:,}", str(info.files), str(len(info.gaps)), state))
     return aligned(rows, range(3, 6))
+
+
+_SENTENCES = {
+    "no-handle": "no file handles there: an inode number that is used again shows by the birth time alone",
+    "no-birth": "no birth times there either: a deleted file and one in its place differ by their bytes alone",
+    "no-lease": "nobody can tell whether a rotated file still has a writer: it is held until it was quiet for 5 s",
+    "no-inotify": "changes are not reported there: files are looked at every 0.25 s",
+    "remote": "other machines may write there: their changes are seen when the file system shows them, not at once",
+    "hole": "a stretch that nobody wrote is stored as the NULs that it reads as: --json says where",
+}
+
+
+def _notes(found: list[StreamInfo]) -> list[str]:
+    """A sentence for each thing that is to be known of some logs, with their names."""
+    logs: dict[str, list[str]] = {}
+    for info in found:
+        for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):
+            logs.setdefault(word, []).append(str(info.stream))
+    return [
+        f"note: {_SENTENCES.get(word, word)} ({', '.join(names[:3])}{' and others' if len(names) > 3 else ''})"
+        for word, names in sorted(logs.items())
+    ]

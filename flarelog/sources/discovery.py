@@ -16,20 +16,22 @@ import resource
 import stat
 import struct
 import time
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption
-from flarelog.model import Generation, StreamInfo, log_name, suffix_digest
-from flarelog.sources.identity import has_writer, inode
-from flarelog.sources.tail import SourceFile, Tail
+from flarelog.model import Ended, Generation, StreamInfo, log_name, suffix_digest
+from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
+from flarelog.sources.tail import RELEASE_AFTER, SourceFile, Tail
 from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
 
 SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
 SAY_EVERY = 30.0  # seconds
+PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
@@ -68,6 +70,12 @@ class SourceOptions:
         if self.include:
             return _any(self.include, path) and not _any(self.exclude, path)
         return not _any(NOT_LOGS, path) and not _any(self.exclude, path)
+
+    def follows(self, path: str, origin: str) -> bool:
+        """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
+        rotated out of the include patterns it is, under a name that is left out it is not.
+        """
+        return bool(self.include) and self.matches(origin) and not _any(self.exclude, path)
 
 
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
@@ -129,9 +137,12 @@ class Discovery:
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
-    _copies: set[str] = field(default_factory=set)  # identities of their compressed copies
+    _copies: dict[str, int] = field(default_factory=dict)  # identities and sizes of their compressed copies
     _said_waiting: float = -math.inf
+    _unwatched: set[str] = field(default_factory=set)  # directories whose changes nobody reports
     _started: bool = False
+    _resumed: bool = False
+    _closing: bool = False  # the last look is being taken
     _draining: bool = False
 
     # --- looking
@@ -197,17 +208,33 @@ class Discovery:
 
     def look(self, now: float) -> set[str]:
         """Look at everything: what a watch does not report, and what it cannot see."""
-        touched = self._scan(now, None) | self._settle(set(), now)
+        touched = self._scan(now, None) | self._settle(set(), now) | self._revisit()
         if self.waiting:
             self._make_room(now)
         for tail in self.tails.values():
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
                 touched.add(tail.log)
-        # What waits for a descriptor may be one of those that are not seen anywhere.
-        gone = [key for key, (_, file) in self._known.items() if file.fd < 0 and not file.linked and not self.waiting]
-        for key in gone:
-            whole = self._known.pop(key)[1].whole()  # at rest and gone
+        return touched
+
+    def _revisit(self) -> set[str]:
+        """Look at the files at rest that no name in the patterns leads to: forget those that are gone, and go on with
+        those that were written to all the same, as the old target of a link may be.
+        """
+        touched: set[str] = set()
+        parted = [(key, *known) for key, known in self._known.items() if known[1].fd < 0 and not known[1].linked]
+        for place, (key, tail, file) in enumerate(parted):
+            with contextlib.suppress(OSError):
+                status = os.stat(os.path.join(self.options.root, file.path))
+                if len(parted) - place <= PARTED and (status.st_dev, status.st_ino) == inode(key):
+                    self._raise(tail, file, file.path, bool(self.waiting))
+                    if file.fd >= 0:
+                        touched.add(tail.log)
+                    continue
+            if self.waiting:
+                continue  # what waits for a descriptor may be one of those that are not seen anywhere
+            del self._known[key]
+            whole = file.whole()
             if whole is not None:
                 self._gone.add(whole)
             self.remembered.pop(key, None)
@@ -217,25 +244,35 @@ class Discovery:
         touched: set[str] = set()
         seen: dict[SourceFile, list[str]] = {}
         strangers: dict[str, tuple[int, int]] = {}  # by path, with device and inode
+        left: dict[str, tuple[int, int]] = {}  # the same, of files that were renamed out of the patterns
+        links: set[str] = set()
         scanned: set[str] = set()
-        for path, found in self._entries(only, scanned):
+        for path, found, is_link in self._entries(only, scanned):
             known = self._paths.get(path)
             same = known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino)
             if known is not None and same and (known.fd >= 0 or known.rest == (found.st_size, found.st_mtime_ns)):
                 seen.setdefault(known, []).append(path)
             elif self.options.matches(path):
                 strangers[path] = found.st_dev, found.st_ino
+                links |= {path} if is_link else set()
+            else:
+                left[path] = found.st_dev, found.st_ino
         # Every rename that led to what was just seen is reported by now, and later ones bring another look.
         touched |= self._hear()
         # What was renamed before anyone looked comes before what took its name, and the oldest first.
+        for path in left.keys() & self._origins.keys():
+            origin = self._origins[path][0]
+            if (origin in self.tails or origin in strangers) and self.options.follows(path, origin):
+                strangers[path] = left[path]
         order = {path: self._origins[path][1] for path in strangers if path in self._origins}
         held = False
-        for path in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path)):
+        for met in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path in links, path)):
+            path = self._target(met) if met in links else met
             if held and path in self.waiting:
                 continue
             origin = self._origins.get(path, (path, 0))[0]
             renamed = origin in self.tails or origin in strangers
-            tail_and_file = self._meet(path, origin if renamed else path, strangers[path], now)
+            tail_and_file = self._meet(path, origin if renamed else path, strangers[met], now)
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 seen.setdefault(tail_and_file[1], []).append(path)
@@ -250,8 +287,18 @@ class Discovery:
                 file.linked = False
                 if self._paths.get(file.path) is file:
                     del self._paths[file.path]
+                with contextlib.suppress(OSError):  # where it is by now
+                    if file.fd >= 0:
+                        now_at = os.readlink(f"/proc/self/fd/{file.fd}")
+                        file.path = os.path.relpath(now_at, os.path.realpath(self.options.root))
         self._started = True
         return touched
+
+    def _target(self, link: str) -> str:
+        """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
+        root = os.path.realpath(self.options.root)
+        target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
+        return target if not target.startswith("../") and self.options.matches(target) else link
 
     def _place(self, file: SourceFile, paths: list[str]) -> None:
         if file.path not in paths:
@@ -261,8 +308,10 @@ class Discovery:
         file.linked = True
         self._paths[file.path] = file
 
-    def _entries(self, only: set[str] | None, scanned: set[str]) -> Iterator[tuple[str, os.stat_result]]:
-        """(path, stat) of the regular files in the directories of *only*, and below new ones; None: everywhere."""
+    def _entries(self, only: set[str] | None, scanned: set[str]) -> Iterator[tuple[str, os.stat_result, bool]]:
+        """(path, stat, whether a link leads there) of the regular files in the directories of *only*, and below new
+        ones; None: everywhere.
+        """
         pending = ["."] if only is None else sorted(only)
         while pending:
             directory = pending.pop()
@@ -271,7 +320,8 @@ class Discovery:
             full = os.path.normpath(os.path.join(self.options.root, directory))
             if only is None or directory not in self._directories:
                 self._relative[full] = directory
-                self.watch.add(full)  # before the look, so that nothing falls between
+                # Before the look, so that nothing falls between.
+                (self._unwatched.discard if self.watch.add(full) else self._unwatched.add)(directory)
             try:
                 with os.scandir(full) as entries:
                     found = list(entries)
@@ -298,7 +348,7 @@ class Discovery:
                 except OSError:
                     continue  # gone again, or a link to nowhere
                 if stat.S_ISREG(status.st_mode):
-                    yield path, status
+                    yield path, status, entry.is_symlink()
 
     def _no_root(self, error: OSError) -> None:
         if not self.root_missing:
@@ -317,7 +367,7 @@ class Discovery:
         rename came in between, whose report will bring both of them in their order.
         """
         try:
-            file = SourceFile.open(self.options.root, path, now)
+            file = self._open(path, now)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -327,7 +377,8 @@ class Discovery:
                 self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
             return None
         self.waiting.discard(path)
-        if file.identity in self._copies or inode(file.identity) != found:
+        known_copy = self._copies.get(file.identity) == os.fstat(file.fd).st_size
+        if known_copy or inode(file.identity) != found:
             file.close()
             return None
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
@@ -346,12 +397,14 @@ class Discovery:
             return None
         copy = self._is_copy(file)
         if copy is not False:
+            size = os.fstat(file.fd).st_size
             file.close()
             if copy:
-                self._copies.add(file.identity)
+                self._copies[file.identity] = size
                 log.info("%s is a compressed copy of what is sent; it is not sent again", path)
             return None
-        name, start = self.remembered.get(file.identity, (origin, -1))
+        known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
+        name, start = known_before or (origin, -1)
         try:
             log_name(name)
         except InvalidName as error:
@@ -414,6 +467,13 @@ class Discovery:
                 met.add(tail_and_file[0].log)
         return met
 
+    def _open(self, path: str, now: float) -> SourceFile:
+        """The file at *path*, with what its file system cannot tell. Raises OSError."""
+        file = SourceFile.open(self.options.root, path, now)
+        unwatched = (os.path.dirname(path) or ".") in self._unwatched
+        file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
+        return file
+
     def _is_old(self, file: SourceFile) -> bool:
         """Whether what *file* holds at the start is not to be sent."""
         limit = self.options.ignore_older
@@ -422,18 +482,21 @@ class Discovery:
 
     def _is_copy(self, file: SourceFile) -> bool | None:
         """Whether *file* is the compressed copy of a generation that is sent as it is; None while that cannot be told
-        yet.
+        yet, which at the last look is too late.
 
-        gzip ends with the CRC-32 and the length of what it holds, so nothing need be unpacked.
+        gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
         """
-        size = os.fstat(file.fd).st_size
+        status = os.fstat(file.fd)
+        size = status.st_size
         if size < 18 or file.read(0, 2) != b"\x1f\x8b":
             return False
-        if has_writer(file.fd):
-            return None
+        writer = has_writer(file.fd)
+        if writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER):
+            return False if self._closing else None
         crc, length = struct.unpack("<II", file.read(size - 8, 8))
         known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
-        return any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
+        alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
+        return alike and _is_one_member(file, size)
 
     def _raise(self, tail: Tail, file: SourceFile, path: str, scarce: bool) -> None:
         """Go on with a file that was at rest, unless only its name has changed."""
@@ -460,13 +523,17 @@ class Discovery:
 
         Files that left the patterns while nobody watched are looked for in the whole root.
         """
-        infos = {info.stream.log: info for info in streams}
+        infos = {info.stream.log: self._as_called_now(info) for info in streams}
         for tail, file in self._known.values():
             if file.fd < 0 and tail.log in infos:  # it may have to be sent again
                 with contextlib.suppress(OSError):
                     if file.rise(self.options.root):
                         tail.files.insert(0, file)
-        self._find_moved(infos.values(), now)
+        if self._find_moved(infos.values(), now):
+            infos = {name: self._as_called_now(info) for name, info in infos.items()}
+        if not self._resumed:
+            self._resumed = True
+            self._find_between(infos.values(), now)
         for name, tail in self.tails.items():
             info = infos.get(name)
             if info is not None:
@@ -482,7 +549,7 @@ class Discovery:
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
-        streams = list(streams)
+        streams = [self._as_called_now(info) for info in streams]
         for info in streams:
             self._gone |= _wholes(info)
         owner = {key: info.stream.log for info in streams for key in _in_order(info)}
@@ -490,7 +557,7 @@ class Discovery:
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
                 if file.identity not in owner and self._is_copy(file):  # met before the record was known
-                    self._copies.add(file.identity)
+                    self._copies[file.identity] = os.fstat(file.fd).st_size
                     tail.files.remove(file)
                     del self._known[file.identity]
                     self._paths.pop(file.path, None)
@@ -503,38 +570,105 @@ class Discovery:
             if not tail.files:
                 del self.tails[name]
 
-    def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> None:
-        wanted = {}
+    def _as_called_now(self, info: StreamInfo) -> StreamInfo:
+        """*info* with the identities that the files it speaks of have by now; see identity.same."""
+        by_inode: dict[int, list[str]] = {}
+        for key in self._known:
+            by_inode.setdefault(inode(key)[1], []).append(key)
+
+        def now(recorded: str) -> str:
+            found = [] if recorded in self._known else by_inode.get(inode(recorded)[1], [])
+            return next((key for key in found if same(recorded, key)), recorded)
+
+        names = {key: now(key) for key in _in_order(info)}
+        if all(before == after for before, after in names.items()):
+            return info
+        marks = (replace(m, identity=names[m.identity]) if isinstance(m, Generation) else m for m in info.marks)
+        return replace(info, marks=tuple(marks))
+
+    def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
+        """Whether files were found that had left the patterns: those to which bytes may have been added."""
+        wanted: dict[int, list[tuple[str, str]]] = {}
         for info in infos:
-            last = next(reversed(_in_order(info)), None)
-            # A log that the patterns do not name is another sidecar's.
-            if last is not None and last not in self._known and self.options.matches(info.stream.log):
-                wanted[inode(last)] = (last, info.stream.log)
-        if not wanted:
-            return
-        for path, found in self._entries(None, set()):
-            key, name = wanted.get((found.st_dev, found.st_ino), ("", ""))
-            if not key:
+            if not self.options.matches(info.stream.log):
+                continue  # another sidecar's
+            for key in _may_have_grown(info):
+                if key not in self._known:
+                    wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
+        found_any = False
+        for path, found, _ in self._entries(None, set()) if wanted else ():
+            if found.st_ino not in wanted:
                 continue
             try:
-                file = SourceFile.open(self.options.root, path, now)
+                file = self._open(path, now)
             except OSError:
                 continue
-            if file.identity != key:
+            name = next((log for key, log in wanted[found.st_ino] if same(key, file.identity)), None)
+            if name is None or file.identity in self._known:
                 file.close()
                 continue
-            file.linked = False
-            if self._draining:
-                file.limit = file.size(now)
-            tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
-            tail.files.insert(0, file)
-            self._known[key] = tail, file
+            self._take_in(file, name, 0, now)
+            found_any = True
+        return found_any
+
+    def _find_between(self, infos: Iterable[StreamInfo], now: float) -> None:
+        """Find the generations that came and were rotated away while nobody watched.
+
+        Where the last one that the receiver knows was rotated to app.log.2, say, an unknown app.log.1 that is younger
+        came after it. Without a birth time nobody can tell it from an older one.
+        """
+        infos = list(infos)
+        recorded = {key for info in infos for key in _in_order(info)}
+        for info in infos:
+            name = info.stream.log
+            tail, last = self._known.get(next(reversed(_in_order(info)), ""), (None, None))
+            shape = _rotated_shape(name, last.path) if last is not None else None
+            born = birth(last.fd) if last is not None and shape is not None else None
+            if tail is None or last is None or shape is None or born is None:
+                continue
+            directory = os.path.dirname(last.path)
+            between: list[tuple[int, SourceFile]] = []
+            for path, _, is_link in self._entries({directory or "."}, set()):
+                alike = os.path.dirname(path) == directory and _shape(os.path.basename(path)) == shape
+                if not alike or is_link or path == name or _any(self.options.exclude, path):
+                    continue
+                try:
+                    file = self._open(path, now)
+                except OSError:
+                    continue
+                its = birth(file.fd)
+                if its is None or its <= born or file.identity in recorded or self._is_copy(file) is not False:
+                    file.close()
+                    continue
+                if file.identity in self._known:  # met under the name that it has now
+                    other, met = self._known[file.identity]
+                    file.close()
+                    if other.log != path or len(other.files) > 1:
+                        continue
+                    del self.tails[other.log]
+                    file = met
+                between.append((its, file))
+            at = next((n for n, file in enumerate(tail.files) if file.path == name), len(tail.files))
+            for _, file in sorted(between, key=lambda found: found[0], reverse=True):
+                self._take_in(file, name, at, now)
+
+    def _take_in(self, file: SourceFile, name: str, place: int, now: float) -> None:
+        """Give *file*, which nobody has begun to send, to the log *name*."""
+        file.found_as = name
+        file.linked = file.identity in self._known
+        if self._draining:
+            file.limit = file.size(now)
+        tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
+        tail.files.insert(place, file)
+        self._known[file.identity] = tail, file
+        self.remembered.setdefault(file.identity, (name, 0))
 
     # --- the end
 
     def drain(self, now: float) -> set[str]:
         """Take one last look; from now on read what there is, no more."""
-        touched = self._scan(now, None)
+        self._closing = True
+        touched = self._scan(now, None) | self._revisit()
         self._draining = True
         for tail in self.tails.values():
             tail.drain(now)
@@ -564,3 +698,46 @@ def _wholes(info: StreamInfo) -> set[tuple[int, int]]:
 def _in_order(info: StreamInfo) -> dict[str, None]:
     """The identities of the stream's generations, the oldest first."""
     return {mark.identity: None for mark in info.marks if isinstance(mark, Generation)}
+
+
+def _may_have_grown(info: StreamInfo) -> list[str]:
+    """The identities of the stream's last generation, and of those that have no end."""
+    ended: set[str] = set()
+    current = ""
+    for mark in info.marks:
+        if isinstance(mark, Generation):
+            current = mark.identity
+            ended.discard(current)
+        elif isinstance(mark, Ended):
+            ended.add(current)
+    return [key for key in _in_order(info) if key not in ended or key == current]
+
+
+def _rotated_shape(log: str, path: str) -> str | None:
+    """The shape of the file names that *log* is rotated to, *path* being one; None if it is no such name.
+
+    A rotation adds something to the name: app.log becomes app.log.1, app.log-20261120 or app-1.log.
+    """
+    name, rotated = os.path.basename(log), os.path.basename(path)
+    begin = next((n for n, (old, new) in enumerate(zip(name, rotated, strict=False)) if old != new), len(name))
+    grown = len(rotated) > len(name) and rotated.endswith(name[begin:])
+    return _shape(rotated) if grown else None
+
+
+def _shape(name: str) -> str:
+    """*name* with each number in it as one sign."""
+    return re.sub(r"\d+", "0", name)
+
+
+def _is_one_member(file: SourceFile, size: int) -> bool:
+    """Whether *file* is one intact gzip member and nothing else."""
+    unpacked, at = zlib.decompressobj(wbits=31), 0
+    with contextlib.suppress(zlib.error):
+        while at < size and not unpacked.eof:
+            data = file.read(at, 1 << 18)
+            at += len(data)
+            while data and not unpacked.eof:
+                unpacked.decompress(data, 1 << 20)
+                data = unpacked.unconsumed_tail
+        return unpacked.eof and not unpacked.unused_data and at >= size
+    return False

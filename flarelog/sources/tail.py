@@ -8,6 +8,7 @@ becomes a gap. No bytes are kept here: whatever must be sent again is read again
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,9 @@ MARKER = 256  # bytes before the position that are compared before each read
 ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
 QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
 RELEASE_AFTER = 5.0  # seconds of quiet after which a file is let go where nobody can tell whether it has a writer
+HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
 _VERIFY = 1 << 20
+_PAGE = 4096
 
 
 @dataclass(eq=False, slots=True)
@@ -39,9 +42,11 @@ class SourceFile:
     marker: bytes = b""  # the bytes before the position
     settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was opened
+    lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
     linked: bool = True  # the path still leads to it
     renamed: float = math.inf  # its place among all files that were renamed away; the newest was not
     begun: bool = False  # it has a Generation mark
+    hole_end: int = 0  # of the hole that was told of last
     quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
     limit: int | None = None  # while draining: where to stop
     graced: bool = False  # while draining: the one read behind the limit was granted
@@ -58,7 +63,7 @@ class SourceFile:
 
     def start_at(self, position: int) -> None:
         self.position = position
-        self.seen = max(self.seen, position)
+        self.seen, self.hole_end = max(self.seen, position), 0
         begin = max(0, position - MARKER)
         self.marker, self.settled = os.pread(self.fd, position - begin, begin), (0, begin)
 
@@ -82,6 +87,30 @@ class SourceFile:
 
     def read(self, offset: int, length: int) -> bytes:
         return os.pread(self.fd, length, offset)
+
+    def hole(self) -> int:
+        """How many bytes from the position on nobody wrote; 0 where they were written, or were told of before.
+
+        A file system knows of holes by the page; the NULs around one, up to the ends of their pages, count as well. At
+        a file's beginning, where a truncation leaves them, so do the NULs of a hole that is smaller than a page.
+        """
+        begin = self.position
+        if self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
+            return 0
+        end = data = self._behind_nuls(begin)
+        if end % _PAGE == 0:
+            try:
+                data = os.lseek(self.fd, end, os.SEEK_DATA)
+            except OSError as error:  # nothing but a hole up to the end; or a file system that does not know
+                data = os.fstat(self.fd).st_size if error.errno == errno.ENXIO else end
+        if data > end:
+            return self._behind_nuls(data) - begin
+        return end if begin == 0 else 0
+
+    def _behind_nuls(self, at: int) -> int:
+        """The offset of the first byte from *at* on, within its page, that is not NUL."""
+        page = os.pread(self.fd, _PAGE - at % _PAGE, at)
+        return at + len(page) - len(page.lstrip(b"\0"))
 
     def advance(self, data: bytes) -> None:
         self.position += len(data)
@@ -259,6 +288,8 @@ class Tail:
             if self._truncated(file, now):
                 self._begin(file, now)
             if self._available(file, now) > 0:
+                if file.hole():
+                    self._begin(file, now)
                 return
         following = self._following(now)
         if file is not None:
@@ -298,9 +329,19 @@ class Tail:
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             self._gap(seen - file.position)
             file.begin_anew(0, size)
+        hole = min(file.hole(), size - file.position)
+        if hole > HOLE:
+            why = "a hole that nobody wrote is not sent; it reads as NULs"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, hole, why))
+            file.start_at(file.position + hole)
+            hole = 0
+        file.hole_end = file.position + hole
         file.head = head(file.fd)
         self.marks.append(
-            Generation(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, file.head[0], file.head[1])
+            Generation(
+                *(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, *file.head),
+                ",".join((*file.lacks, f"hole:{hole}") if hole > 0 else file.lacks),
+            )
         )
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None

@@ -46,8 +46,10 @@ class Watch(Protocol):
 
     slow_poll: float  # seconds after which to look even though nothing was reported
 
-    def add(self, directory: str) -> None:
-        """Watch the names in *directory*, not those below; adding it again is harmless."""
+    def add(self, directory: str) -> bool:
+        """Watch the names in *directory*, not those below; adding it again is harmless. False if its changes will not
+        be reported.
+        """
 
     async def changes(self, timeout: float) -> list[Change] | None:
         """What changed since the last call, in order; empty when nothing did for *timeout* seconds; None when
@@ -65,8 +67,8 @@ class PollWatch:
 
     slow_poll = 0.25
 
-    def add(self, directory: str) -> None:
-        pass
+    def add(self, directory: str) -> bool:
+        return False
 
     async def changes(self, timeout: float) -> list[Change] | None:
         await asyncio.sleep(timeout)
@@ -97,7 +99,7 @@ class InotifyWatch:
         self._directories: dict[int, str] = {}
         self._complained = False
 
-    def add(self, directory: str) -> None:
+    def add(self, directory: str) -> bool:
         number = self._add(self._fd, os.fsencode(directory), _MASK)
         if number >= 0:
             self._directories[number] = directory
@@ -105,6 +107,7 @@ class InotifyWatch:
             self._complained = True
             self.slow_poll = PollWatch.slow_poll
             log.warning("no inotify watch is left (fs.inotify.max_user_watches); some directories are polled instead")
+        return number >= 0
 
     async def changes(self, timeout: float) -> list[Change] | None:
         loop = asyncio.get_running_loop()

@@ -106,18 +106,20 @@ class Mark(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
 
 class Generation(_message.Message):
-    __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest")
+    __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")
     PATH_FIELD_NUMBER: _ClassVar[int]
     SOURCE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     HEAD_LENGTH_FIELD_NUMBER: _ClassVar[int]
     HEAD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     path: str
     source_offset: int
     identity: str
     head_length: int
     head_digest: int
-    def __init__(self, path: _Optional[str] = ..., source_offset: _Optional[int] = ..., identity: _Optional[str] = ..., head_length: _Optional[int] = ..., head_digest: _Optional[int] = ...) -> None: ...
+    notes: str
+    def __init__(self, path: _Optional[str] = ..., source_offset: _Optional[int] = ..., identity: _Optional[str] = ..., head_length: _Optional[int] = ..., head_digest: _Optional[int] = ..., notes: _Optional[str] = ...) -> None: ...
 
 class Ended(_message.Message):
     __slots__ = ("reason",)
