@@ -1,12 +1,13 @@
 """The run's lifecycle and findings: subscribe and publish. It never carries log bytes.
 
-A handler's failure never reaches the run: it is logged once, and the other handlers are called all the same.
+A handler's failure never reaches the run: it is logged, with its traceback the first time, and the other handlers are
+called all the same. An order to exit (SystemExit, KeyboardInterrupt) is no failure, and goes on to whoever publishes.
+There is no lock: a process may be forked at any time, and its child would wait for one that nobody gives back.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,21 +35,17 @@ class Bus:
     """Delivers notices in the order of publication, in the thread of the publisher."""
 
     def __init__(self) -> None:
-        self._handlers: list[tuple[frozenset[Event], Handler]] = []
-        self._lock = threading.Lock()
+        self._subscriptions: dict[object, _Subscription] = {}  # adding, removing and copying are atomic
 
     def subscribe(self, handler: Handler, *events: Event) -> Callable[[], None]:
         """Call *handler* with each notice of *events* (none: all). Returns a function that ends it; calling that
         twice is harmless.
         """
-        entry = (frozenset(events or Event), handler)
-        with self._lock:
-            self._handlers.append(entry)
+        key = object()  # the same handler may subscribe to the same events twice
+        self._subscriptions[key] = _Subscription(handler, frozenset(events or Event))
 
         def unsubscribe() -> None:
-            with self._lock:
-                # By identity: the same handler may have subscribed to the same events twice.
-                self._handlers = [other for other in self._handlers if other is not entry]
+            self._subscriptions.pop(key, None)
 
         return unsubscribe
 
@@ -62,10 +59,24 @@ class Bus:
 
     def publish_notice(self, notice: Notice) -> None:
         """Tell every subscriber of *notice*'s event."""
-        with self._lock:
-            handlers = [handler for events, handler in self._handlers if notice.event in events]
-        for handler in handlers:
-            try:
-                handler(notice)
-            except Exception:
-                log.exception("a subscriber failed on %s of run %r; the run goes on", notice.event.name, notice.run)
+        for subscription in self._subscriptions.copy().values():
+            if notice.event in subscription.events:
+                subscription.tell(notice)
+
+
+@dataclass(eq=False, slots=True)
+class _Subscription:
+    handler: Handler
+    events: frozenset[Event]
+    failed: bool = False
+
+    def tell(self, notice: Notice) -> None:
+        try:
+            self.handler(notice)
+        except Exception as error:
+            log.error(
+                "a subscriber failed on %s of run %r (%s: %s); the run goes on",
+                *(notice.event.name, notice.run, type(error).__name__, error),
+                exc_info=not self.failed,
+            )
+            self.failed = True

@@ -41,10 +41,25 @@ def test_a_failure_reaches_neither_the_run_nor_the_others(caplog: pytest.LogCapt
     bus.subscribe(broken)
     bus.subscribe(told.append)
     bus.publish(Event.START_RUN, "run-1")
-    assert len(told) == 1
+    bus.publish(Event.START_RUN, "run-2")
+    assert len(told) == 2
     assert [record.getMessage() for record in caplog.records] == [
-        "a subscriber failed on START_RUN of run 'run-1'; the run goes on"
+        f"a subscriber failed on START_RUN of run {run!r} (RuntimeError: the subscriber is broken); the run goes on"
+        for run in ("run-1", "run-2")
     ]
+    assert [bool(record.exc_info) for record in caplog.records] == [True, False], "one traceback is enough"
+
+
+@pytest.mark.parametrize("order", [KeyboardInterrupt, SystemExit])
+def test_an_order_to_exit_goes_on_to_the_publisher(order: type[BaseException]) -> None:
+    bus = Bus()
+
+    def leave(_: Notice) -> None:
+        raise order
+
+    bus.subscribe(leave)
+    with pytest.raises(order):
+        bus.publish(Event.START_RUN)
 
 
 def test_unsubscribing_ends_one_subscription_however_often_it_is_said() -> None:
