@@ -14,13 +14,14 @@ import os
 import signal
 import struct
 import sys
+import threading
 
 from flarelog.model import extend
 
 HEAD = 1024  # bytes of a file's beginning that its fingerprint covers
 _AT_EMPTY_PATH = 0x1000
 _MAX_HANDLE = 128
-_F_SETSIG = 10
+_F_SETSIG, _F_SETOWN_EX, _F_OWNER_TID = 10, 15, 0
 _STATX_BTIME = 0x800
 _BORN = "born-"
 # statfs(2)'s numbers of NFS, SMB, SMB2, CIFS, 9P, FUSE, Ceph, Lustre, GPFS and AFS
@@ -130,7 +131,7 @@ def has_writer(fd: int) -> bool | None:
     """Whether any process has the file open for writing; None where that cannot be found out.
 
     A read lease is granted only on a file that nobody has open for writing. It is given back at once; should a writer
-    come in that moment, the kernel tells this process by SIGURG, which nobody minds, and lets the writer go on as
+    come in that moment, the kernel tells this thread by SIGURG, which nobody minds, and lets the writer go on as
     soon as the lease is back. A process that is stopped (SIGSTOP) just then would keep the writer waiting, for at most
     /proc/sys/fs/lease-break-time: so the lease is taken and given back without a line of Python in between, and
     without letting another thread have the interpreter, which lasts about a microsecond. On a remote file system a
@@ -140,6 +141,7 @@ def has_writer(fd: int) -> bool | None:
         return None
     try:
         fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, _F_SETOWN_EX, struct.pack("ii", _F_OWNER_TID, threading.get_native_id()))
         taken, _ = map(_fcntl, (fd, fd), (fcntl.F_SETLEASE,) * 2, (fcntl.F_RDLCK, fcntl.F_UNLCK))
         if taken != 0:  # once more, to learn why not
             fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
