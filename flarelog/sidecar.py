@@ -175,6 +175,15 @@ class Sidecar:
         streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
         return Outcome(streams, tuple(self.discovery.troubles.values()), error)
 
+    def unsent(self) -> tuple[int, int]:
+        """(bytes, logs) that are not acknowledged."""
+        left = []
+        for tail in self.discovery.tails.values():
+            delivery = self._deliveries.get(tail.log)
+            if delivery is None or not delivery.ended:
+                left.append(tail.unread() + (0 if delivery is None else max(0, tail.end - delivery.acked)))
+        return sum(left), len(left)
+
     async def _drain(self) -> None:
         if self.discovery.root_missing and not self.options.once:
             raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
@@ -326,6 +335,10 @@ class _Delivery:
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
         self._heartbeat = options.heartbeat
+
+    @property
+    def acked(self) -> int:
+        return self._producer.acked
 
     def let_go(self) -> None:
         """Give the descriptors back if nothing more will be read."""

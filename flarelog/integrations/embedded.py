@@ -1,21 +1,30 @@
 """A receiver and a producer for any threaded program: they follow the run's events on a bus.
 
 ABOUT_TO_START_RUN registers a run at the receiver, START_RUN starts its producers, ABOUT_TO_END_RUN asks them to
-drain and returns at once, END_RUN waits for them within a bound. Nothing that happens to a log raises into the
-program.
+drain; these return at once. END_RUN waits for them within a bound. Nothing that happens to a log raises into the
+program, and in a forked child all of it is inert: the logs are the parent's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
+import os
+import socket
+import stat
+import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Self
 
 from flarelog.bus import Bus, Notice
+from flarelog.errors import FlarelogError, InvalidOption, TimedOut
 from flarelog.integrations import _background
 from flarelog.lifecycle import Event
+from flarelog.model import parse_address
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
 from flarelog.sources.discovery import SourceOptions
@@ -24,43 +33,59 @@ from flarelog.stores.local import Durability, LocalStore
 log = logging.getLogger(__name__)
 
 JOIN_TIMEOUT = 60.0  # seconds that END_RUN waits at most
-_MARGIN = 5.0  # seconds that a bounded piece of work may exceed its own bound before it is given up
+EXIT_TIMEOUT = 5.0  # seconds that a program which ends without END_RUN is held up at most
+REGISTER_TIMEOUT = 5.0  # seconds that the begin of a run waits for its receiver at most
+KEPT_OUTCOMES = 100  # runs whose outcomes a producer remembers
+_MARGIN = 1.0  # seconds that a bounded piece of work may exceed its own bound before it is given up
 
 
 class _Embedded:
     """What both ends share: a place in the background, and a bus."""
 
-    def __init__(self, bus: Bus | None) -> None:
+    ends_last = False
+
+    def __init__(self, bus: Bus | None, exit_timeout: float) -> None:
+        if not 0 <= exit_timeout < math.inf:
+            raise InvalidOption("exit_timeout must be a number of seconds, 0 or more")
         self.bus = bus or Bus()
+        self._exit_timeout = exit_timeout
         self._inner = Bus()
         self._inner.subscribe(self._forward)
         self._background: _background.Background | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._lock = threading.Lock()  # of starting and stopping
 
     def start(self) -> Self:
-        """Begin to follow the bus; harmless when repeated."""
-        if self._background is None:
-            self._background = _background.shared()
-            try:
-                self._enter(self._background)
-            except BaseException:
-                _background.release(self._background)
-                self._background = None
-                raise
-            self._unsubscribe = self.bus.subscribe(
-                self._on, Event.ABOUT_TO_START_RUN, Event.START_RUN, Event.ABOUT_TO_END_RUN, Event.END_RUN
-            )
+        """Begin to follow the bus; harmless when repeated. Raises NotAllowed in a process that was forked from one that
+        had used flarelog.
+        """
+        with self._lock:
+            if self._background is None:
+                background = _background.shared()
+                try:
+                    self._enter(background)
+                except BaseException:
+                    _background.release(background)
+                    raise
+                self._background = background
+                background.members.append(self)
+                self._unsubscribe = self.bus.subscribe(
+                    self._on, Event.ABOUT_TO_START_RUN, Event.START_RUN, Event.ABOUT_TO_END_RUN, Event.END_RUN
+                )
         return self
 
     def stop(self) -> None:
         """End within a bound; harmless when repeated."""
-        if self._background is not None:
-            self._unsubscribe()
+        with self._lock:
             background, self._background = self._background, None
-            try:
-                self._leave(background)
-            finally:
-                _background.release(background)
+        if background is None:
+            return
+        self._unsubscribe()
+        try:
+            self._leave(background)
+        finally:
+            background.members.remove(self)
+            _background.release(background)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -70,25 +95,50 @@ class _Embedded:
     ) -> None:
         self.stop()
 
+    def forget(self) -> None:
+        """This is a forked child: there is nothing to stop, and no event to follow."""
+        self._lock = threading.Lock()  # another thread of the parent may have held it
+        self._background = None
+        self._unsubscribe()
+
+    def drain(self) -> None: ...
+
+    def end_at_exit(self, began: float) -> list[str]:
+        return []
+
     def _enter(self, background: _background.Background) -> None: ...
 
     def _leave(self, background: _background.Background) -> None: ...
 
-    def _on(self, notice: Notice) -> None: ...
+    def _follow(self, background: _background.Background, notice: Notice) -> None: ...
+
+    def _on(self, notice: Notice) -> None:
+        background = self._background
+        if background is None:
+            return
+        try:
+            self._follow(background, notice)
+        except _background.Stopped:
+            pass
+        except FlarelogError as error:
+            log.error("run %s: %s; the run goes on", notice.run, error)
 
     def _forward(self, notice: Notice) -> None:
         """Streams' ends and findings go to the program's bus; the run's events came from there."""
-        if self._background is not None and notice.event in (Event.STREAM_OPENED, Event.STREAM_ENDED, Event.FINDING):
-            self._background.tell(lambda: self.bus.publish_notice(notice))
+        background = self._background
+        if background is not None and notice.event in (Event.STREAM_OPENED, Event.STREAM_ENDED, Event.FINDING):
+            background.tell(lambda: self.bus.publish_notice(notice))
 
 
 class Receiver(_Embedded):
     """Stores the logs of the runs that are announced on *bus*.
 
     *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which.
-    *join_timeout*: seconds that END_RUN waits for the run's streams. Raises, on ``start``: CannotListen, NotAllowed,
-    StoreLocked.
+    *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it may take to stop
+    when the program ends without ``stop()``. Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
+
+    ends_last = True
 
     def __init__(
         self,
@@ -99,8 +149,9 @@ class Receiver(_Embedded):
         durability: Durability = "disk",
         announced_runs_only: bool = True,
         join_timeout: float = JOIN_TIMEOUT,
+        exit_timeout: float = EXIT_TIMEOUT,
     ) -> None:
-        super().__init__(bus)
+        super().__init__(bus, exit_timeout)
         self.address = ""
         self._options = ServerOptions(listen, announced_runs_only=announced_runs_only, end_timeout=join_timeout)
         self._store = LocalStore(store, durability)
@@ -117,42 +168,164 @@ class Receiver(_Embedded):
                 raise
             return server
 
-        self._server = background.call(begin())
+        self._server = background.call(begin(), JOIN_TIMEOUT)
         self.address = self._server.address
 
     def _leave(self, background: _background.Background) -> None:
+        if not self._end(background, JOIN_TIMEOUT):
+            log.warning("the receiver of %s did not stop within %g s", self._store.root, JOIN_TIMEOUT)
+
+    def _end(self, background: _background.Background, timeout: float) -> bool:
+        server, self._server = self._server, None
+        if server is None:
+            return True
+
         async def end() -> None:
-            assert self._server is not None
-            await self._server.stop()
+            await server.stop()
             await self._store.__aexit__()
 
-        background.call(end(), JOIN_TIMEOUT)
+        try:
+            background.call(end(), timeout)
+        except (TimeoutError, CancelledError, _background.Stopped):
+            return False
+        return True
+
+    def end_at_exit(self, began: float) -> list[str]:
+        try:
+            ended = self._end(background, self._exit_timeout) if (background := self._background) else True
+        except KeyboardInterrupt:
+            ended = False
+        return [] if ended else [f"the receiver of {self._store.root} did not stop in time"]
+
+    def forget(self) -> None:
+        server = self._server
+        super().forget()
         self._server = None
+        self._store.forget()
+        if server is not None and server.address:
+            _let_go_of_sockets(parse_address(server.address)[1])
 
-    def _on(self, notice: Notice) -> None:
-        if self._background is None or self._server is None:
-            return
+    def _follow(self, background: _background.Background, notice: Notice) -> None:
         server, timeout = self._server, self._options.end_timeout
+        if server is None:
+            return
+        match notice.event:
+            case Event.ABOUT_TO_END_RUN:
+                self._register(background, server, notice)  # nobody waits for it
+            case Event.END_RUN:
 
-        async def register() -> bool:
-            if notice.event is not Event.END_RUN:
+                async def join() -> bool:
+                    await server.register(notice.run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+                    joined = await server.join(notice.run, timeout)
+                    await server.register(notice.run, Event.END_RUN)
+                    return joined
+
+                try:
+                    joined = background.call(join(), timeout + _MARGIN)
+                except (TimeoutError, CancelledError):
+                    joined = False
+                if not joined:
+                    log.warning("run %s ended while logs were still coming in; what is stored stays", notice.run)
+            case _:
+                try:
+                    # Who waits for the registration spares its producers the misses.
+                    self._register(background, server, notice).result(REGISTER_TIMEOUT)
+                except (TimeoutError, CancelledError):
+                    log.warning("run %s is not registered after %g s; it goes on", notice.run, REGISTER_TIMEOUT)
+
+    def _register(self, background: _background.Background, server: Server, notice: Notice) -> Future[None]:
+        async def register() -> None:
+            try:
                 await server.register(notice.run, notice.event)
-                return True
-            await server.register(notice.run, Event.ABOUT_TO_END_RUN)  # whoever still sends is asked to drain
-            joined = await server.join(notice.run, timeout)
-            await server.register(notice.run, Event.END_RUN)
-            return joined
+            except FlarelogError as error:
+                log.error("run %s: %s; the run goes on", notice.run, error)
 
-        if not self._background.call(register(), timeout + _MARGIN):
-            log.warning("run %s ended while logs were still coming in; what is stored stays", notice.run)
+        return background.start(register())
+
+
+def _let_go_of_sockets(port: int) -> None:
+    """In a forked child: give up its copies of a receiver's sockets, which would keep the port and the connections
+    alive when the parent is gone. Their numbers stay taken: gRPC still believes that they are its own.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+            with contextlib.suppress(OSError):
+                fd = int(name)
+                if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(fd)) as found:
+                    internet = found.family in (socket.AF_INET, socket.AF_INET6)
+                    ours = internet and found.type == socket.SOCK_STREAM and found.getsockname()[1] == port
+                if ours:
+                    os.dup2(null, fd, inheritable=False)
+    finally:
+        os.close(null)
+
+
+class _Sending:
+    """The logs of one run on their way to one receiver."""
+
+    def __init__(self, options: SidecarOptions, bus: Bus, background: _background.Background) -> None:
+        self.options = options
+        self._bus = bus
+        self._background = background
+        self._sidecar: Sidecar | None = None
+        self._draining = False
+        self.ended = background.start(self._run())
+
+    async def _run(self) -> Outcome:
+        self._sidecar = Sidecar(self.options, self._bus)
+        if self._draining:
+            self._sidecar.drain()
+        return await self._sidecar.run()
+
+    def drain(self) -> None:
+        """Ask it to end, from any thread."""
+
+        def drain() -> None:
+            self._draining = True
+            if self._sidecar is not None:
+                self._sidecar.drain()
+
+        self._background.soon(drain)
+
+    def outcome(self, deadline: float) -> Outcome:
+        """How it ended, at the *deadline* at the latest."""
+        options = self.options
+        try:
+            return self.ended.result(max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, CancelledError):
+            self.ended.cancel()
+            sentence = f"the logs of run {options.run} were given up: sending them to {options.receiver} did not end"
+        except Exception as error:
+            sentence = f"the logs of run {options.run} were not sent to {options.receiver}: {error}"
+            log.exception("%s; the run goes on", sentence)
+            return Outcome((), (), FlarelogError(sentence))
+        log.error("%s; the run goes on", sentence)
+        return Outcome((), (), TimedOut(sentence))
+
+    def left(self) -> str:
+        """What was not sent, in words."""
+
+        async def count() -> tuple[int, int]:
+            return (0, 0) if self._sidecar is None else self._sidecar.unsent()
+
+        of = f"run {self.options.run} to {self.options.receiver}"
+        try:
+            size, logs = self._background.call(count(), _MARGIN)
+        except (TimeoutError, CancelledError, _background.Stopped):
+            return f"an unknown part of {of}"
+        return f"{size:,} bytes in {logs} logs of {of}"
 
 
 class Producer(_Embedded):
     """Sends the logs under *root* as *site* while a run goes on.
 
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others.
-    *join_timeout*: seconds from the order to drain to the end. ``outcomes`` tells, for each run that has ended, how
-    each receiver was served.
+    *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
+    without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
+    each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
     """
 
     def __init__(
@@ -165,57 +338,68 @@ class Producer(_Embedded):
         exclude: Sequence[str] = (),
         bus: Bus | None = None,
         join_timeout: float = JOIN_TIMEOUT,
+        exit_timeout: float = EXIT_TIMEOUT,
     ) -> None:
-        super().__init__(bus)
+        super().__init__(bus, exit_timeout)
         self.outcomes: dict[str, list[Outcome]] = {}
         self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
         self._site = site
         self._source = SourceOptions(root, tuple(include), tuple(exclude))
         self._join_timeout = join_timeout
-        self._running: dict[str, list[tuple[Sidecar, Future[Outcome]]]] = {}
-        for address in self._receivers:
-            SidecarOptions(address, "run", site, self._source)  # refuses now what would fail when the run starts
+        self._running: dict[str, list[_Sending]] = {}
+        self._options("run")  # refuses now what would fail when the run starts
 
-    def _on(self, notice: Notice) -> None:
+    def _options(self, run: str) -> list[SidecarOptions]:
+        return [
+            SidecarOptions(address, run, self._site, self._source, drain_timeout=self._join_timeout)
+            for address in self._receivers
+        ]
+
+    def _follow(self, background: _background.Background, notice: Notice) -> None:
         match notice.event:
             case Event.START_RUN:
-                self._begin(notice.run)
+                self._begin(background, notice.run)
             case Event.ABOUT_TO_END_RUN:
                 self._drain(notice.run)
             case Event.END_RUN:
                 self._join(notice.run)
 
-    def _begin(self, run: str) -> None:
-        if self._background is None or run in self._running:
-            return
-        background = self._background
-
-        async def make(options: SidecarOptions) -> Sidecar:
-            return Sidecar(options, self._inner)
-
-        self._running[run] = []
-        for address in self._receivers:
-            options = SidecarOptions(address, run, self._site, self._source, drain_timeout=self._join_timeout)
-            sidecar = background.call(make(options))
-            self._running[run].append((sidecar, background.start(sidecar.run())))
+    def _begin(self, background: _background.Background, run: str) -> None:
+        options, sendings = self._options(run), list[_Sending]()
+        if self._running.setdefault(run, sendings) is sendings:  # else it was begun, by another thread perhaps
+            sendings += [_Sending(one, self._inner, background) for one in options]
 
     def _drain(self, run: str) -> None:
-        if self._background is not None:
-            for sidecar, _ in self._running.get(run, ()):
-                self._background.soon(sidecar.drain)
+        for sending in self._running.get(run, ()):
+            sending.drain()
 
     def _join(self, run: str) -> None:
         self._drain(run)
-        for _, ended in self._running.pop(run, ()):
-            try:
-                self.outcomes.setdefault(run, []).append(ended.result(self._join_timeout + _MARGIN))
-            except Exception:
-                log.exception("the logs of run %s: their sidecar failed; the run goes on", run)
-                ended.cancel()
+        deadline = time.monotonic() + self._join_timeout + _MARGIN
+        outcomes = [sending.outcome(deadline) for sending in self._running.pop(run, ())]
+        if outcomes:
+            self.outcomes[run] = self.outcomes.pop(run, []) + outcomes
+            for oldest in list(self.outcomes)[:-KEPT_OUTCOMES]:
+                self.outcomes.pop(oldest, None)
 
     def _leave(self, background: _background.Background) -> None:
-        for run in list(self._running):
-            for sidecar, _ in self._running[run]:
-                background.soon(sidecar.drain)
+        self.drain()
         for run in list(self._running):
             self._join(run)
+
+    def drain(self) -> None:
+        for run in list(self._running):
+            self._drain(run)
+
+    def end_at_exit(self, began: float) -> list[str]:
+        sendings = [sending for run in list(self._running) for sending in self._running.pop(run)]
+        with contextlib.suppress(KeyboardInterrupt):  # whoever interrupts it does not want to wait
+            deadline = began + self._exit_timeout
+            for sending in sendings:
+                with contextlib.suppress(Exception):
+                    sending.ended.result(max(0.0, deadline - time.monotonic()))
+        return [sending.left() for sending in sendings if not sending.ended.done()]
+
+    def forget(self) -> None:
+        super().forget()
+        self._running = {}

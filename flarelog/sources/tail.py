@@ -445,6 +445,10 @@ class Tail:
         self._segments.clear()
         self._current = None
 
+    def unread(self) -> int:
+        """Bytes that are in its open files and were not read yet."""
+        return sum(max(0, os.fstat(file.fd).st_size - file.position) for file in self.files if file.fd >= 0)
+
     # --- taking up where the receiver's record ends
 
     def resume(self, info: StreamInfo) -> None:

@@ -89,7 +89,16 @@ class LocalStore:
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
         if self._threads is not None:
             self._threads.shutdown()
-        os.close(self._lock_fd)  # lets go of the lock
+        # Closing alone would not let go of it where a forked child has a copy of the descriptor.
+        fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+    def forget(self) -> None:
+        """In a forked child: give up its copy of the parent's lock, so that it ends with the parent."""
+        if self._lock_fd >= 0:
+            os.close(self._lock_fd)
+            self._lock_fd = -1
 
     # --- the contract
 
@@ -259,7 +268,12 @@ class LocalStore:
         self.changed(appender.stream)
 
     async def in_thread(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            done = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except RuntimeError:  # the interpreter is ending, and gives no thread any more
+            work()
+        else:
+            await done
 
 
 def _unless_gone(error: OSError) -> None:
