@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pytest
 
 from flarelog.model import Ended, Generation
-from flarelog.sources.tail import ROTATION_GRACE
+from flarelog.sources.tail import ROTATION_GRACE, SourceFile
 from tests.tailing import Site, Stored
 
 
@@ -179,6 +179,24 @@ def test_bytes_seen_but_truncated_before_they_were_read_are_a_gap(site: Site) ->
     site.truncate("a.log")
     site.settle()
     assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(5, 15)]
+
+
+def test_a_truncation_between_two_looks_at_one_file_is_no_loss(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is from before, its bytes from after the truncation."""
+    site.append("a.log", b"all of this is stored\n")
+    site.settle()
+    intact = SourceFile.intact
+
+    def truncated_meanwhile(file: SourceFile) -> bool:
+        monkeypatch.setattr(SourceFile, "intact", intact)
+        site.truncate("a.log")
+        site.append("a.log", b"new\n")
+        return file.intact()
+
+    monkeypatch.setattr(SourceFile, "intact", truncated_meanwhile)
+    site.settle()
+    assert site.content("a.log") == b"all of this is stored\nnew\n"
+    assert site.gaps("a.log") == []
 
 
 def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site) -> None:

@@ -328,6 +328,7 @@ class Tail:
         if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             self._gap(seen - file.position)
+            size = os.fstat(file.fd).st_size  # by now; the one above may be from before
             file.begin_anew(0, size)
         hole = min(file.hole(), size - file.position)
         if hole > HOLE:
@@ -357,11 +358,11 @@ class Tail:
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was truncated, or rewritten, since it was read; it is then to be begun anew."""
-        seen, size = file.seen, file.size(now)
-        if size >= file.position and file.intact():
+        if file.size(now) >= file.position and file.intact():
             return False
-        if size < seen:
-            self._gap(seen - file.position)
+        size = os.fstat(file.fd).st_size  # again: it may have been truncated after the size was asked for
+        if size < file.seen:
+            self._gap(file.seen - file.position)
         if file is self._current:
             self._end_current("truncated")
         # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
