@@ -151,11 +151,12 @@ class Site:
         for stored in self.stored.values():
             stored.sent.clear()
 
-    def restart(self) -> None:
-        """The sidecar is killed, and another begins with what the receiver holds."""
+    def restart(self, kept: dict[str, tuple[str, int]] | None = None) -> None:
+        """The sidecar is killed, and another begins with what the receiver holds, and what a checkpoint *kept*."""
         self.cut()
         self.discovery.close()
         self.discovery = Discovery(self.options, NoWatch())
+        self.discovery.remembered.update(kept or {})
         self.look()
         record = [stored.info(name) for name, stored in self.stored.items()]
         self.discovery.adopt(record)

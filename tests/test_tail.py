@@ -12,8 +12,9 @@ from typing import BinaryIO
 import pytest
 
 from flarelog.model import Ended, Generation
+from flarelog.sources.discovery import Discovery
 from flarelog.sources.tail import ROTATION_GRACE, SourceFile
-from tests.tailing import Site, Stored
+from tests.tailing import NoWatch, Site, Stored
 
 
 @pytest.fixture
@@ -392,6 +393,57 @@ def test_start_at_end_skips_nothing_of_a_log_that_the_receiver_holds(make_site: 
     site.restart()
     site.settle()
     assert site.content("a.log") == b"one\ntwo\n"
+
+
+def test_a_restart_before_the_receiver_answered_does_not_make_a_new_generation_an_old_file(
+    make_site: Callable[..., Site],
+) -> None:
+    """What a checkpoint keeps of a sidecar that met the file, but was killed before it knew what the receiver holds."""
+    site = make_site(start_at="end")
+    site.look()
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.discovery.close()
+    site.discovery = Discovery(site.options, NoWatch())
+    site.look()
+    kept = site.discovery.starts()
+    site.restart(kept)
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("anew", [b"new\n", b"longer than what was there before\n"], ids=["shorter", "longer"])
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+def test_start_at_end_skips_nothing_of_a_file_that_was_truncated_while_nobody_watched(
+    make_site: Callable[..., Site], anew: bytes, has_checkpoint: bool
+) -> None:
+    site = make_site(start_at="end")
+    site.append("a.log", b"old, not wanted\n")
+    site.settle()
+    site.append("a.log", b"one\n")
+    site.settle()
+    kept = site.discovery.starts() if has_checkpoint else {}
+    site.truncate("a.log")
+    site.append("a.log", anew)
+    site.restart(kept)
+    site.settle()
+    assert site.content("a.log") == b"one\n" + anew
+
+
+def test_start_at_end_still_skips_what_was_there_when_the_receiver_holds_nothing_of_the_stream_yet(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(start_at="end")
+    site.append("a.log", b"old, not wanted\n")
+    site.look()
+    kept = site.discovery.starts()
+    site.append("a.log", b"new\n")
+    site.stored["a.log"] = Stored()  # it was opened, and the sidecar was killed then
+    site.restart(kept)
+    site.settle()
+    assert site.content("a.log") == b"new\n"
 
 
 def test_a_drain_ends_at_the_size_seen_with_one_more_read_though_the_file_keeps_growing(site: Site) -> None:

@@ -135,7 +135,6 @@ class Discovery:
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
-    _skipped: set[str] = field(default_factory=set)  # identities of files that start_at made begin at their end
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
     _copies: dict[str, int] = field(default_factory=dict)  # identities and sizes of their compressed copies
     _said_waiting: float = -math.inf
@@ -414,7 +413,6 @@ class Discovery:
         self.troubles.pop(path, None)
         if start < 0 and not self._started and self._is_old(file):
             start = os.fstat(file.fd).st_size
-            self._skipped.add(file.identity)
         file.start = min(max(start, 0), os.fstat(file.fd).st_size)
         file.start_at(file.start)
         self.remembered[file.identity] = name, file.position
@@ -539,8 +537,9 @@ class Discovery:
             if info is not None:
                 held = _in_order(info)
                 for file in tail.files:
-                    if file.identity in self._skipped - held.keys():
+                    if file.start and held and file.identity not in held:
                         file.start = 0  # a generation that came while nobody watched, not an old file
+                        self.remembered[file.identity] = name, 0
                 # What the receiver has lost is sent again in the order in which it was sent before.
                 before = _in_order(replace(info, marks=tuple(tail.marks)))
                 order = {key: place for place, key in enumerate(held | before)}

@@ -476,8 +476,11 @@ class Tail:
                 if piece is last and piece.closed is None:
                     self._current = file
                     self._segments.append(_Segment(self.end, file, file.position))
-            elif piece is last and piece.closed is None:
-                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
+            else:
+                file.start = 0  # what start_at skipped is not in it any more
+                file.start_at(0)
+                if piece is last and piece.closed is None:
+                    self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
             # Whether bytes were added to it after the last look, nobody can know.
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
