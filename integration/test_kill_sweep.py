@@ -1,0 +1,55 @@
+"""Both ends are killed at their I/O calls, one after the other; after each kill every byte is compared.
+
+What the stories are, and what is compared, is in ``killing``; how the calls are gone through, in ``sweep``. All calls,
+and one kill a play: ``python -m integration.sweep --apart 0``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from integration.sweep import Lanes, by_turns, sweep
+
+
+@pytest.fixture(scope="module")
+def lanes() -> Iterator[Lanes]:
+    with Lanes() as lanes:
+        yield lanes
+
+
+@pytest.mark.parametrize(
+    ("story", "at_least"),
+    [
+        pytest.param("sidecar-state", 120, id="the-sidecar-with-its-checkpoint"),
+        pytest.param("receiver", 150, id="the-receiver-with-its-journals"),
+    ],
+)
+def test_a_kill_before_within_and_after_each_call_site_costs_no_byte(lanes: Lanes, story: str, at_least: int) -> None:
+    swept = sweep(lanes, story, every=6)
+    print(swept)
+    assert swept.missed == []
+    assert swept.kills >= at_least
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        pytest.param("sidecar-at-end", id="the-sidecar-that-starts-at-the-end"),
+        pytest.param("receiver-memory", id="the-receiver-without-fdatasync"),
+        pytest.param("both-by-sidecar", id="both-ends-at-a-call-of-the-sidecar"),
+        pytest.param("both-by-receiver", id="both-ends-at-a-call-of-the-receiver"),
+    ],
+)
+def test_a_kill_at_one_call_in_some_costs_no_byte(lanes: Lanes, story: str) -> None:
+    swept = sweep(lanes, story, every=30, aimed=False)
+    print(swept)
+    assert swept.kills >= 10
+
+
+def test_both_ends_that_die_by_turns_at_random_cost_no_byte(lanes: Lanes) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"again: python -m integration.sweep random --plays 4 --seed {seed}")
+    assert by_turns(lanes, seed, plays=4) >= 60
