@@ -97,6 +97,32 @@ def test_what_is_written_to_a_rotated_file_later_still_arrives(site: Site) -> No
     assert site.generations("a.log") == [("a.log", b"one\ntwo\n"), ("a.log", b"three\nfour\n")]
 
 
+def test_what_is_written_to_a_removed_file_with_a_successor_still_arrives(site: Site) -> None:
+    writer = site.open("a.log")
+    site.write(writer, b"one\n")
+    site.settle()
+    os.unlink(site.root / "a.log")
+    site.append("a.log", b"three\n")
+    site.settle()
+    site.write(writer, b"two\n")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\ntwo\n"), ("a.log", b"three\n")]
+
+
+def test_a_rotated_file_that_is_rewritten_at_the_same_length_is_not_let_go(site: Site) -> None:
+    writer = site.open("a.log")
+    site.write(writer, b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    site.truncate("a.log.1")
+    site.write(writer, b"ONE\n")
+    writer.close()
+    site.settle()
+    assert [data for _, data in site.generations("a.log")] == [b"one\n", b"two\n", b"ONE\n"]
+
+
 def test_a_rotated_file_at_rest_that_is_written_to_again_still_arrives(site: Site) -> None:
     site.append("a.log", b"one\n")
     site.settle()
@@ -200,16 +226,17 @@ def test_a_truncation_between_two_looks_at_one_file_is_no_loss(site: Site, monke
     assert site.gaps("a.log") == []
 
 
-def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site) -> None:
+@pytest.mark.parametrize("anew", [b"new\n", b"new, and longer than what was there\n"], ids=["shorter", "longer"])
+def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site, anew: bytes) -> None:
     site.append("a.log", b"stored\n")
     site.settle()
     site.append("a.log", b"sent\n")
     site.pump()
     site.cut()
     site.truncate("a.log")
-    site.append("a.log", b"new\n")
+    site.append("a.log", anew)
     site.settle()
-    assert site.content("a.log") == b"stored\nnew\n"
+    assert site.content("a.log") == b"stored\n" + anew
     assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(7, 5)]
 
 
@@ -253,6 +280,55 @@ def test_a_receiver_that_lost_everything_gets_rotated_files_at_rest_in_their_ord
     site.settle()
     assert site.content("log.txt") == whole == b"0" * 10 + b"1" * 10 + b"2" * 10 + b"3" * 10
     assert site.gaps("log.txt") == []
+
+
+@pytest.mark.parametrize(
+    ("was", "anew"),
+    [
+        pytest.param(b"h" * 2000, b"h" * 1500, id="by-a-shorter-one-that-begins-alike"),
+        pytest.param(b"one\n", b"another one\n", id="by-a-longer-one-that-begins-otherwise"),
+    ],
+)
+def test_a_file_replaced_in_place_before_a_byte_of_it_was_read_is_a_gap(site: Site, was: bytes, anew: bytes) -> None:
+    site.append("a.log", was)
+    site.look()
+    site.truncate("a.log")
+    site.append("a.log", anew)
+    site.settle()
+    assert site.content("a.log") == anew
+    assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(0, len(was))]
+
+
+def test_a_truncation_in_the_middle_of_a_read_files_nothing_under_the_old_generation(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.append("a.log", b"two\n")
+    real = SourceFile.read
+
+    def read(file: SourceFile, offset: int, length: int) -> bytes:
+        monkeypatch.setattr(SourceFile, "read", real)
+        site.truncate("a.log")
+        site.append("a.log", b"something else\n")
+        return real(file, offset, length)
+
+    monkeypatch.setattr(SourceFile, "read", read)
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\n"), ("a.log", b"something else\n")]
+
+
+def test_after_a_restart_a_file_whose_head_and_end_have_changed_was_not_only_cut_off(site: Site) -> None:
+    old = b"".join(b"line %04d\n" % number for number in range(200))
+    site.append("a.log", old)
+    site.settle()
+    site.restart()
+    site.settle()
+    with open(site.root / "a.log", "r+b") as handle:
+        handle.write(b"LINE")
+        handle.truncate(len(old) - 10)
+    site.settle()
+    assert site.content("a.log") == old + b"LINE" + old[4:-10]
 
 
 def test_a_removed_and_recreated_file_is_a_new_generation(site: Site) -> None:
@@ -355,6 +431,17 @@ def test_a_restarted_sidecar_goes_on_where_the_receiver_is(
     site.settle()
     assert [data for _, data in site.generations("a.log")] == expected
     assert list(site.stored) == ["a.log"]
+
+
+def test_a_file_truncated_while_nobody_watched_is_said_to_have_been(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.truncate("a.log")
+    site.append("a.log", b"two, and more\n")
+    site.restart()
+    site.settle()
+    assert site.content("a.log") == b"one\ntwo, and more\n"
+    assert ends(site, "a.log") == ["truncated"]
 
 
 def test_a_file_removed_while_nobody_watched_is_said_to_have_ended_unseen(site: Site) -> None:
@@ -460,6 +547,17 @@ def test_a_drain_ends_at_the_size_seen_with_one_more_read_though_the_file_keeps_
     assert site.content("a.log").startswith(b"before\nwhile\n")
     assert len(site.content("a.log")) <= len(b"before\n") + 4 * len(b"while\n")
     assert tail.drained(site.now)
+
+
+def test_what_is_added_behind_a_drain_is_not_read(site: Site) -> None:
+    site.append("a.log", b"before\n")
+    site.look()
+    site.discovery.drain(site.now)
+    site.pump()
+    assert site.discovery.tails["a.log"].drained(site.now)
+    site.append("a.log", b"later\n")
+    assert site.pump() == 0
+    assert site.discovery.tails["a.log"].drained(site.now)
 
 
 def test_a_file_whose_name_cannot_be_a_logs_is_said_once_and_the_others_go_on(

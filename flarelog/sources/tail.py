@@ -327,7 +327,8 @@ class Tail:
         seen, size = file.seen, file.size(now)
         if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
-            self._gap(seen - file.position)
+            # Where it has grown past what was seen, that may be what was written since: its head was surely there.
+            self._gap((seen if size < seen else file.head[0]) - file.position)
             size = os.fstat(file.fd).st_size  # by now; the one above may be from before
             file.begin_anew(0, size)
         hole = min(file.hole(), size - file.position)
