@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.sources.checkpoint import Checkpoint
+from flarelog.model import extend
+from flarelog.sources.checkpoint import VERSION, Checkpoint
 from flarelog.sources.discovery import SourceOptions
-from flarelog.sources.identity import has_writer, identity
+from flarelog.sources.identity import has_writer, identity, weak
+from flarelog.sources.tail import SourceFile
 from flarelog.sources.watch import Change, What
 from tests.tailing import Site
 
@@ -112,6 +115,50 @@ def test_a_compressed_copy_of_what_is_sent_is_not_sent(make_site: Callable[..., 
     assert sorted(site.stored) == ["a.log", "a.log.2.gz"]
 
 
+def test_a_compressed_copy_is_judged_when_it_is_whole(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*.log*",))
+    site.append("a.log", b"one\n" * 1000)
+    site.settle()
+    whole = gzip.compress((site.root / "a.log").read_bytes())
+    site.rename("a.log", "a.log.1")
+    copy = site.open("a.log.1.gz")
+    site.write(copy, whole[:-4])
+    site.settle()
+    site.write(copy, whole[-4:])
+    copy.close()
+    os.unlink(site.root / "a.log.1")
+    site.settle()
+    assert list(site.stored) == ["a.log"]
+
+
+def test_a_file_that_is_renamed_between_the_look_and_the_open_keeps_its_place(
+    make_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make_site()
+    site.append("a.log", b"one\n")
+    real = SourceFile.open
+
+    def rotated_first(directory: str, path: str, now: float) -> SourceFile:
+        monkeypatch.setattr(SourceFile, "open", real)
+        site.rename("a.log", "a.log.1")
+        site.append("a.log", b"two\n")
+        return real(directory, path, now)
+
+    monkeypatch.setattr(SourceFile, "open", rotated_first)
+    site.look()
+    assert site.pump() == 0, "it was not the file that was seen"
+    here = str(site.root)
+    changes = [
+        Change(What.MOVED_FROM, here, "a.log", 1),
+        Change(What.MOVED_TO, here, "a.log.1", 1),
+        Change(What.CREATED, here, "a.log"),
+    ]
+    site.discovery.apply(changes, site.now)
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\n"), ("a.log", b"two\n")]
+    assert list(site.stored) == ["a.log"]
+
+
 def test_old_files_are_ignored_until_they_grow(make_site: Callable[..., Site]) -> None:
     site = make_site(ignore_older=100.0)
     site.append("old.log", b"old\n")
@@ -158,6 +205,13 @@ def test_an_identity_outlives_a_rename_and_ends_with_the_file(tmp_path: Path) ->
         assert identity(file.fileno()) != before
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has file handles")
+def test_an_identity_has_a_handle_that_tells_an_inode_number_that_is_used_again(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"same")
+    with open(tmp_path / "a", "rb") as file:
+        assert not weak(identity(file.fileno()))
+
+
 def test_a_writer_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with open(path, "wb"), open(path, "rb") as reader:
@@ -179,6 +233,21 @@ def test_a_checkpoint_that_cannot_be_believed_is_not(tmp_path: Path, raw: bytes)
     checkpoint = Checkpoint(str(tmp_path), "run", "site")
     checkpoint.path.write_bytes(raw)
     assert checkpoint.load() == {}
+
+
+@pytest.mark.parametrize(
+    ("version", "damage", "believed"),
+    [
+        pytest.param(VERSION, 0, True, id="as-it-was-saved"),
+        pytest.param(VERSION, 1, False, id="with-another-checksum"),
+        pytest.param(VERSION + 1, 0, False, id="of-another-version"),
+    ],
+)
+def test_a_checkpoint_is_believed(tmp_path: Path, version: int, damage: int, believed: bool) -> None:
+    checkpoint = Checkpoint(str(tmp_path), "run", "site")
+    body = b'{"version": %d, "owner": "run/site", "files": {"1:2:3": ["a.log", 7]}}' % version
+    checkpoint.path.write_bytes(b"%08x %b" % (extend(0, body) ^ damage, body))
+    assert checkpoint.load() == ({"1:2:3": ("a.log", 7)} if believed else {})
 
 
 def test_a_checkpoint_is_read_back_by_its_owner_alone(tmp_path: Path) -> None:

@@ -168,6 +168,13 @@ def test_lost_connections_and_pauses_are_no_misses() -> None:
     assert producer.misses == 0
 
 
+def test_a_miss_seeks_back_to_what_is_acknowledged() -> None:
+    producer = streaming(4)
+    send(producer, 2)
+    assert producer.receive(answer(C.EXECUTION_EXCEPTION, who=b"B")) == 4
+    assert producer.position == 4
+
+
 def test_a_restarted_receiver_is_granted_all_misses_again_and_what_was_acknowledged_stays() -> None:
     producer = streaming(4)
     send(producer, 2)
@@ -196,7 +203,7 @@ def test_a_reply_without_an_incarnation_is_the_same_receiver() -> None:
 def test_the_window_is_filled_with_whole_chunks_and_no_further() -> None:
     producer = streaming()
     sizes = []
-    while producer.room():
+    while producer.room() and producer.position < len(DATA):
         before = producer.position
         send(producer)
         sizes.append(producer.position - before)

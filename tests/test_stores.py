@@ -432,18 +432,55 @@ def test_after_a_sync_that_failed_the_page_cache_is_not_believed(
 def test_what_a_killed_receiver_left_in_the_page_cache_is_durable_before_it_is_vouched_for(
     root: Path, producer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced = []
-    real = os.fdatasync
-
-    def fdatasync(fd: int) -> None:
-        synced.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
-        real(fd)
 
     async def go() -> None:
         async with LocalStore(root) as store:
-            monkeypatch.setattr(os, "fdatasync", fdatasync)
+            synced = recorded(monkeypatch, "fdatasync")
             await store.appender(STREAM, producer)
             assert set(synced) == {LOG.name, JOURNAL.name}
+
+    run(go())
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """The names of what the os function *name* is called with from now on."""
+    calls: list[str] = []
+    real = getattr(os, name)
+
+    def call(fd: int) -> None:
+        calls.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
+        real(fd)
+
+    monkeypatch.setattr(os, name, call)
+    return calls
+
+
+def test_the_directories_that_lead_to_a_new_stream_are_durable_before_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            synced = recorded(monkeypatch, "fsync")
+            await store.appender(STREAM, A)
+            assert set(synced) == {"store", "run-1", "site-1", "rank-0"}
+            assert synced.count("rank-0") == 2, "its journal before its bytes, and then these"
+
+    run(go())
+
+
+def test_a_journal_that_is_rewritten_is_durable_before_it_takes_the_place_of_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appending, "_COMPACT_AFTER", 5)
+
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            appender = await store.appender(STREAM, A)
+            synced = recorded(monkeypatch, "fdatasync")
+            for at in range(10):
+                await appender.append(at, bytes([at]))
+                await appender.sync()
+            assert JOURNAL.name + ".new" in synced
 
     run(go())
 

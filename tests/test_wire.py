@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import grpc
 import pytest
@@ -187,6 +188,22 @@ def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
 def test_what_is_no_request(raw: bytes) -> None:
     with pytest.raises(Malformed):
         wire.decode_request(raw)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.param(lambda text: Generation(0, 0, text, 0, ""), id="path"),
+        pytest.param(lambda text: Generation(0, 0, "", 0, text), id="identity"),
+        pytest.param(lambda text: Ended(0, 0, text), id="end"),
+        pytest.param(lambda text: Gap(0, 0, 0, text), id="gap"),
+    ],
+)
+def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
+    longest = mark("x" * wire.MAX_TEXT)
+    assert wire.decode_request(wire.encode_request((0, longest))) == (0, longest)
+    with pytest.raises(Malformed, match=f"more than {wire.MAX_TEXT} characters"):
+        wire.decode_request(wire.encode_request((0, mark("x" * (wire.MAX_TEXT + 1)))))
 
 
 @pytest.mark.parametrize(
