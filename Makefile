@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test check format protos protos-check bench clean
+.PHONY: poc test mutations check format protos protos-check bench clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -11,6 +11,10 @@ poc: .venv/installed
 test: .venv/developing
 	$(BIN)/python -m pytest tests
 	$(BIN)/python -m pytest integration
+
+# Whether the tests would notice: each law is broken in its turn, and they must fail.
+mutations: .venv/developing
+	$(BIN)/python -m tests.mutations
 
 check: .venv/developing
 	$(BIN)/ruff format --check .

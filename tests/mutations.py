@@ -1,0 +1,992 @@
+"""Whether the suite would notice: each mutant breaks one law in one place, and ``tests/`` must fail.
+
+``python -m tests.mutations`` prints what was broken and which test saw it first; it ends with 1 if a mutant survives.
+A snippet that is not found exactly once ends the whole with a sentence, so that the table follows the code. What a
+mutant says of itself is the law that it breaks. ``python -m tests.mutations WORD...`` tries those whose name has one
+of the words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+TREE = Path(__file__).parent.parent
+COPIED = ("flarelog", "tests", "setup.cfg", "pyproject.toml")
+WORKERS = 2
+PATIENCE = 60.0  # seconds that one run of tests may take; a mutant that hangs it is killed
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """In *file* under flarelog/, *old* becomes *new*; *tests* are the files that should see it, tried first."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/discovery.py"
+CHECKPOINT, RECEIVER, PRODUCER = "sources/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
+APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/local.py"
+
+MUTANTS = [
+    # --- which file it is
+    Mutant(
+        "identity: the handle is ignored",
+        IDENTITY,
+        'return f"{kind:x}.{bytes(buffer[8 : 8 + size]).hex()}"',
+        'return ""',
+        "discovery",
+    ),
+    Mutant(
+        "identity: the inode is ignored",
+        IDENTITY,
+        'return f"{found.st_dev:x}:{found.st_ino:x}:{_handle(fd)}"',
+        'return f"{found.st_dev:x}:0:{_handle(fd)[:1]}"',
+        "tail discovery",
+    ),
+    Mutant(
+        "identity: a rewritten head is not seen before the first byte is read",
+        TAIL,
+        "(size < seen or head(file.fd, file.head[0]) != file.head)",
+        "size < seen",
+        "tail",
+    ),
+    Mutant(
+        "identity: a truncation is not seen before the first byte is read",
+        TAIL,
+        "(size < seen or head(file.fd, file.head[0]) != file.head)",
+        "head(file.fd, file.head[0]) != file.head",
+        "tail",
+    ),
+    Mutant(
+        "identity: the head is not compared where only the end seems changed",
+        TAIL,
+        "if begin and (self.head[0] > end or head(self.fd, self.head[0]) != self.head):",
+        "if False:",
+        "tail",
+    ),
+    Mutant(
+        "identity: the 256 bytes before the position are not compared",
+        TAIL,
+        "return os.pread(self.fd, length, self.position - length) == self.marker",
+        "return True",
+        "tail",
+    ),
+    Mutant(
+        "identity: nor after the read",
+        TAIL,
+        "        if not file.intact():\n",
+        "        if False:\n",
+        "tail",
+    ),
+    Mutant(
+        "identity: nor when bytes are read again",
+        TAIL,
+        "or not segment.file.intact():",
+        "or False:",
+        "tail",
+    ),
+    Mutant(
+        "identity: nor when a file is let go",
+        TAIL,
+        "file.size(now) != file.position or not file.intact():",
+        "file.size(now) != file.position:",
+        "tail",
+    ),
+    Mutant(
+        "identity: what was read earlier is not compared where only the end seems changed",
+        TAIL,
+        "if size <= end or self._crc(begin, end) != crc:",
+        "if size <= end:",
+        "tail",
+    ),
+    Mutant(
+        "identity: what the receiver holds is not compared on resume",
+        TAIL,
+        "return digest == piece.digest",
+        "return True",
+        "tail",
+    ),
+    Mutant(
+        "identity: a file that rises again may be another",
+        TAIL,
+        "if again.identity != self.identity:",
+        "if False:",
+        "tail",
+    ),
+    Mutant(
+        "identity: a file may be exchanged between the look and the open",
+        DISCOVERY,
+        "if file.identity in self._copies or inode(file.identity) != found:",
+        "if file.identity in self._copies:",
+        "discovery tail",
+    ),
+    # --- what the tail gives
+    Mutant(
+        "tail: no truncation is seen",
+        TAIL,
+        "if size >= file.position and file.intact():",
+        "if True:",
+        "tail",
+    ),
+    Mutant(
+        "tail: a truncation of bytes that were seen is no gap",
+        TAIL,
+        "        if size < seen:\n",
+        "        if False:\n",
+        "tail",
+    ),
+    Mutant(
+        "tail: bytes that were truncated before any was read are no gap",
+        TAIL,
+        "self._gap((seen if size < seen else file.head[0]) - file.position)",
+        "pass",
+        "tail",
+    ),
+    Mutant(
+        "tail: what was written since counts as lost",
+        TAIL,
+        "(seen if size < seen else file.head[0]) - file.position",
+        "seen - file.position",
+        "tail",
+    ),
+    Mutant(
+        "tail: bytes that cannot be sent again are no gap",
+        TAIL,
+        "self.marks.append(Gap(offset, EMPTY_DIGEST, lost, why))",
+        "self.marks.append(Gap(offset, EMPTY_DIGEST, 0, why))",
+        "tail",
+    ),
+    Mutant(
+        "tail: a file that was gone after a restart did not end unseen",
+        TAIL,
+        'self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))',
+        "pass",
+        "tail",
+    ),
+    Mutant(
+        "tail: a file that was truncated while nobody watched is not said to have ended",
+        TAIL,
+        "elif piece is last and piece.closed is None:",
+        "elif False:",
+        "tail",
+    ),
+    Mutant(
+        "tail: the unread tail of a rotated file is skipped",
+        TAIL,
+        "            return size - file.position\n",
+        "            return size - file.position if file is self.files[-1] else 0\n",
+        "tail",
+    ),
+    Mutant(
+        "tail: a rotated file with a writer holds up nothing",
+        TAIL,
+        "elif not following.begun and not self._gives_way(file, now):",
+        "elif False:",
+        "tail",
+    ),
+    Mutant(
+        "tail: a rotated file with a writer holds up its successor for ever",
+        TAIL,
+        "now - self._held_since >= ROTATION_GRACE",
+        "False",
+        "tail",
+    ),
+    Mutant(
+        "tail: a late writer is ignored",
+        TAIL,
+        "if not file.begun or self._truncated(file, now) or self._available(file, now) > 0:",
+        "if not file.begun:",
+        "tail",
+    ),
+    Mutant(
+        "tail: a rotated file is let go before its bytes are acknowledged",
+        TAIL,
+        "if self._acked < self.end and any(segment.file is file for segment in self._segments):",
+        "if False:",
+        "tail",
+    ),
+    Mutant(
+        "tail: a rotated file is let go though a writer has it",
+        TAIL,
+        "return (not file.linked or file is not self.files[-1]) and self._finished_with(file, now)",
+        "return not file.linked or file is not self.files[-1]",
+        "tail",
+    ),
+    Mutant(
+        "tail: a file that was only cut off is sent again from its beginning",
+        TAIL,
+        "file.begin_anew(file.unchanged(size), size)",
+        "file.begin_anew(0, size)",
+        "tail",
+    ),
+    Mutant(
+        "tail: a drain has no grace read",
+        TAIL,
+        "file.graced, file.limit = True, size",
+        "file.graced = True",
+        "tail",
+    ),
+    Mutant(
+        "tail: a drain has no end",
+        TAIL,
+        "return min(size, file.limit) - file.position",
+        "return size - file.position",
+        "tail",
+    ),
+    # --- which log it belongs to
+    Mutant(
+        "discovery: a burst of rotations is read in the order of the names",
+        DISCOVERY,
+        "self._origins.pop(path, (path, self._renames))",
+        "self._origins.pop(path, (path, 0))",
+        "discovery",
+    ),
+    Mutant(
+        "discovery: a renamed file that nobody has seen is a log of its own",
+        DISCOVERY,
+        "renamed = origin in self.tails or origin in strangers",
+        "renamed = False",
+        "discovery",
+    ),
+    Mutant(
+        "discovery: a compressed copy is sent",
+        DISCOVERY,
+        "return any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)",
+        "return False",
+        "discovery",
+    ),
+    Mutant(
+        "discovery: any compressed file is taken for a copy",
+        DISCOVERY,
+        "return any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)",
+        "return True",
+        "discovery",
+    ),
+    Mutant(
+        "discovery: a compressed copy is judged while it is written",
+        DISCOVERY,
+        "        if has_writer(file.fd):\n            return None\n",
+        "",
+        "discovery",
+    ),
+    Mutant(
+        "discovery: start-at end skips what the receiver's log got meanwhile",
+        DISCOVERY,
+        "file.start = 0  # a generation that came while nobody watched",
+        "pass  # a generation that came while nobody watched",
+        "tail",
+    ),
+    Mutant(
+        "discovery: a file that left the patterns is not looked for on resume",
+        DISCOVERY,
+        "self._find_moved(infos.values(), now)",
+        "pass",
+        "tail",
+    ),
+    Mutant(
+        "checkpoint: its checksum is ignored",
+        CHECKPOINT,
+        "if int(checksum, 16) != extend(0, body):",
+        "if int(checksum, 16) < 0:",
+        "discovery",
+    ),
+    Mutant(
+        "checkpoint: another's is believed",
+        CHECKPOINT,
+        'state["version"] != VERSION or state["owner"] != self._owner',
+        'state["version"] != VERSION',
+        "discovery",
+    ),
+    Mutant(
+        "checkpoint: another version's is believed",
+        CHECKPOINT,
+        'state["version"] != VERSION or state["owner"] != self._owner',
+        'state["owner"] != self._owner',
+        "discovery",
+    ),
+    # --- the receiving end
+    Mutant(
+        "receiver: an overlap is not trimmed",
+        RECEIVER,
+        "memoryview(chunk.data)[self.accepted - chunk.offset :] if chunk.offset < self.accepted else chunk.data",
+        "chunk.data",
+        "receiver joined",
+    ),
+    Mutant(
+        "receiver: an overlap is trimmed by one byte too few",
+        RECEIVER,
+        "memoryview(chunk.data)[self.accepted - chunk.offset :]",
+        "memoryview(chunk.data)[self.accepted - chunk.offset - 1 :]",
+        "receiver joined",
+    ),
+    Mutant(
+        "receiver: a repetition with other bytes is taken for the same",
+        RECEIVER,
+        "if held != chunk.digest:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a hole is not refused",
+        RECEIVER,
+        "if chunk.offset > self.accepted:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a chunk's digest is not checked",
+        RECEIVER,
+        "if digest != chunk.digest:",
+        "if False:",
+        "receiver joined",
+    ),
+    Mutant(
+        "receiver: a chunk of any size is taken",
+        RECEIVER,
+        "if len(chunk.data) > self.max_chunk:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a mark's digest is not checked",
+        RECEIVER,
+        "if mark.digest != self.digest:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a mark's offset is not checked",
+        RECEIVER,
+        "if mark.offset != self.accepted:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a mark's number is not checked",
+        RECEIVER,
+        "if index > len(self.marks):",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a mark that comes again with another meaning is dropped",
+        RECEIVER,
+        "if self.marks[index] != mark:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: marks without end are taken",
+        RECEIVER,
+        "if index >= MAX_MARKS:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a receipt is not compared",
+        RECEIVER,
+        "if receipt != ours:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "receiver: a receipt that comes too early ends the stream",
+        RECEIVER,
+        "if receipt.length > ours.length or receipt.marks > ours.marks:",
+        "if False:",
+        "receiver",
+    ),
+    Mutant(
+        "fence: an older producer is let in again",
+        RECEIVER,
+        "if producer in self.producers or 0 < epoch < self.epoch:",
+        "if False:",
+        "receiver stores",
+    ),
+    Mutant(
+        "fence: an old epoch is ignored",
+        RECEIVER,
+        "if producer in self.producers or 0 < epoch < self.epoch:",
+        "if producer in self.producers:",
+        "receiver",
+    ),
+    Mutant(
+        "fence: an appender that was closed writes on",
+        APPENDER,
+        "            raise type(self._gone)(str(self._gone), committed=self.committed)",
+        "            pass",
+        "stores",
+    ),
+    Mutant(
+        "fence: a fenced producer disturbs the one at work",
+        LOCAL,
+        "before.claimed_by(producer, epoch)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "fence: who has a stream is not remembered",
+        APPENDER,
+        'b"" if known else journals.holder_line(holder.epoch, producer)',
+        'b""',
+        "stores",
+    ),
+    # --- the store
+    Mutant(
+        "store: what is held already is written again",
+        APPENDER,
+        "view = memoryview(data)[self._written - offset :]",
+        "view = memoryview(data)",
+        "stores",
+    ),
+    Mutant(
+        "store: a hole is not refused",
+        APPENDER,
+        "if offset > self._written:",
+        "if False:",
+        "stores",
+    ),
+    Mutant(
+        "store: a mark beyond the end is not refused",
+        APPENDER,
+        "if mark.offset != self._written:",
+        "if False:",
+        "stores",
+    ),
+    Mutant(
+        "store: a short write is taken for a whole one",
+        APPENDER,
+        "                view = view[done:]\n",
+        '                view = view[done:] and b""\n',
+        "stores",
+    ),
+    Mutant(
+        "store: bytes are acknowledged before they are durable",
+        APPENDER,
+        "return self.journal.committed\n",
+        "return self._written\n",
+        "stores",
+    ),
+    Mutant(
+        "store: the data are not synced",
+        APPENDER,
+        "os.fdatasync(self._data_fd)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: the journal is not synced",
+        APPENDER,
+        "os.fdatasync(self._journal_fd)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: the directory of a new stream is not synced",
+        APPENDER,
+        "sync_directory(self._path.parent)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: the directory above a new directory is not synced",
+        APPENDER,
+        "sync_directory(path.parent)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: a journal that was rewritten is not synced",
+        APPENDER,
+        "                os.fdatasync(fd)\n",
+        "                pass\n",
+        "stores",
+    ),
+    Mutant(
+        "store: a commit that failed is acknowledged",
+        APPENDER,
+        "            self._broken(error)\n",
+        "            pass\n",
+        "stores",
+    ),
+    Mutant(
+        "store: after a commit that failed the journal keeps its lines",
+        APPENDER,
+        "os.ftruncate(self._journal_fd, self._journal_kept)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: what a killed receiver left is vouched for before it is durable",
+        APPENDER,
+        'await self._record(b"" if known else',
+        'known or await self._record(b"" if known else',
+        "stores",
+    ),
+    Mutant(
+        "store: recovery does not compare the last range",
+        APPENDER,
+        "return digest == expected",
+        "return True",
+        "stores",
+    ),
+    Mutant(
+        "store: a torn tail is not cut off",
+        APPENDER,
+        "os.ftruncate(self._data_fd, journal.committed)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "store: a file without a journal is taken over",
+        APPENDER,
+        "if fresh and self._path.exists() and self._path.stat().st_size:",
+        "if False:",
+        "stores",
+    ),
+    Mutant(
+        "store: another stream's journal is believed",
+        APPENDER,
+        "if self.journal.stream != self.stream:",
+        "if self.journal.stream is None:",
+        "stores",
+    ),
+    Mutant(
+        "store: a seal outlives what comes behind it",
+        APPENDER,
+        "return self.journal.sealed and not self._behind",
+        "return self.journal.sealed",
+        "stores",
+    ),
+    Mutant(
+        "store: two receivers share a store",
+        LOCAL,
+        "fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+        "pass",
+        "stores",
+    ),
+    Mutant(
+        "journal: a line's checksum is ignored",
+        JOURNAL,
+        "len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])",
+        "len(line) > 9",
+        "journal",
+    ),
+    Mutant(
+        "journal: a seal of another stream is believed",
+        JOURNAL,
+        'record["n"] == self.committed and record["d"] == self.digest',
+        "True",
+        "journal",
+    ),
+    Mutant(
+        "journal: marks that were lost leave no gap",
+        JOURNAL,
+        'self._expect_marks(record.get("m", 0))',
+        "pass",
+        "journal",
+    ),
+    Mutant(
+        "journal: a mark behind the last durable byte is believed",
+        JOURNAL,
+        "while self.marks and self.marks[-1].offset > length:",
+        "while False:",
+        "journal",
+    ),
+    Mutant(
+        "journal: a later version is read as this one",
+        JOURNAL,
+        'if record["v"] != VERSION:',
+        "if False:",
+        "journal",
+    ),
+    # --- the sending end
+    Mutant(
+        "producer: a miss does not seek back",
+        PRODUCER,
+        "        self._seek_back()\n        self.misses += 1\n",
+        "        self.misses += 1\n",
+        "producer",
+    ),
+    Mutant(
+        "producer: a lost connection does not seek back",
+        PRODUCER,
+        "        self._seek_back()\n        self._awaits_open = True\n",
+        "        self._awaits_open = True\n",
+        "producer joined",
+    ),
+    Mutant(
+        "producer: a refusal does not seek back",
+        PRODUCER,
+        "if reply.code not in (Code.OK, Code.SEALED):",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: misses are not bounded",
+        PRODUCER,
+        "if self.misses > self.options.max_misses:",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: by default a receiver may be a second late",
+        PRODUCER,
+        "max_misses: int = 12",
+        "max_misses: int = 4",
+        "producer",
+    ),
+    Mutant(
+        "producer: a miss after the first OK is borne",
+        PRODUCER,
+        "    (S.STREAMING, C.OK): S.STREAMING,\n",
+        "    (S.STREAMING, C.OK): S.STREAMING,\n    (S.STREAMING, C.EXECUTION_EXCEPTION): S.BOOTSTRAP,\n",
+        "producer",
+    ),
+    Mutant(
+        "producer: a restarted receiver gets no bootstrap of its own",
+        PRODUCER,
+        "self.state = State.BOOTSTRAP  # another receiver",
+        "pass  # another receiver",
+        "producer joined",
+    ),
+    Mutant(
+        "producer: a restarted receiver inherits the misses of the one before",
+        PRODUCER,
+        "self.incarnation, self.misses = reply.incarnation, 0",
+        "self.incarnation = reply.incarnation",
+        "producer joined",
+    ),
+    Mutant(
+        "producer: more than one chunk is in flight before the first OK",
+        PRODUCER,
+        "return 0 if self._in_flight else self.options.max_chunk",
+        "return self.options.max_chunk",
+        "producer joined",
+    ),
+    Mutant(
+        "producer: bytes are sent before the answer to the open",
+        PRODUCER,
+        "if self._awaits_open or self.state in (State.FINISHING, State.SEALED):",
+        "if self.state in (State.FINISHING, State.SEALED):",
+        "producer joined",
+    ),
+    Mutant(
+        "producer: bytes are sent behind the receipt",
+        PRODUCER,
+        "if self._awaits_open or self.state in (State.FINISHING, State.SEALED):",
+        "if self._awaits_open:",
+        "producer",
+    ),
+    Mutant(
+        "producer: the window has no end",
+        PRODUCER,
+        "free = self.options.window - (self.position - self.acked)",
+        "free = self.options.window",
+        "producer",
+    ),
+    Mutant(
+        "producer: more may be acknowledged than was sent",
+        PRODUCER,
+        "if not self.acked <= reply.committed <= self.position:",
+        "if not self.acked <= reply.committed:",
+        "producer",
+    ),
+    Mutant(
+        "producer: an ack may go backwards on one connection",
+        PRODUCER,
+        "if not self.acked <= reply.committed <= self.position:",
+        "if not reply.committed <= self.position:",
+        "producer",
+    ),
+    Mutant(
+        "producer: marks may be acknowledged that were never sent",
+        PRODUCER,
+        "if not self.marks_acked <= reply.marks <= self.marks_sent:",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: the receiver's digest is not compared with its own",
+        PRODUCER,
+        "if ours is not None and ours != reply.digest:",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: nor when the stream is opened again",
+        PRODUCER,
+        "if self.epoch and reply.committed == self.acked and reply.digest != self.digest:",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: refusals are not bounded",
+        PRODUCER,
+        "if self._refusals > self.options.max_refusals:",
+        "if False:",
+        "producer",
+    ),
+    Mutant(
+        "producer: a pause ends with the next open",
+        PRODUCER,
+        "    (S.PAUSED, C.OK): S.PAUSED,",
+        "    (S.PAUSED, C.OK): S.STREAMING,",
+        "producer",
+    ),
+    Mutant(
+        "producer: who is fenced is told something else",
+        PRODUCER,
+        "if reply.code is Code.FENCED:",
+        "if False:",
+        "producer",
+    ),
+    # --- names, the wire, and who watches
+    Mutant(
+        "names: '..' is a name",
+        "model.py",
+        'if part in (".", ".."):',
+        "if False:",
+        "model",
+    ),
+    Mutant(
+        "names: a run may hide among the store's own files",
+        "model.py",
+        'if name.startswith("."):',
+        "if False:",
+        "model",
+    ),
+    Mutant(
+        "names: a log may be called as the store calls its journals",
+        "model.py",
+        "if _STORES_OWN.fullmatch(part):",
+        "if False:",
+        "model",
+    ),
+    Mutant(
+        "names: any character will do",
+        "model.py",
+        "if not _PART.fullmatch(part):",
+        "if False:",
+        "model",
+    ),
+    Mutant(
+        "wire: another major version is understood",
+        "wire.py",
+        "if opened.version.major != MAJOR:",
+        "if False:",
+        "wire",
+    ),
+    Mutant(
+        "wire: a code that is not known is an OK",
+        "wire.py",
+        "code, reason = Code.REJECTED, f",
+        "code, reason = Code.OK, f",
+        "wire",
+    ),
+    Mutant(
+        "wire: a mark may carry a text of any length",
+        "wire.py",
+        "if max(map(len, texts)) > MAX_TEXT:",
+        "if False:",
+        "wire",
+    ),
+    Mutant(
+        "liveness: silence is never a timeout",
+        "delivery/liveness.py",
+        "return max(0.0, self._heard + self.timeout - now)",
+        "return self.timeout",
+        "liveness",
+    ),
+    Mutant(
+        "liveness: what is heard puts the heartbeat off",
+        "delivery/liveness.py",
+        "return max(0.0, self._sent + self.interval - now)",
+        "return max(0.0, max(self._sent, self._heard) + self.interval - now)",
+        "liveness",
+    ),
+    Mutant(
+        "bus: a subscriber's failure reaches the run",
+        "bus.py",
+        "except Exception:",
+        "except KeyError:",
+        "bus",
+    ),
+    Mutant(
+        "verify: what is stored is not compared with the journal",
+        "verify.py",
+        "if digest != expected:",
+        "if False:",
+        "verify",
+    ),
+    Mutant(
+        "verify: what is stored is not compared with its source",
+        "verify.py",
+        "if ours != theirs:",
+        "if False:",
+        "verify",
+    ),
+    Mutant(
+        "sidecar: gaps do not show in the exit code",
+        "sidecar.py",
+        "if not codes and any(stream.gaps for stream in self.streams):",
+        "if False:",
+        "sidecar",
+    ),
+    Mutant(
+        "sidecar: a file that could not be sent does not show in the exit code",
+        "sidecar.py",
+        "if self.troubles:",
+        "if False:",
+        "sidecar",
+    ),
+    Mutant(
+        "server: a stream is sealed without a look at its receipt",
+        "server.py",
+        "receiver.finish(request)",
+        "pass",
+        "server",
+    ),
+    Mutant(
+        "server: a run that nobody announced is let in",
+        "server.py",
+        "if self.options.announced_runs_only:",
+        "if False:",
+        "server",
+    ),
+    Mutant(
+        "server: a full disk ends the stream",
+        "server.py",
+        "    (Full, Code.PAUSE),\n",
+        "",
+        "server",
+    ),
+]
+
+
+class Rotten(Exception):
+    """The table no longer fits the tree."""
+
+
+def mutated(mutant: Mutant, tree: Path) -> str:
+    """The text of the mutant's file with the mutation in it. Raises Rotten."""
+    text = (tree / "flarelog" / mutant.file).read_text()
+    if (found := text.count(mutant.old)) != 1:
+        raise Rotten(
+            f"{mutant.name!r}: its snippet is in flarelog/{mutant.file} {found} times, not once: {mutant.old!r}"
+        )
+    changed = text.replace(mutant.old, mutant.new)
+    try:
+        compile(changed, mutant.file, "exec")
+    except SyntaxError as error:
+        raise Rotten(f"{mutant.name!r}: flarelog/{mutant.file} is no Python any more: {error}") from error
+    return changed
+
+
+@contextmanager
+def copy() -> Iterator[Path]:
+    """A copy of the tree that a mutation may be made in."""
+    with tempfile.TemporaryDirectory(prefix="flarelog-mutant-") as temporary:
+        for name in COPIED:
+            if (TREE / name).is_dir():
+                shutil.copytree(TREE / name, Path(temporary, name), ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy2(TREE / name, Path(temporary, name))
+        yield Path(temporary)
+
+
+def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python in *tree*, importing flarelog from there. Raises subprocess.TimeoutExpired."""
+    # A mutation may have the size and the second of what it replaces: no compiled module may be believed.
+    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=tree, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def first_failure(tree: Path, *files: str) -> str | None:
+    """The first test of *files* (all of them: of none) that fails in *tree*. Raises Rotten."""
+    try:
+        done = python(tree, "-m", "pytest", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", *files)
+    except subprocess.TimeoutExpired:
+        return f"the tests hung for {PATIENCE:g} s"
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", done.stdout, re.MULTILINE)
+    if failed is None:
+        raise Rotten(f"the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
+    return failed[1]
+
+
+def killer(mutant: Mutant, tree: Path) -> str | None:
+    """The first test that fails with *mutant* in *tree*; None if it survives."""
+    path = tree / "flarelog" / mutant.file
+    before = path.read_text()
+    path.write_text(mutated(mutant, tree))
+    try:
+        files = [f"tests/test_{name}.py" for name in mutant.tests.split()]
+        return first_failure(tree, *(name for name in files if (tree / name).exists())) or first_failure(tree, "tests")
+    finally:
+        path.write_text(before)
+
+
+def check(tree: Path) -> None:
+    """That the copy is what is imported, and that the suite is green without any mutation. Raises Rotten."""
+    where = python(tree, "-c", "import flarelog; print(flarelog.__file__)").stdout
+    if not where.startswith(str(tree)):
+        raise Rotten(f"flarelog would be imported from {where.strip()}, not from the copy in {tree}")
+    failed = first_failure(tree, "tests")
+    if failed is not None:
+        raise Rotten(f"without any mutation {failed} fails")
+
+
+def main(words: list[str]) -> int:
+    chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
+    survivors = 0
+    begin = time.monotonic()
+    with copy() as first, copy() as second:
+        trees: Queue[Path] = Queue()
+        for tree in (first, second):
+            trees.put(tree)
+
+        def attempt(mutant: Mutant) -> tuple[str | None, float]:
+            tree, began = trees.get(), time.monotonic()
+            try:
+                return killer(mutant, tree), time.monotonic() - began
+            finally:
+                trees.put(tree)
+
+        for mutant in chosen:
+            mutated(mutant, first)
+        check(first)
+        width = max(len(mutant.name) for mutant in chosen)
+        print(f"{'DISABLED':{width}}  {'FILE':22}  SECONDS  KILLED BY")
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for mutant, (seen, seconds) in zip(chosen, pool.map(attempt, chosen), strict=True):
+                survivors += seen is None
+                print(f"{mutant.name:{width}}  {mutant.file:22}  {seconds:7.1f}  {seen or 'NOTHING'}", flush=True)
+    print(f"{len(chosen) - survivors} of {len(chosen)} mutants were killed in {time.monotonic() - begin:.0f} s")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Rotten as rotten:
+        sys.exit(f"mutations: {rotten}")
