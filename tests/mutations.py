@@ -168,8 +168,15 @@ MUTANTS = [
     Mutant(
         "tail: bytes that cannot be sent again are no gap",
         TAIL,
-        "self.marks.append(Gap(offset, EMPTY_DIGEST, lost, why))",
-        "self.marks.append(Gap(offset, EMPTY_DIGEST, 0, why))",
+        "Gap(offset, EMPTY_DIGEST, lost, why)",
+        "Gap(offset, EMPTY_DIGEST, 0, why)",
+        "tail",
+    ),
+    Mutant(
+        "tail: a generation whose bytes cannot be sent again does not end",
+        TAIL,
+        ', Ended(offset, EMPTY_DIGEST, "truncated")]',
+        "]",
         "tail",
     ),
     Mutant(

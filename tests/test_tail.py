@@ -238,6 +238,7 @@ def test_bytes_truncated_before_they_could_be_sent_again_are_a_gap(site: Site, a
     site.settle()
     assert site.content("a.log") == b"stored\n" + anew
     assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(7, 5)]
+    assert ends(site, "a.log") == ["truncated"]
 
 
 @pytest.mark.parametrize(

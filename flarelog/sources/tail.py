@@ -253,7 +253,8 @@ class Tail:
         del self.marks[marks:], self._segments[at + 1 :]
         self.end, self._current = offset, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
-        self.marks.append(Gap(offset, EMPTY_DIGEST, lost, why))
+        # Without its end, what is stored of the generation would be compared with what the file holds now.
+        self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
         return self.marks[marks]
 
     def _read_on(self, room: int, now: float) -> bytes:
