@@ -13,11 +13,11 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.model import extend
 from flarelog.sources.checkpoint import VERSION, Checkpoint
-from flarelog.sources.discovery import SourceOptions
+from flarelog.sources.discovery import Discovery, SourceOptions
 from flarelog.sources.identity import has_writer, identity, weak
 from flarelog.sources.tail import SourceFile
 from flarelog.sources.watch import Change, What
-from tests.tailing import Site
+from tests.tailing import NoWatch, Site
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,27 @@ def test_a_file_rotated_before_anyone_looked_belongs_to_the_log_it_was_created_a
     assert site.discovery.apply(changes, site.now) == {"a.log"}
     site.settle()
     assert site.content("a.log") == b"one\ntwo\nthree\nfour\n"
+    assert list(site.stored) == ["a.log"]
+
+
+def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_their_order(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site()
+    for number in (1, 2):
+        site.append("a.log", b"generation %d\n" % number)
+        os.utime(site.root / "a.log", (number, number))
+        site.look()
+        if number == 1:
+            site.rename("a.log", "a.log.1")
+    remembered = dict(site.discovery.remembered)
+    site.discovery.close()
+    site.rename("a.log.1", "a.log.2")
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"generation 3\n")
+    site.discovery = Discovery(site.options, NoWatch(), remembered=remembered)
+    site.settle()
+    assert site.content("a.log") == b"generation 1\ngeneration 2\ngeneration 3\n"
     assert list(site.stored) == ["a.log"]
 
 

@@ -33,6 +33,7 @@ SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and
 SAY_EVERY = 30.0  # seconds
 PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
+_LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
     *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
@@ -420,6 +421,9 @@ class Discovery:
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
         if path != name and path in self._origins:
             file.renamed = self._origins[path][1]
+        elif path != name:
+            # It was renamed while nobody watched: before all that were seen to be, the one written to last behind.
+            file.renamed = os.fstat(file.fd).st_mtime - _LONG_AGO
         # One that was renamed earlier is older, though it was met later; what has been begun cannot be overtaken.
         newer = (n for n, other in enumerate(tail.files) if not other.begun and other.renamed > file.renamed)
         tail.files.insert(next(newer, len(tail.files)), file)
