@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.poc.moments import MOMENTS
+from flarelog.poc.simulation import RATE
+from flarelog.poc.writer import LOSS
+
 
 def poc(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "flarelog", "poc", *arguments]
@@ -35,10 +39,32 @@ def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: P
         assert not re.search("ERROR|Traceback|Exception", talk.read_text()), talk
 
 
-def test_every_fault_at_once() -> None:
+def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     done = poc("--fault", "all", "--sites", "2", "--bytes", "2000000", "--json")
     assert done.returncode == 0, done.stderr
-    assert all(int(str(row["reconnects"])) > 0 for row in rows(done))
+    assert all(f" s  {fault}: " in done.stderr or f"{fault} is left out: " in done.stderr for fault in MOMENTS)
+    found = rows(done)
+    assert all(int(str(row["reconnects"])) > 0 for row in found)
+    assert [(row["lost"], row["gaps"]) for row in found] == [(LOSS, 1), (0, 0)]
+    assert all(row["written"] == int(str(row["stored"])) + int(str(row["lost"])) for row in found)
+
+
+def test_for_a_given_time_faults_come_again_and_again() -> None:
+    done = poc("--fault", "all", "--sites", "2", "--seconds", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"faults: restart-receiver \d+, ", done.stderr), done.stderr
+    for row in rows(done):
+        assert row["verdict"] == "ok"
+        assert row["written"] == int(str(row["stored"])) + int(str(row["lost"]))
+        assert int(str(row["written"])) >= 10 * RATE
+
+
+def test_what_a_fault_can_do_to_no_replayed_file_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_bytes(b"line\n" * 50_000)
+    done = poc("--logs", str(tmp_path), "--sites", "1", "--json", "--fault", "truncate", "--fault", "remove")
+    assert done.returncode == 0, done.stderr
+    for fault in ("truncate", "remove"):
+        assert f"{fault} is left out: the files that are replayed are whole" in done.stderr
 
 
 def test_a_changed_bit_in_the_store_fails_it() -> None:
@@ -62,6 +88,7 @@ def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     [
         pytest.param(["--fault", "earthquake"], 78, "there is no fault 'earthquake'", id="unknown-fault"),
         pytest.param(["--sites", "0"], 78, "sites must be", id="no-sites"),
+        pytest.param(["--seconds", "0"], 78, "seconds must be from 1", id="no-time"),
         pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs"),
         pytest.param(["--keep", "/proc/nowhere"], 78, "cannot be used", id="unusable-keep"),
     ],

@@ -265,6 +265,13 @@ MUTANTS = [
         "discovery",
     ),
     Mutant(
+        "discovery: files that were rotated while nobody watched are read in the order of the names",
+        DISCOVERY,
+        "os.fstat(file.fd).st_mtime - _LONG_AGO",
+        "math.inf",
+        "discovery",
+    ),
+    Mutant(
         "discovery: a renamed file that nobody has seen is a log of its own",
         DISCOVERY,
         "renamed = origin in self.tails or origin in strangers",
@@ -848,6 +855,13 @@ MUTANTS = [
         "if ours != theirs:",
         "if False:",
         "verify",
+    ),
+    Mutant(
+        "poc: bytes may be stored or lost in another generation",
+        "poc/judge.py",
+        "            and self.generations_agree\n",
+        "",
+        "poc",
     ),
     Mutant(
         "sidecar: gaps do not show in the exit code",

@@ -13,13 +13,23 @@ import click
 from flarelog.cli import aligned, checked, option, run
 from flarelog.poc.faults import DEFAULT, FAULTS
 from flarelog.poc.judge import SiteVerdict, judge, record
-from flarelog.poc.simulation import PocOptions, Simulation, workplace
+from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplace
 
 
 @click.command
 @option("--sites", type=int, default=3, show_default=True, help="How many sites.")
 @option("--logs", type=click.Path(exists=True, file_okay=False), help="Replay the files of this directory.")
-@option("--bytes", "size", type=int, default=4 << 20, show_default=True, help="That each site writes.")
+@option(
+    "--bytes",
+    "size",
+    type=int,
+    help=f"That each site writes.  [default: {SIZE}; with --seconds {RATE} for each of them]",
+)
+@option(
+    "--seconds",
+    type=float,
+    help="How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
+)
 @option(
     "--fault",
     "faults",
@@ -27,21 +37,27 @@ from flarelog.poc.simulation import PocOptions, Simulation, workplace
     metavar="NAME",
     help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}]",
 )
-@option("--seed", type=int, default=1, show_default=True, help="Of what is written, and in which bursts.")
+@option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Of what is written, in which bursts, and of the order of faults.",
+)
 @option(
     "--keep", type=click.Path(file_okay=False), help="Keep logs, store and what the processes said in this directory."
 )
 @option("--json", "as_json", is_flag=True, help="The table as JSON, an object a site.")
-def command(size: int, faults: tuple[str, ...], keep: str | None, as_json: bool, **options: Any) -> None:
+def command(size: int | None, faults: tuple[str, ...], keep: str | None, as_json: bool, **options: Any) -> None:
     """Prove it on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults on the way.
 
     Ends with a table that compares what was written with what is stored, byte for byte; exit code 1 if anything
-    differs.
+    differs. What a fault made to be lost must be a gap, of that length and at that place.
 
     \b
     Examples:
       flarelog poc
-      flarelog poc --sites 8 --fault all
+      flarelog poc --sites 8 --fault all --seconds 120
     """
     chosen = tuple(FAULTS) if "all" in faults else faults or DEFAULT
     verdicts = run(_prove(checked(lambda: PocOptions(bytes=size, faults=chosen, **options)), keep))
@@ -53,15 +69,24 @@ def command(size: int, faults: tuple[str, ...], keep: str | None, as_json: bool,
 
 
 def _table(verdicts: list[SiteVerdict]) -> list[str]:
-    counts = ("WRITTEN", "STORED", "MISSES", "RECONNECTS", "GENERATIONS", "GAPS")
-    return aligned([("SITE", *counts, "RECEIPT", "SHA-256 WRITTEN", "STORED", ""), *map(_row, verdicts)], range(1, 7))
+    """A row a site; bytes that are lost have a column, and a word below, when there are any."""
+    lost = any(verdict.lost for verdict in verdicts)
+    counts = ("WRITTEN", "STORED", *(("LOST",) if lost else ()), "MISSES", "RECONNECTS", "GENERATIONS", "GAPS")
+    head = ("SITE", *counts, "RECEIPT", "SHA-256 WRITTEN", "STORED", "")
+    rows = aligned([head, *(_row(verdict, lost) for verdict in verdicts)], range(1, len(counts) + 1))
+    if lost:
+        rows.append(
+            "LOST: truncated away after they were sent and before they were stored; each range of them is a gap."
+        )
+    return rows
 
 
-def _row(verdict: SiteVerdict) -> tuple[str, ...]:
+def _row(verdict: SiteVerdict, lost: bool) -> tuple[str, ...]:
     return (
         verdict.site,
         f"{verdict.written:,}",
         f"{verdict.stored:,}",
+        *((f"{verdict.lost:,}",) if lost else ()),
         str(verdict.misses),
         str(verdict.reconnects),
         str(verdict.generations),

@@ -1,6 +1,7 @@
 """What was written against what is stored: read anew from the files, with nobody's word taken for it.
 
-A log's SHA-256 is over all its bytes in the order of writing; a site's is over the lines that ``sha256sum`` would
+Every byte is accounted for: what was written is stored or is a gap, generation by generation. A log's SHA-256 is over
+all its bytes in the order of writing, without those that are gaps; a site's is over the lines that ``sha256sum`` would
 print for its logs, so that ``cd STORE/RUN/SITE && sha256sum LOG... | sha256sum`` gives the same.
 """
 
@@ -11,8 +12,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from flarelog.model import StreamInfo
-from flarelog.poc.simulation import RUN, Evidence
+from flarelog.errors import GAPS, OK
+from flarelog.model import Gap, Generation, StreamInfo
+from flarelog.poc.simulation import Evidence
+from flarelog.poc.talk import MISSED, OPENED, RUN, told
 from flarelog.stores.local import LocalStore
 
 
@@ -23,13 +26,20 @@ class LogVerdict:
     log: str
     written: int
     stored: int
+    lost: int  # the sum of its gaps
     written_sha256: str
     stored_sha256: str
+    generations_agree: bool
     sealed: bool
 
     @property
     def ok(self) -> bool:
-        return self.written == self.stored and self.written_sha256 == self.stored_sha256 and self.sealed
+        return (
+            self.written == self.stored + self.lost
+            and self.written_sha256 == self.stored_sha256
+            and self.generations_agree
+            and self.sealed
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,9 @@ class SiteVerdict:
     site: str
     written: int
     stored: int
-    misses: int
+    lost: int
+    misses: int  # of all its sidecars, as the receiver gave them
+    # how often a log of it was opened again, by the same sidecar or by another; attempts that nobody heard do not count
     reconnects: int
     generations: int
     gaps: int
@@ -54,44 +66,71 @@ async def judge(evidence: Evidence) -> list[SiteVerdict]:
     """A verdict for each site."""
     store = LocalStore(evidence.work / "store")
     held = {(info.stream.site, info.stream.log): info async for info in store.list(f"{RUN}/")}
+    misses, opened = told(evidence.work, MISSED), told(evidence.work, OPENED)
     verdicts = []
-    for name, site in evidence.sites.items():
+    for name in evidence.options.names:
         truth: dict[str, Any] = json.loads((evidence.work / "sites" / name / "truth.json").read_text())
-        strays = [log for owner, log in held if owner == name and log not in truth]
-        logs = []
-        for log in sorted([*truth, *strays]):
-            wrote = truth.get(log, {"bytes": 0, "sha256": hashlib.sha256().hexdigest()})
-            info = held.get((name, log))
-            stored, digest = await _stored(store, info)
-            sealed = info is not None and info.sealed
-            logs.append(LogVerdict(log, wrote["bytes"], stored, wrote["sha256"], digest, sealed))
-        infos = [info for (owner, _), info in held.items() if owner == name]
+        infos = {log: info for (owner, log), info in held.items() if owner == name}
+        logs = [await _log(store, log, truth.get(log, _NOTHING), infos.get(log)) for log in sorted({*truth, *infos})]
+        lost = sum(log.lost for log in logs)
         verdicts.append(
             SiteVerdict(
                 site=name,
                 written=sum(log.written for log in logs),
                 stored=sum(log.stored for log in logs),
-                misses=sum(int(str(stream["misses"])) for stream in site.streams),
-                reconnects=site.kills + sum(int(str(stream["reconnects"])) for stream in site.streams),
-                generations=sum(info.files for info in infos),
-                gaps=sum(len(info.gaps) for info in infos),
+                lost=lost,
+                misses=sum(times for (site, _), times in misses.items() if site == name),
+                reconnects=sum(times - 1 for (site, _), times in opened.items() if site == name),
+                generations=sum(info.files for info in infos.values()),
+                gaps=sum(len(info.gaps) for info in infos.values()),
                 receipt=bool(logs) and all(log.sealed for log in logs),
                 written_sha256=_combined([(log.log, log.written_sha256) for log in logs]),
                 stored_sha256=_combined([(log.log, log.stored_sha256) for log in logs]),
-                ok=bool(logs) and all(log.ok for log in logs) and site.exit_code == 0,
+                ok=bool(logs) and all(log.ok for log in logs) and evidence.exit_codes[name] == (GAPS if lost else OK),
                 logs=tuple(logs),
             )
         )
     return verdicts
 
 
-async def _stored(store: LocalStore, info: StreamInfo | None) -> tuple[int, str]:
-    digest, length = hashlib.sha256(), 0
-    if info is not None:
-        async for _, data in store.read(info.stream):
-            digest.update(data)
-            length += len(data)
-    return length, digest.hexdigest()
+_EMPTY = hashlib.sha256().hexdigest()
+_NOTHING: dict[str, Any] = {"bytes": 0, "sha256": _EMPTY, "generations": []}
+
+
+async def _log(store: LocalStore, log: str, wrote: dict[str, Any], info: StreamInfo | None) -> LogVerdict:
+    if info is None:
+        return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False)
+    data = b"".join([piece async for _, piece in store.read(info.stream)])
+    wanted = [(one["bytes"], one["lost"], one["sha256"]) for one in wrote["generations"] if one["bytes"]]
+    return LogVerdict(
+        log=log,
+        written=wrote["bytes"],
+        stored=len(data),
+        lost=sum(gap.length for gap in info.gaps),
+        written_sha256=wrote["sha256"],
+        stored_sha256=hashlib.sha256(data).hexdigest(),
+        generations_agree=_generations(info, data) == wanted,
+        sealed=info.sealed,
+    )
+
+
+def _generations(info: StreamInfo, data: bytes) -> list[tuple[int, int, str]]:
+    """(length with its gaps, length of its gaps, SHA-256 of what is stored) of each generation that has any."""
+    found: list[tuple[bytearray, int]] = []
+    places: dict[str, int] = {}  # by identity: its latest generation
+    at = 0
+    for mark, until in zip(info.marks, [*(mark.offset for mark in info.marks[1:]), info.committed], strict=True):
+        if isinstance(mark, Generation):
+            # One that goes on behind another, because of a late writer, is still the same.
+            if mark.source_offset == 0 or mark.identity not in places:
+                places[mark.identity] = len(found)
+                found.append((bytearray(), 0))
+            at = places[mark.identity]
+        elif isinstance(mark, Gap) and found:
+            found[at] = found[at][0], found[at][1] + mark.length
+        if until > mark.offset and found:
+            found[at][0].extend(data[mark.offset : until])
+    return [(len(kept) + lost, lost, hashlib.sha256(kept).hexdigest()) for kept, lost in found if kept or lost]
 
 
 def _combined(logs: list[tuple[str, str]]) -> str:

@@ -1,8 +1,12 @@
 """A site's training process: writes what training writes, or replays files, and remembers exactly what it wrote.
 
 ``log.txt`` holds time stamped lines, losses, tracebacks and bursts, and rotates by renaming as Python's
-RotatingFileHandler does; ``rank-0/stderr.log`` holds progress bars that are redrawn behind carriage returns. At the
-end the SHA-256 of all bytes of each log, in the order of writing, goes to the truth file.
+RotatingFileHandler does; ``rank-0/stderr.log`` holds progress bars that are redrawn behind carriage returns, and is
+truncated or removed when that is ordered. At the end the SHA-256 of all bytes of each log, in the order of writing and
+generation by generation, goes to the truth file, without those that were written to be lost.
+
+Orders are lines on stdin; each is answered by a line with what the log should come to hold. Without them (stdin at its
+end) the writer ends when all is written.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ import json
 import os
 import random
 import re
+import select
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -27,23 +33,53 @@ RuntimeError: CUDA out of memory. Tried to allocate {size}.00 MiB (GPU 0; 15.78 
 """
 
 
+LOSS = 8000  # bytes that are written to be lost at a time: gRPC lets so many through before it wants an answer
+TAIL = 20_000  # bytes that are written right before a log is removed
+
+
+@dataclass
+class Generation:
+    """What was written between two rotations, truncations or removals."""
+
+    written: int = 0
+    lost: int = 0
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)  # of what was not lost
+
+
 @dataclass
 class Log:
-    """One log that is being written, through all its rotations."""
+    """One log that is being written, through all its generations."""
 
+    name: str
     path: Path
-    written: int = 0
-    generations: int = 1
+    generations: list[Generation] = field(default_factory=list)
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115  open until it is rotated
+        self._open()
 
-    def write(self, data: bytes) -> None:
+    def _open(self) -> None:
+        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115  open until it is rotated
+        self.generations.append(Generation())
+
+    @property
+    def written(self) -> int:
+        return sum(generation.written for generation in self.generations)
+
+    @property
+    def lost(self) -> int:
+        return sum(generation.lost for generation in self.generations)
+
+    def write(self, data: bytes, *, to_be_lost: bool = False) -> None:
         self._file.write(data)
-        self._digest.update(data)
-        self.written += len(data)
+        generation = self.generations[-1]
+        generation.written += len(data)
+        if to_be_lost:
+            generation.lost += len(data)
+        else:
+            generation.digest.update(data)
+            self._digest.update(data)
 
     def rotate(self) -> None:
         """log.txt becomes log.txt.1, log.txt.1 becomes log.txt.2, and so on."""
@@ -53,11 +89,101 @@ class Log:
             newer = self.path.with_name(f"{self.path.name}.{number - 1}") if number > 1 else self.path
             if newer.exists():
                 os.replace(newer, older)
-        self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115  open until it is rotated
-        self.generations += 1
+        self._open()
+
+    def truncate(self) -> None:
+        self._file.truncate(0)
+        self.generations.append(Generation())
+
+    def remove(self) -> None:
+        self._file.close()
+        self.path.unlink()
+        self._open()
+
+    def close(self) -> None:
+        self._file.close()
 
     def truth(self) -> dict[str, object]:
-        return {"bytes": self.written, "sha256": self._digest.hexdigest(), "generations": self.generations}
+        return {
+            "bytes": self.written,
+            "lost": self.lost,
+            "sha256": self._digest.hexdigest(),
+            "generations": [
+                {"bytes": one.written, "lost": one.lost, "sha256": one.digest.hexdigest()} for one in self.generations
+            ],
+        }
+
+
+class Orders:
+    """What happens to *log* by order; *pieces* is what it holds.
+
+    ``hold`` writes a little more and then nothing until the next order but ``lose``, which writes LOSS bytes that are
+    to be lost; ``truncate`` and ``remove`` begin another generation. ``rotate-once`` lets no more than one rotation
+    come before ``rotate``: a file that came and was renamed while nobody watched would be a log of its own.
+    """
+
+    def __init__(self, log: Log, pieces: Iterator[bytes]) -> None:
+        self.held = 0.0  # seconds that nothing was written by order
+        self._rotations: int | None = None  # that may come; None: any
+        self._log, self._pieces = log, pieces
+        self._raw = b""
+        self._holding = self._over = False
+
+    def may_rotate(self) -> bool:
+        """Whether the rotation that is due may come now; it then counts as having come."""
+        if self._rotations is not None:
+            self._rotations -= 1
+        return self._rotations is None or self._rotations >= 0
+
+    def heed(self, seconds: float) -> None:
+        """Do what is ordered within *seconds*, and for as long as the log is held."""
+        begin = time.monotonic() - self.held
+        while not self._over:
+            left = begin + self.held + seconds - time.monotonic()
+            if left <= 0 and not self._holding:
+                return
+            began = time.monotonic()
+            if select.select([sys.stdin], [], [], None if self._holding else left)[0]:
+                self._hear()
+            self.held += time.monotonic() - began if self._holding else 0.0
+        time.sleep(max(0.0, begin + self.held + seconds - time.monotonic()))
+
+    def finish(self) -> None:
+        """Do what is ordered until nothing can be ordered any more."""
+        while not self._over:
+            self.heed(60.0)
+
+    def _hear(self) -> None:
+        data = os.read(sys.stdin.fileno(), 4096)
+        if not data:
+            self._over, self._holding = True, False
+        *orders, self._raw = (self._raw + data).split(b"\n")
+        for order in orders:
+            self._obey(order.decode())
+            answer = {"log": self._log.name, "kept": self._log.written - self._log.lost}
+            print(json.dumps(answer), flush=True)
+
+    def _obey(self, order: str) -> None:
+        self._holding = order in ("hold", "lose")
+        match order:
+            case "rotate" | "rotate-once":
+                self._rotations = 1 if order == "rotate-once" else None
+                return
+            case "lose":
+                self._log.write(self._some(LOSS), to_be_lost=True)
+                return
+            case "truncate":
+                self._log.truncate()
+            case "remove":
+                self._log.write(self._some(TAIL))
+                self._log.remove()
+        self._log.write(next(self._pieces))
+
+    def _some(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += next(self._pieces)
+        return data[:size]
 
 
 def training(rng: random.Random) -> Iterator[bytes]:
@@ -91,39 +217,44 @@ def bars(rng: random.Random) -> Iterator[bytes]:
         yield b"\n"
 
 
-def write(directory: Path, rng: random.Random, size: int, seconds: float, rotations: int) -> dict[str, Log]:
+def write(directory: Path, rng: random.Random, size: int, seconds: float, rotations: int) -> list[Log]:
     """Write *size* bytes in about *seconds* seconds, in bursts with quiet spells between them."""
-    logs = {"log.txt": Log(directory / "log.txt"), "rank-0/stderr.log": Log(directory / "rank-0/stderr.log")}
-    shares = {"log.txt": size * 3 // 4, "rank-0/stderr.log": size - size * 3 // 4}
-    pieces = {"log.txt": training(rng), "rank-0/stderr.log": bars(rng)}
-    rotate_at = [shares["log.txt"] * (n + 1) // (rotations + 1) for n in range(rotations)]
+    logs = [Log(name, directory / name) for name in ("log.txt", "rank-0/stderr.log")]
+    shares = [size * 3 // 4, size - size * 3 // 4]
+    pieces = [training(rng), bars(rng)]
+    orders = Orders(logs[1], pieces[1])
+    rotate_at = [shares[0] * (n + 1) // (rotations + 1) for n in range(rotations)]
     begin = time.monotonic()
-    while any(log.written < shares[name] for name, log in logs.items()):
-        for name, log in logs.items():
-            burst = rng.randrange(1, max(2, shares[name] // 40))
-            while burst > 0 and log.written < shares[name]:
-                data = next(pieces[name])[: shares[name] - log.written]
+    while any(log.written < share for log, share in zip(logs, shares, strict=True)):
+        for log, share, piece in zip(logs, shares, pieces, strict=True):
+            burst = rng.randrange(1, max(2, share // 40))
+            while burst > 0 and log.written < share:
+                data = next(piece)[: share - log.written]
                 log.write(data)
                 burst -= len(data)
-                if name == "log.txt" and rotate_at and log.written >= rotate_at[0]:
+                if log is logs[0] and rotate_at and log.written >= rotate_at[0] and orders.may_rotate():
                     del rotate_at[0]
                     log.rotate()  # at once: the tail is not read yet
-        done = sum(log.written for log in logs.values()) / max(1, size)
-        time.sleep(max(0.0, begin + done * seconds - time.monotonic()) * rng.uniform(0.5, 1.0))
+        done = sum(log.written for log in logs) / max(1, size)
+        wait = begin + orders.held + done * seconds - time.monotonic()
+        orders.heed(max(0.0, wait) * rng.uniform(0.5, 1.0))
+    orders.finish()
     return logs
 
 
-def replay(source: Path, directory: Path, seconds: float, rotations: int) -> dict[str, Log]:
+def replay(source: Path, directory: Path, seconds: float, rotations: int) -> list[Log]:
     """Write the files under *source* again, each in about *seconds* seconds, all at the same time."""
-    files = sorted(path for path in source.rglob("*") if path.is_file())
-    names = {path: re.sub(r"[^A-Za-z0-9._/-]", "_", path.relative_to(source).as_posix()) for path in files}
-    logs = {names[path]: Log(directory / names[path]) for path in files}
-    contents = {names[path]: path.read_bytes() for path in files}
+    contents = {}
+    for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        name = re.sub(r"[^A-Za-z0-9._/-]", "_", path.relative_to(source).as_posix())
+        contents[name] = path.read_bytes()
+    logs = [Log(name, directory / name) for name in contents]
     steps = max(10, int(seconds / 0.05))
     for step in range(1, steps + 1):
-        for name, log in logs.items():
-            log.write(contents[name][log.written : len(contents[name]) * step // steps])
-            if rotations and step % (steps // (rotations + 1)) == 0 and log.generations <= rotations:
+        for log in logs:
+            content = contents[log.name]
+            log.write(content[log.written : len(content) * step // steps])
+            if rotations and step % (steps // (rotations + 1)) == 0 and len(log.generations) <= rotations:
                 log.rotate()
         time.sleep(seconds / steps)
     return logs
@@ -144,7 +275,9 @@ def main() -> None:
     else:
         rng = random.Random(options.seed)
         logs = write(options.directory, rng, options.bytes, options.seconds, options.rotations)
-    options.truth.write_text(json.dumps({name: log.truth() for name, log in logs.items()}))
+    for log in logs:
+        log.close()
+    options.truth.write_text(json.dumps({log.name: log.truth() for log in logs}))
 
 
 if __name__ == "__main__":

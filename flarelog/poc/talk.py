@@ -1,0 +1,17 @@
+"""What the receiver said of the simulation's logs: it outlives what a killed process would have told of itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+RUN = "poc"
+MISSED, OPENED, PAUSED = "EXECUTION_EXCEPTION", "opened", "PAUSE"
+
+
+def told(work: Path, what: str) -> Counter[tuple[str, str]]:
+    """How often the receiver said *what* of each (site, log)."""
+    said = re.compile(rf" {RUN}/([^/ ]+)/([^ ]+): {what} at offset \d")
+    with open(work / "receiver.log", errors="replace") as talk:
+        return Counter((found[1], found[2]) for line in talk if (found := said.search(line)))
