@@ -419,7 +419,7 @@ class _Delivery:
         if producer.unproven or not self._tail.covers(producer.acked, producer.marks_acked):
             record = [info for info in await sidecar.record() if info.stream == self.stream]
             sidecar.discovery.resume(record, time.monotonic())
-            if not self._tail.covers(producer.acked, producer.marks_acked):
+            if producer.acked and not record:
                 raise _Again(f"{self.stream}: the receiver holds {producer.acked} bytes that its record does not show")
         if producer.went_backwards > backwards:
             gone = sum(mark.length for mark in self._tail.marks[producer.marks_acked :] if isinstance(mark, Gap))
