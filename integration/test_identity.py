@@ -61,7 +61,8 @@ class Site:
         assert self.sidecar.stop() == code, self.sidecar.talk()
 
     def logs(self) -> list[str]:
-        return sorted(str(name).partition("/")[2] for name in self.receiver.streams())
+        stored = self.receiver.file("").rglob("*")
+        return sorted(path.name for path in stored if path.is_file() and not path.name.startswith("."))
 
 
 @pytest.fixture
@@ -265,9 +266,13 @@ def test_late_bytes_of_a_file_that_was_rotated_out_of_the_patterns(place: Place,
 
 
 @pytest.mark.parametrize(
-    "include", [pytest.param(LOG, id="out-of-the-patterns"), pytest.param(f"{LOG}*", id="within-the-patterns")]
+    ("include", "rotations"),
+    [
+        pytest.param(LOG, 2, id="two-out-of-the-patterns"),
+        pytest.param(LOG, 4, id="four-out-of-the-patterns"),
+        pytest.param(f"{LOG}*", 2, id="two-within-the-patterns"),
+    ],
 )
-@pytest.mark.parametrize("rotations", [1, 2, 4])
 def test_rotations_while_it_was_down(place: Place, site: Callable[..., Site], include: str, rotations: int) -> None:
     if include == LOG:
         append(place.root / f"{LOG}.77", b"older than anything that was sent\n")
@@ -291,8 +296,14 @@ def test_rotations_while_it_was_down(place: Place, site: Callable[..., Site], in
 # --- compressed copies
 
 
-@pytest.mark.parametrize("kept", [pytest.param(True, id="source-kept"), pytest.param(False, id="source-deleted")])
-@pytest.mark.parametrize("down", [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")])
+@pytest.mark.parametrize(
+    ("down", "kept"),
+    [
+        pytest.param(False, True, id="while-it-runs"),
+        pytest.param(True, True, id="while-it-is-down"),
+        pytest.param(True, False, id="while-it-is-down-and-the-source-deleted"),
+    ],
+)
 def test_a_compressed_copy_is_not_sent_and_what_is_none_is(
     place: Place, site: Callable[..., Site], down: bool, kept: bool
 ) -> None:
@@ -325,10 +336,14 @@ def test_a_compressed_copy_is_not_sent_and_what_is_none_is(
 # --- copied and truncated
 
 
-@pytest.mark.parametrize("down", [pytest.param(False, id="while-it-runs"), pytest.param(True, id="while-it-is-down")])
-@pytest.mark.parametrize("copy_sent", [pytest.param(True, id="copy-sent"), pytest.param(False, id="copy-not-sent")])
 @pytest.mark.parametrize(
-    "anew", [pytest.param(TWO[:100], id="seen-by-its-size"), pytest.param(TWO + THREE, id="seen-by-its-bytes")]
+    ("anew", "copy_sent", "down"),
+    [
+        pytest.param(TWO[:100], True, False, id="seen-by-its-size-while-it-runs"),
+        pytest.param(TWO + THREE, False, False, id="seen-by-its-bytes-while-it-runs-and-the-copy-not-sent"),
+        pytest.param(TWO[:100], False, True, id="seen-by-its-size-while-it-is-down-and-the-copy-not-sent"),
+        pytest.param(TWO + THREE, True, True, id="seen-by-its-bytes-while-it-is-down"),
+    ],
 )
 def test_a_file_that_is_copied_and_truncated(
     place: Place, site: Callable[..., Site], anew: bytes, copy_sent: bool, down: bool
