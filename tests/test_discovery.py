@@ -14,7 +14,7 @@ from flarelog.errors import InvalidOption
 from flarelog.model import extend
 from flarelog.sources.checkpoint import VERSION, Checkpoint
 from flarelog.sources.discovery import Discovery, SourceOptions
-from flarelog.sources.identity import has_writer, identity, weak
+from flarelog.sources.identity import has_writer, identity, witness
 from flarelog.sources.tail import SourceFile
 from flarelog.sources.watch import Change, What
 from tests.tailing import NoWatch, Site
@@ -230,7 +230,7 @@ def test_an_identity_outlives_a_rename_and_ends_with_the_file(tmp_path: Path) ->
 def test_an_identity_has_a_handle_that_tells_an_inode_number_that_is_used_again(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"same")
     with open(tmp_path / "a", "rb") as file:
-        assert not weak(identity(file.fileno()))
+        assert witness(identity(file.fileno()))
 
 
 def test_a_writer_is_noticed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import zlib
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -284,20 +285,22 @@ def test_a_receiver_that_lost_everything_gets_rotated_files_at_rest_in_their_ord
 
 
 @pytest.mark.parametrize(
-    ("was", "anew"),
+    ("was", "anew", "lost"),
     [
-        pytest.param(b"h" * 2000, b"h" * 1500, id="by-a-shorter-one-that-begins-alike"),
-        pytest.param(b"one\n", b"another one\n", id="by-a-longer-one-that-begins-otherwise"),
+        pytest.param(b"h" * 2000, b"h" * 1500, 500, id="by-a-shorter-one-that-begins-alike"),
+        pytest.param(b"one\n", b"another one\n", 4, id="by-a-longer-one-that-begins-otherwise"),
     ],
 )
-def test_a_file_replaced_in_place_before_a_byte_of_it_was_read_is_a_gap(site: Site, was: bytes, anew: bytes) -> None:
+def test_a_file_replaced_in_place_before_a_byte_of_it_was_read_is_a_gap(
+    site: Site, was: bytes, anew: bytes, lost: int
+) -> None:
     site.append("a.log", was)
     site.look()
     site.truncate("a.log")
     site.append("a.log", anew)
     site.settle()
     assert site.content("a.log") == anew
-    assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(0, len(was))]
+    assert [(gap.offset, gap.length) for gap in site.gaps("a.log")] == [(0, lost)]
 
 
 def test_a_truncation_in_the_middle_of_a_read_files_nothing_under_the_old_generation(
@@ -330,6 +333,146 @@ def test_after_a_restart_a_file_whose_head_and_end_have_changed_was_not_only_cut
         handle.truncate(len(old) - 10)
     site.settle()
     assert site.content("a.log") == old + b"LINE" + old[4:-10]
+
+
+LINES = b"".join(b"line %d of many\n" % number for number in range(300))
+
+
+def gap_lengths(site: Site, log: str) -> list[int]:
+    return [gap.length for gap in site.gaps(log)]
+
+
+def test_bytes_seen_and_cut_off_behind_the_position_are_a_gap(site: Site) -> None:
+    site.append("a.log", b"read\n")
+    site.settle()
+    site.append("a.log", b"kept\nseen and gone\n")
+    site.look()
+    os.truncate(site.root / "a.log", 10)
+    site.settle()
+    assert site.content("a.log") == b"read\nkept\n"
+    assert gap_lengths(site, "a.log") == [14]
+
+
+def test_of_a_file_that_was_never_read_only_what_was_cut_off_is_a_gap(site: Site) -> None:
+    site.append("a.log", LINES)
+    site.look()
+    os.truncate(site.root / "a.log", len(LINES) - 5)
+    site.settle()
+    assert site.content("a.log") == LINES[:-5]
+    assert gap_lengths(site, "a.log") == [5]
+
+
+def test_what_was_written_behind_a_truncation_is_not_in_the_gap(site: Site) -> None:
+    site.append("a.log", b"stored\n")
+    site.settle()
+    site.truncate("a.log")
+    site.append("a.log", LINES)
+    site.discovery.drain(site.now)  # it notes the new size before anyone compares the bytes
+    site.pump()
+    site.arrive("a.log")
+    assert site.content("a.log") == b"stored\n" + LINES
+    assert gap_lengths(site, "a.log") == []
+
+
+def test_what_a_truncated_file_still_has_is_sent_though_the_rest_was_lost_on_the_way(site: Site) -> None:
+    site.append("a.log", LINES)
+    site.look()
+    site.pump(room=10)
+    site.arrive("a.log", 2)  # the generation's mark and ten bytes
+    site.cut()
+    os.truncate(site.root / "a.log", len(LINES) - 100)
+    site.settle()
+    assert site.content("a.log") == LINES[:-100]
+    assert gap_lengths(site, "a.log") == [100]
+
+
+def test_a_gap_that_was_not_sent_yet_is_not_forgotten_when_more_is_lost(site: Site) -> None:
+    site.append("a.log", b"stored\n")
+    site.settle()
+    site.append("a.log", b"sent\n")
+    site.pump()
+    site.append("a.log", b"seen, not read\n")
+    site.look()
+    site.cut()
+    site.truncate("a.log")
+    site.settle()
+    assert sum(gap_lengths(site, "a.log")) == len(b"sent\nseen, not read\n")
+
+
+@pytest.mark.parametrize(
+    ("left", "sent_again"),
+    [
+        pytest.param(len(LINES) - 600, True, id="cut-further-in-front-than-the-marker-all-is-sent-anew"),
+        pytest.param(len(LINES) - 10, False, id="cut-at-the-end-only-that-is-sent"),
+    ],
+)
+def test_after_a_restart_a_file_that_was_cut_and_grew_again_lacks_nothing(
+    site: Site, left: int, sent_again: bool
+) -> None:
+    site.append("a.log", LINES)
+    site.settle()
+    site.restart()
+    os.truncate(site.root / "a.log", left)
+    anew = b"something else\n" * 100
+    site.append("a.log", anew)
+    site.settle()
+    (_, first), (_, second) = site.generations("a.log")
+    whole = LINES[:left] + anew
+    assert first == LINES
+    assert second == whole if sent_again else whole.endswith(second)
+    assert second.endswith(anew)
+    assert gap_lengths(site, "a.log") == []
+
+
+def test_what_the_receiver_holds_is_not_in_a_gap_after_a_restart(site: Site) -> None:
+    site.append("a.log", b"stored\n")
+    site.settle()
+    site.discovery.close()
+    site.discovery = type(site.discovery)(site.options, type(site.discovery.watch)())
+    site.look()
+    site.truncate("a.log")
+    record = [site.stored["a.log"].info("a.log")]
+    site.discovery.adopt(record)
+    site.discovery.resume(record, site.now)
+    site.append("a.log", b"new\n")
+    site.settle()
+    assert site.content("a.log") == b"stored\nnew\n"
+    assert gap_lengths(site, "a.log") == []
+
+
+def test_what_a_receiver_lost_and_nobody_can_send_again_is_a_gap(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    os.unlink(site.root / "a.log.1")
+    site.settle()
+    stored = site.stored["a.log"]
+    del stored.data[2:], stored.marks[1:]  # an older copy of the store
+    stored.digests[2] = zlib.crc32(b"on")
+    site.settle()
+    assert site.content("a.log") == b"ontwo\n"
+    assert gap_lengths(site, "a.log") == [2]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_file_that_moves_away_and_comes_back_is_not_sent_again(
+    make_site: Callable[..., Site], restarted: bool
+) -> None:
+    site = make_site(include=("*.log*",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "elsewhere")
+    site.append("a.log", b"two\n")
+    site.settle()
+    if restarted:
+        site.restart()
+    site.append("elsewhere", b"and more\n")
+    site.rename("elsewhere", "b.log")
+    site.settle()
+    assert site.generations("a.log") == [("a.log", b"one\nand more\n"), ("a.log", b"two\n")]
+    assert list(site.stored) == ["a.log"]
 
 
 def test_a_removed_and_recreated_file_is_a_new_generation(site: Site) -> None:

@@ -24,7 +24,7 @@ from typing import Literal
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.model import Ended, Generation, StreamInfo, log_name, suffix_digest
 from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
-from flarelog.sources.tail import RELEASE_AFTER, SourceFile, Tail
+from flarelog.sources.tail import RELEASE_AFTER, SourceFile, Tail, take_back
 from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
@@ -129,6 +129,8 @@ class Discovery:
     # By identity: the file's log, and where reading it began; also what an earlier process met.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
+    _departed: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # of them those that have gone, at rest
+    _absent: dict[str, StreamInfo] = field(default_factory=dict)  # by identity: the receiver holds it, it was not found
     _paths: dict[str, SourceFile] = field(default_factory=dict)
     _directories: set[str] = field(default_factory=set)
     _relative: dict[str, str] = field(default_factory=dict)  # by the name of a directory that is watched
@@ -212,6 +214,7 @@ class Discovery:
         if self.waiting:
             self._make_room(now)
         for tail in self.tails.values():
+            tail.look(now)
             tail.release(now)
             if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
                 touched.add(tail.log)
@@ -233,7 +236,9 @@ class Discovery:
                     continue
             if self.waiting:
                 continue  # what waits for a descriptor may be one of those that are not seen anywhere
-            del self._known[key]
+            self._departed[key] = self._known.pop(key)  # gone; but it may have moved away, and come again
+            if len(self._departed) > PARTED:
+                del self._departed[next(iter(self._departed))]
             whole = file.whole()
             if whole is not None:
                 self._gone.add(whole)
@@ -381,6 +386,9 @@ class Discovery:
         if known_copy or inode(file.identity) != found:
             file.close()
             return None
+        if file.identity in self._departed:
+            self._known[file.identity] = tail, old = self._departed.pop(file.identity)
+            self.remembered[file.identity] = tail.log, old.start
         # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
         scarce = file.fd >= descriptors()
         if file.identity in self._known:
@@ -405,6 +413,9 @@ class Discovery:
             return None
         known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
         name, start = known_before or (origin, -1)
+        absent = self._absent.get(file.identity)
+        if absent is not None:
+            name, start = absent.stream.log, 0
         try:
             log_name(name)
         except InvalidName as error:
@@ -418,6 +429,8 @@ class Discovery:
         file.start_at(file.start)
         self.remembered[file.identity] = name, file.position
         file.found_as = origin
+        if absent is not None:
+            take_back(file, self._absent.pop(file.identity))
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
         if path != name and path in self._origins:
             file.renamed = self._origins[path][1]
@@ -531,11 +544,14 @@ class Discovery:
                 with contextlib.suppress(OSError):
                     if file.rise(self.options.root):
                         tail.files.insert(0, file)
+        self._departed = {key: old for key, old in self._departed.items() if old[0].log not in infos}
         if self._find_moved(infos.values(), now):
             infos = {name: self._as_called_now(info) for name, info in infos.items()}
         if not self._resumed:
             self._resumed = True
             self._find_between(infos.values(), now)
+        self._absent = {key: info for key, info in self._absent.items() if info.stream.log not in infos}
+        self._absent |= {key: info for info in infos.values() for key in _in_order(info) if key not in self._known}
         for name, tail in self.tails.items():
             info = infos.get(name)
             if info is not None:

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass, field, replace
 
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extend, extents
-from flarelog.sources.identity import has_writer, head, identity
+from flarelog.sources.identity import HEAD, has_writer, head, identity
 
 MARKER = 256  # bytes before the position that are compared before each read
 ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
@@ -38,10 +38,14 @@ class SourceFile:
     rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
     start: int = 0  # where reading it begins
     position: int = 0  # of the next byte to read
-    seen: int = 0  # the largest size seen
+    length: int = 0  # its size when it was looked at last
+    seen: int = 0  # up to where it was seen to continue what was read
+    cut: int = 0  # bytes behind the position that were seen and are known to be gone: to become a gap
+    cut_from: int = 0  # its size before the first of those went
     marker: bytes = b""  # the bytes before the position
     settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
-    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was opened
+    opening: bytes = b""  # while it is not begun: its first bytes, as they were seen last
+    head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
     lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
     linked: bool = True  # the path still leads to it
     renamed: float = math.inf  # its place among all files that were renamed away; the newest was not
@@ -56,7 +60,8 @@ class SourceFile:
         """Open what *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return cls(fd, identity(fd), path, path, seen=os.fstat(fd).st_size, head=head(fd), quiet_since=now)
+            size = os.fstat(fd).st_size
+            return cls(fd, identity(fd), path, path, length=size, seen=size, opening=_opening(fd), quiet_since=now)
         except BaseException:
             os.close(fd)
             raise
@@ -69,16 +74,43 @@ class SourceFile:
 
     def begin_anew(self, position: int, size: int) -> None:
         """It holds other bytes now, *size* of them: read it from *position* on, as another generation."""
-        self.start, self.begun, self.head = position, False, (0, 0)
+        self.start, self.begun = position, False
         self.start_at(position)
-        self.seen = size
+        self.seen, self.opening = size, _opening(self.fd)
 
     def size(self, now: float) -> int:
         size = os.fstat(self.fd).st_size
-        if size != self.seen:
+        if size != self.length:
             self.quiet_since = now
-        self.seen = max(self.seen, size)
+        self.length = size
+        self._lose(max(size, self.position), self.seen)
+        self.seen = min(self.seen, size)
         return size
+
+    def _lose(self, begin: int, end: int) -> None:
+        if begin < end:
+            self.cut_from = self.cut_from if self.cut else end
+            self.cut += end - begin
+
+    def rewritten(self, now: float) -> bool:
+        """Whether it holds other bytes than those that were read, or seen before any was read, or fewer of them.
+
+        What was seen behind the first that differs is gone.
+        """
+        size = self.size(now)
+        before, self.seen = self.seen, size
+        if self.begun or self.start:
+            if size >= self.position and self.intact():
+                return False
+            same = self.position
+        else:
+            opening, self.opening = self.opening, _opening(self.fd)
+            same = _common(opening, self.opening)
+            if same == min(len(opening), len(self.opening)):
+                return False
+        self._lose(same, before)
+        self.seen = os.fstat(self.fd).st_size  # again: it may have been truncated after the size was asked for
+        return True
 
     def intact(self) -> bool:
         """Whether the bytes before the position are still those that were read."""
@@ -137,10 +169,12 @@ class SourceFile:
         end = self.position - len(self.marker)
         if size <= end or self._crc(begin, end) != crc:
             return 0
-        if begin and (self.head[0] > end or head(self.fd, self.head[0]) != self.head):
-            return 0
         now = os.pread(self.fd, min(len(self.marker), size - end), end)
-        same = next((n for n, (old, new) in enumerate(zip(self.marker, now, strict=False)) if old != new), len(now))
+        same = _common(self.marker, now)
+        # What was read before this process began is vouched for by a marker's worth of bytes behind it.
+        unproven = end + same < begin + MARKER or self.head[0] > end or head(self.fd, self.head[0]) != self.head
+        if begin and unproven:
+            return 0
         if end + same < size:  # something else follows: from the beginning of its line on
             if size < self.position:
                 return 0
@@ -180,7 +214,16 @@ class SourceFile:
             self.fd = -1
 
 
-_GONE = SourceFile(-1, "", "")
+def _opening(fd: int) -> bytes:
+    return os.pread(fd, HEAD, 0)
+
+
+def _common(one: bytes, other: bytes) -> int:
+    """The length of the longest prefix that both have."""
+    length = min(len(one), len(other))
+    if one[:length] == other[:length]:
+        return length
+    return next(n for n in range(length) if one[n] != other[n])
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +233,7 @@ class _Segment:
     offset: int
     file: SourceFile
     source_offset: int
+    gone: bool = False  # the file was truncated since: what was read of it cannot be read again
 
 
 @dataclass(slots=True)
@@ -230,10 +274,11 @@ class Tail:
         at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
         segment = self._segments[at]
         end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
-        if segment.offset > offset or segment.file.fd < 0:
+        if segment.offset > offset or segment.file.fd < 0 or segment.gone:
             return self._lost(offset, marks, at)
         data = segment.file.read(segment.source_offset + offset - segment.offset, min(room, end - offset))
         if len(data) < min(room, end - offset) or not segment.file.intact():
+            self._truncated(segment.file, now)
             return self._lost(offset, marks, at)
         return data
 
@@ -242,14 +287,22 @@ class Tail:
 
         What was read behind them is read anew, as far as it still can be.
         """
-        bounds = [segment.offset for segment in self._segments[at + 1 :]] + [self.end]
-        lost = bounds[0] - offset
-        for segment, begin, end in zip(self._segments[at + 1 :], bounds, bounds[1:], strict=False):
-            if segment.file.fd < 0:
+        bounds = [offset, *(segment.offset for segment in self._segments[at + 1 :]), self.end]
+        # What was to be said of losses behind the offset still is.
+        lost = sum(mark.length for mark in self.marks[marks:] if isinstance(mark, Gap))
+        back: dict[SourceFile, int] = {}  # where to read on
+        for segment, begin, end in zip(self._segments[at:], bounds, bounds[1:], strict=False):
+            file, source = segment.file, segment.source_offset + begin - segment.offset
+            # Of a file that was truncated, what it still has of what was read may be sent again.
+            there = min(file.start, source + end - begin) if segment.gone else source + end - begin
+            if file.fd < 0 or there <= source:
                 lost += end - begin
-            elif segment.file.begun:  # the first of its segments
-                segment.file.start_at(segment.source_offset)
-                segment.file.begun = False
+                continue
+            lost += source + end - begin - there
+            back[file] = min(source, back.get(file, source))
+        for file, source in back.items():
+            file.start_at(source)
+            file.begun = False
         del self.marks[marks:], self._segments[at + 1 :]
         self.end, self._current = offset, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
@@ -325,21 +378,18 @@ class Tail:
         return writer is False or (writer is None and now - file.quiet_since >= RELEASE_AFTER)
 
     def _begin(self, file: SourceFile, now: float) -> None:
-        seen, size = file.seen, file.size(now)
-        if not file.begun and (size < seen or head(file.fd, file.head[0]) != file.head):
+        if not file.begun and file.rewritten(now):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
-            # Where it has grown past what was seen, that may be what was written since: its head was surely there.
-            self._gap((seen if size < seen else file.head[0]) - file.position)
-            size = os.fstat(file.fd).st_size  # by now; the one above may be from before
-            file.begin_anew(0, size)
-        hole = min(file.hole(), size - file.position)
+            file.begin_anew(0, file.seen)
+        self._gap(file)
+        hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             why = "a hole that nobody wrote is not sent; it reads as NULs"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, hole, why))
             file.start_at(file.position + hole)
             hole = 0
         file.hole_end = file.position + hole
-        file.head = head(file.fd)
+        file.head, file.opening = head(file.fd), b""
         self.marks.append(
             Generation(
                 *(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, *file.head),
@@ -349,10 +399,12 @@ class Tail:
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None
 
-    def _gap(self, lost: int) -> None:
-        if lost > 0:
-            why = f"at least {lost} bytes were truncated before they were read"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+    def _gap(self, file: SourceFile) -> None:
+        """Say what was cut off *file*, if that was not said yet."""
+        if file.cut:
+            why = f"at least {file.cut} bytes were truncated before they were read"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, file.cut, why))
+            file.cut = 0
 
     def _end_current(self, reason: str) -> None:
         self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
@@ -360,19 +412,27 @@ class Tail:
 
     def _truncated(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was truncated, or rewritten, since it was read; it is then to be begun anew."""
-        if file.size(now) >= file.position and file.intact():
+        rewritten = file.rewritten(now)
+        if file is self._current:
+            self._gap(file)
+        if not rewritten:
             return False
-        size = os.fstat(file.fd).st_size  # again: it may have been truncated after the size was asked for
-        if size < file.seen:
-            self._gap(file.seen - file.position)
         if file is self._current:
             self._end_current("truncated")
-        # What was read of it and must be sent again, cannot be: its segments lead nowhere from now on.
-        self._segments = [replace(old, file=_GONE) if old.file is file else old for old in self._segments]
+        self._segments = [replace(old, gone=True) if old.file is file else old for old in self._segments]
+        size = file.seen
         file.begin_anew(file.unchanged(size), size)
         if file.limit is not None:
             file.limit, file.graced = size, False
         return True
+
+    def look(self, now: float) -> None:
+        """Take note of what was truncated, so that nothing is read before and behind it as one."""
+        for file in self.files:
+            if file.begun:
+                self._truncated(file, now)
+            elif file.rewritten(now):
+                file.begin_anew(0, file.seen)
 
     # --- what is held
 
@@ -460,8 +520,11 @@ class Tail:
         A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
         receiver held once and has lost is read again; where its source is gone, it is a gap.
         """
-        lost = self._gone_behind(info.committed)
+        lost = self._lost_by(info)
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
+        if lost:
+            why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         self._segments.clear()
         self._current = None
         shipped = _shipped(info)
@@ -472,31 +535,32 @@ class Tail:
             file.start_at(file.start)
             if piece is None:
                 continue
-            if _same(file, piece):
+            settled = _settled(file, piece)
+            if settled is not None:
                 file.start_at(piece.source_end)
+                file.settled = settled
                 file.begun, file.found_as = True, piece.begin.path
                 if piece is last and piece.closed is None:
                     self._current = file
                     self._segments.append(_Segment(self.end, file, file.position))
-            else:
-                file.start = 0  # what start_at skipped is not in it any more
-                file.start_at(0)
-                if piece is last and piece.closed is None:
-                    self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
+                continue
+            file.start = 0  # what start_at skipped is not in it any more
+            file.start_at(0)
+            file.cut = min(file.cut, max(0, file.cut_from - piece.source_end))  # the rest is held by the receiver
+            if piece is last and piece.closed is None:
+                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
             # Whether bytes were added to it after the last look, nobody can know.
             self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
-        if lost:
-            why = f"the receiver has lost {lost} bytes that were sent, and their source is gone"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
 
-    def _gone_behind(self, committed: int) -> int:
-        """How many of the bytes behind *committed* were read and cannot be read again."""
+    def _lost_by(self, info: StreamInfo) -> int:
+        """How many bytes the receiver held, holds no longer, and cannot be sent again."""
         held = {file.identity for file in self.files if file.intact()}
-        return sum(
-            max(0, extent.offset + extent.length - max(extent.offset, committed))
+        unsaid = sum(mark.length for mark in self.marks[len(info.marks) :] if isinstance(mark, Gap))
+        return unsaid + sum(
+            max(0, extent.offset + extent.length - max(extent.offset, info.committed))
             for extent in extents(self.marks, self.end)
-            if extent.ended == "truncated" or extent.identity not in held
+            if extent.identity not in held or extent.ended == "truncated"
         )
 
 
@@ -514,6 +578,15 @@ class _Piece:
         return self.begin.source_offset + self.end - self.begin.offset
 
 
+def take_back(file: SourceFile, info: StreamInfo) -> None:
+    """Go on with *file*, of which the receiver holds something as *info* says, and which was not to be found before."""
+    piece = _shipped(info)[file.identity]
+    settled = _settled(file, piece)
+    if settled is not None:
+        file.start_at(piece.source_end)
+        file.settled, file.begun, file.found_as = settled, True, piece.begin.path
+
+
 def _shipped(info: StreamInfo) -> dict[str, _Piece]:
     """By identity, in the order of the stream."""
     found: dict[str, _Piece] = {}
@@ -529,15 +602,21 @@ def _shipped(info: StreamInfo) -> dict[str, _Piece]:
     return found
 
 
-def _same(file: SourceFile, piece: _Piece) -> bool:
-    """Whether *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file."""
+def _settled(file: SourceFile, piece: _Piece) -> tuple[int, int] | None:
+    """None unless *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file.
+
+    Then (CRC-32 of them up to the marker, where they begin).
+    """
     if piece.closed == "truncated" or os.fstat(file.fd).st_size < piece.source_end:
-        return False
+        return None
     digest, at = piece.begin.digest, piece.begin.source_offset
+    crc, before_marker = 0, max(0, piece.source_end - MARKER)
+    begin = min(at, before_marker)
     while at < piece.source_end:
         data = file.read(at, min(_VERIFY, piece.source_end - at))
         if not data:
-            return False
+            return None
         digest = extend(digest, data)
+        crc = extend(crc, data[: max(0, before_marker - at)])
         at += len(data)
-    return digest == piece.digest
+    return (crc, begin) if digest == piece.digest else None
