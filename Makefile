@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test mutations check format protos protos-check bench clean
+.PHONY: poc test mutations soak check format protos protos-check bench clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -15,6 +15,13 @@ test: .venv/developing
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing
 	$(BIN)/python -m tests.mutations
+
+# Random faults against a model, each round with a new seed, then both ends killed at each of their I/O calls:
+# make soak SECONDS=600
+SECONDS ?= 300
+soak: .venv/developing
+	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/test_stateful.py -k soak
+	$(BIN)/python -m integration.sweep
 
 check: .venv/developing
 	$(BIN)/ruff format --check .
