@@ -440,6 +440,20 @@ def test_what_the_receiver_holds_is_not_in_a_gap_after_a_restart(site: Site) -> 
     assert gap_lengths(site, "a.log") == []
 
 
+def test_what_was_cut_off_a_file_that_is_not_as_the_receiver_holds_it_is_a_gap(site: Site) -> None:
+    site.append("a.log", LINES)
+    site.settle()
+    site.discovery.close()
+    site.truncate("a.log")
+    site.append("a.log", b"new\nseen and gone\n")
+    site.restart()
+    os.truncate(site.root / "a.log", 4)
+    site.look()
+    site.settle()  # asks for the record again before it sends
+    assert site.content("a.log") == LINES + b"new\n"
+    assert gap_lengths(site, "a.log") == [14]
+
+
 def test_what_a_receiver_lost_and_nobody_can_send_again_is_a_gap(site: Site) -> None:
     site.append("a.log", b"one\n")
     site.settle()

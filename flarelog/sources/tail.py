@@ -520,7 +520,7 @@ class Tail:
         A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
         receiver held once and has lost is read again; where its source is gone, it is a gap.
         """
-        lost = self._lost_by(info)
+        lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
         if lost:
             why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
@@ -544,9 +544,11 @@ class Tail:
                     self._current = file
                     self._segments.append(_Segment(self.end, file, file.position))
                 continue
+            if first:  # what was cut off before the record was known may be held by the receiver
+                file.rewritten(file.quiet_since)
+                file.cut = min(file.cut, max(0, file.cut_from - piece.source_end))
             file.start = 0  # what start_at skipped is not in it any more
             file.start_at(0)
-            file.cut = min(file.cut, max(0, file.cut_from - piece.source_end))  # the rest is held by the receiver
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
