@@ -61,14 +61,16 @@ def test_for_a_given_time_faults_come_again_and_again() -> None:
 
 def test_what_a_fault_can_do_to_no_replayed_file_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_bytes(b"line\n" * 50_000)
-    done = poc("--logs", str(tmp_path), "--sites", "1", "--json", "--fault", "truncate", "--fault", "remove")
+    done = poc(
+        "--logs", str(tmp_path), "--sites", "1", "--json", "--seconds", "1", "--fault", "truncate", "--fault", "remove"
+    )
     assert done.returncode == 0, done.stderr
     for fault in ("truncate", "remove"):
         assert f"{fault} is left out: the files that are replayed are whole" in done.stderr
 
 
 def test_a_changed_bit_in_the_store_fails_it() -> None:
-    done = poc("--fault", "corrupt-store", "--sites", "2", "--bytes", "100000")
+    done = poc("--fault", "corrupt-store", "--sites", "2", "--seconds", "1")
     assert done.returncode == 1
     assert done.stdout.count("DIFFERS") == 1
     assert "what is stored is not what was written" in done.stderr

@@ -25,7 +25,7 @@ from queue import Queue
 TREE = Path(__file__).parent.parent
 COPIED = ("flarelog", "tests", "setup.cfg", "pyproject.toml")
 WORKERS = 2
-PATIENCE = 60.0  # seconds that one run of tests may take; a mutant that hangs it is killed
+PATIENCE = 120.0  # seconds that one run of tests may take; a mutant that hangs it is killed
 
 
 @dataclass(frozen=True)
