@@ -46,11 +46,11 @@ APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/lo
 MUTANTS = [
     # --- which file it is
     Mutant(
-        "identity: the handle is ignored",
+        "identity: neither handle nor birth time tell",
         IDENTITY,
-        'return f"{kind:x}.{bytes(buffer[8 : 8 + size]).hex()}"',
-        'return ""',
-        "discovery",
+        'return f"{found.st_dev:x}:{found.st_ino:x}:{witness}"',
+        'return f"{found.st_dev:x}:{found.st_ino:x}:"',
+        "discovery identity",
     ),
     Mutant(
         "identity: the inode is ignored",
@@ -104,8 +104,8 @@ MUTANTS = [
     Mutant(
         "identity: nor when a file is let go",
         TAIL,
-        "file.size(now) != file.position or not file.intact():",
-        "file.size(now) != file.position:",
+        "if status.st_size != self.position or not self.intact():",
+        "if status.st_size != self.position:",
         "tail",
     ),
     Mutant(
@@ -154,15 +154,15 @@ MUTANTS = [
     Mutant(
         "tail: bytes that were truncated before any was read are no gap",
         TAIL,
-        "            file.begin_anew(0, file.seen)\n        self._gap(file)\n",
-        "            file.begin_anew(0, file.seen)\n",
+        "            self.cut += end - begin\n",
+        "            pass\n",
         "tail",
     ),
     Mutant(
         "tail: what was written since counts as lost",
         TAIL,
-        "            same = _common(opening, self.opening)\n            if same == min",
-        "            same = 0\n            if _common(opening, self.opening) == min",
+        "        self._lose(same, before)\n",
+        "        self._lose(same, max(before, size))\n",
         "tail",
     ),
     Mutant(
@@ -189,8 +189,8 @@ MUTANTS = [
     Mutant(
         "tail: a file that was truncated while nobody watched is not said to have ended",
         TAIL,
-        '            if piece is last and piece.closed is None:\n                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))\n',
-        "",
+        "            if piece is last and piece.closed is None:\n                self.marks",
+        "            if False:\n                self.marks",
         "tail",
     ),
     Mutant(

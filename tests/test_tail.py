@@ -124,6 +124,60 @@ def test_a_rotated_file_that_is_rewritten_at_the_same_length_is_not_let_go(site:
     assert [data for _, data in site.generations("a.log")] == [b"one\n", b"two\n", b"ONE\n"]
 
 
+def test_a_file_that_is_rewritten_just_before_it_is_let_go_is_not(site: Site) -> None:
+    writer = site.open("a.log")
+    site.write(writer, b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    site.truncate("a.log.1")
+    site.write(writer, b"ONE\n")
+    writer.close()
+    site.discovery.tails["a.log"].release(site.now)
+    site.settle()
+    assert [data for _, data in site.generations("a.log")] == [b"one\n", b"two\n", b"ONE\n"]
+
+
+def test_bytes_that_must_be_sent_again_and_were_replaced_meanwhile_are_not_mixed_with_others(site: Site) -> None:
+    site.append("a.log", b"stored\n")
+    site.settle()
+    site.append("a.log", b"on their way\n")
+    site.pump()
+    site.cut()
+    site.truncate("a.log")
+    site.append("a.log", b"something else, and longer than what was there\n")
+    site.pump()  # before anybody looks
+    site.settle()
+    new = b"something else, and longer than what was there\n"
+    assert site.generations("a.log") == [("a.log", b"stored\n"), ("a.log", new)]
+
+
+def test_a_file_at_rest_does_not_rise_as_the_one_that_took_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"one\n")
+    file = SourceFile.open(str(tmp_path), "a.log", 0.0)
+    file.advance(b"one\n")
+    assert file.lay_down()
+    (tmp_path / "new").write_bytes(b"one\n")
+    os.replace(tmp_path / "new", tmp_path / "a.log")
+    assert not file.rise(str(tmp_path))
+    assert file.fd == -1
+
+
+def test_a_file_whose_skipped_beginning_has_changed_was_not_only_cut_off(make_site: Callable[..., Site]) -> None:
+    site = make_site(start_at="end")
+    site.append("a.log", b"".join(b"old %04d\n" % number for number in range(200)))
+    site.look()
+    new = b"".join(b"new %04d\n" % number for number in range(400))
+    site.append("a.log", new)
+    site.settle()
+    with open(site.root / "a.log", "r+b") as handle:
+        handle.write(b"OLD")
+        handle.truncate(200 * 9 + len(new) - 9)
+    site.settle()
+    assert site.content("a.log") == new + (site.root / "a.log").read_bytes()
+
+
 def test_a_rotated_file_at_rest_that_is_written_to_again_still_arrives(site: Site) -> None:
     site.append("a.log", b"one\n")
     site.settle()

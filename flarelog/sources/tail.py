@@ -191,11 +191,14 @@ class SourceFile:
             crc, begin = extend(crc, data), begin + len(data)
         return crc
 
-    def lay_down(self) -> None:
-        """Close it, and note how it looked."""
-        status = os.fstat(self.fd)
+    def lay_down(self) -> bool:
+        """Close it, and note how it looked; False if it is not as it was read."""
+        status = os.fstat(self.fd)  # before the bytes are compared: what is written from now on will be seen
+        if status.st_size != self.position or not self.intact():
+            return False
         self.rest = status.st_size, status.st_mtime_ns
         self.close()
+        return True
 
     def rise(self, directory: str) -> bool:
         """Open it again because it looks different; False if it is another file by now. Raises OSError."""
@@ -444,24 +447,23 @@ class Tail:
 
     def release(self, now: float) -> None:
         """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any."""
-        for file in [file for file in self.files if self._may_go(file, now)]:
-            self.files.remove(file)
-            file.lay_down()
+        for file in list(self.files):
+            if self._may_go(file, now) and file.lay_down():
+                self.files.remove(file)
 
     def rest(self, now: float) -> None:
         """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
         if self._acked < self.end or len(self.files) != 1:
             return
         file = self.files[0]
-        quiet = file.linked and file.begun and file.size(now) == file.position and file.intact()
-        if quiet and now - file.quiet_since >= QUIET:
+        quiet = file.linked and file.begun and file.size(now) == file.position and now - file.quiet_since >= QUIET
+        if quiet and file.lay_down():
             self.files.remove(file)
-            file.lay_down()
             self._current = None
             self._segments.clear()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
-        if file is self._current or not file.begun or file.size(now) != file.position or not file.intact():
+        if file is self._current or not file.begun or file.size(now) != file.position:
             return False
         if self._acked < self.end and any(segment.file is file for segment in self._segments):
             return False
@@ -491,7 +493,8 @@ class Tail:
     def lay_down(self) -> None:
         """Everything is sent and sealed: let the descriptors go."""
         for file in self.files:
-            file.lay_down()
+            if not file.lay_down():
+                file.close()
         self.files.clear()
         self._segments.clear()
         self._current = None
