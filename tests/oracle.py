@@ -62,11 +62,13 @@ class Incarnation:
         return total
 
     def lost(self, delivered: Delivered) -> int:
-        """How many bytes were not stored, whether anybody can know it or not, and those that one truncation left or
-        that were the same behind it: where they are less than half, the file counts as begun anew.
+        """How many bytes were not stored, whether anybody can know it or not, and those that a truncation left or
+        that were written again behind it: where they are less than half, the file counts as begun anew.
         """
         total = sum(len(content) - delivered.reached(bytes(content)) for content in self.epochs)
-        return total + sum(common(old, new) for old, new in itertools.pairwise(self.epochs))
+        for epoch, content in enumerate(self.epochs):
+            total += max((common(content, later) for later in self.epochs[epoch + 1 :]), default=0)
+        return total
 
 
 @dataclass
