@@ -10,7 +10,7 @@ poc: .venv/installed
 
 test: .venv/developing
 	$(BIN)/python -m pytest tests
-	$(BIN)/python -m pytest integration
+	$(BIN)/python -m pytest integration -n 3
 
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing

@@ -52,6 +52,7 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
+ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
@@ -226,6 +227,8 @@ class Sidecar:
                 used = time.thread_time()
                 touched |= discovery.look(now)
                 looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
+                if discovery.root_missing:
+                    every = ROOT_POLL
                 if self._checkpoint is not None:
                     self._checkpoint.save(discovery.starts())
             self._wake(touched)

@@ -720,20 +720,20 @@ def test_a_program_s_own_sigurg_is_left_alone(play: Play) -> None:
         from flarelog.sources import identity
         from flarelog.integrations import _background
 
-        seen, real, broken = [], fcntl.fcntl, []
+        seen, real, broken = [], identity._fcntl, []
         signal.signal(signal.SIGURG, lambda *_: seen.append(1))
 
-        def slow(fd, command, *rest):
+        def slow(fd, command, kind):
             'A writer comes exactly now.'
-            result = real(fd, command, *rest)
-            if command == fcntl.F_SETLEASE and rest == (fcntl.F_RDLCK,):
+            result = real(fd, command, kind)
+            if kind == fcntl.F_RDLCK:
                 text = "import os; os.open('log.txt', os.O_WRONLY | os.O_NONBLOCK)"
                 came = subprocess.run([sys.executable, "-c", text], stderr=subprocess.PIPE)
                 broken.append(b"BlockingIOError" in came.stderr)
             return result
 
         Path("log.txt").write_text("hello")
-        identity.fcntl.fcntl = slow
+        identity._fcntl = slow
 
         async def look():
             fd = os.open("log.txt", os.O_RDONLY)

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flarelog.client import Client
-from flarelog.errors import FAILED, CannotListen, InvalidOption, NotFound, TimedOut
+from flarelog.errors import NOT_ALLOWED, CannotListen, InvalidOption, NotFound, TimedOut
 from flarelog.poc.faults import DEFAULT, FAULTS, PROOF, PROXIED
 from flarelog.poc.moments import BALLAST, MOMENTS, ORDERED
 from flarelog.poc.proxy import Proxy
@@ -269,7 +269,7 @@ class Simulation:
         """Wait until the older sidecar of site *name* has ended because a newer one has its logs. Raises TimedOut."""
         await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} is told so")
         talk = (self.work / "sites" / name / "sidecar.log").read_text()
-        if process.returncode != FAILED or "a newer producer has this stream" not in talk:
+        if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in talk:
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
 
     # --- processes
@@ -316,6 +316,7 @@ class Simulation:
 
     async def start_sidecar(self, name: str) -> None:
         site = self.work / "sites" / name
+        (site / "logs").mkdir(parents=True, exist_ok=True)
         port = self.proxies[name].port if name in self.proxies else self._port
         self.sidecars[name] = await self._spawn(
             site / "sidecar.log",

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 
 SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
 SAY_EVERY = 30.0  # seconds
+MOVING = 1024  # files that were moved away, and of which it may yet be reported where to, at most
 PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 _LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
@@ -136,6 +137,8 @@ class Discovery:
     _relative: dict[str, str] = field(default_factory=dict)  # by the name of a directory that is watched
     # Of a renamed file: the name that it was created under, and its place among all that were renamed.
     _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
+    # By a move's cookie: the origin of what was moved away, until it is reported where to, if that is below the root.
+    _moving: dict[int, tuple[str, int]] = field(default_factory=dict)
     _renames: int = 0
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
@@ -170,17 +173,21 @@ class Discovery:
         return touched
 
     def _hear(self) -> set[str]:
-        """Read what the watch has to report; the directories are left to be looked into, all if it lost count."""
-        more = self.watch.ready()
-        touched, dirty = self._note(more) if more is not None else (set(), set(self._directories))
-        self._unread |= dirty
+        """Read all that the watch has to report; the directories are left to be looked into, all if it lost count."""
+        touched: set[str] = set()
+        for _ in range(READ_AHEAD):  # the two halves of a rename may come with different reads
+            more = self.watch.ready()
+            if more is not None and not more:
+                break
+            written, dirty = self._note(more) if more is not None else (set(), set(self._directories))
+            touched |= written
+            self._unread |= dirty
         return touched
 
     def _note(self, changes: list[Change]) -> tuple[set[str], set[str]]:
         """What *changes* say: the logs that were written to, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
-        moved: dict[int, tuple[str, int]] = {}  # by the move's cookie: the origin of what is being moved
         for change in changes:
             directory = self._relative[change.directory]
             path = change.name if directory == "." else f"{directory}/{change.name}"
@@ -196,11 +203,13 @@ class Discovery:
                     self._origins.pop(path, None)
                 case What.MOVED_FROM:
                     self._renames += 1
-                    moved[change.cookie] = self._origins.pop(path, (path, self._renames))
+                    self._moving[change.cookie] = self._origins.pop(path, (path, self._renames))
+                    if len(self._moving) > MOVING:
+                        del self._moving[next(iter(self._moving))]
                 case What.MOVED_TO:
                     self._origins.pop(path, None)
-                    if change.cookie in moved:
-                        self._origins[path] = moved.pop(change.cookie)
+                    if change.cookie in self._moving:
+                        self._origins[path] = self._moving.pop(change.cookie)
                 case What.DELETED:
                     self._origins.pop(path, None)
             if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
