@@ -135,6 +135,7 @@ class Sidecar:
         self._connected = False  # has the receiver ever answered
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
+        self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
 
@@ -283,12 +284,34 @@ class Sidecar:
     def retrying(self, *kinds: type[Exception]) -> AsyncRetrying:
         """Again after each of *kinds*, with delays that grow and never end."""
         delivery = self.options.delivery
+        trouble: BaseException | None = None
+
+        def say(state: RetryCallState) -> None:
+            nonlocal trouble
+            trouble = state.outcome.exception() if state.outcome is not None else None
+            self._say(state)
+
+        async def pause(seconds: float) -> None:
+            """A receiver that answers one log again is there for the others as well: they need not wait any longer."""
+            least = min(seconds, delivery.first_delay)
+            await asyncio.sleep(least if isinstance(trouble, _Lost) else seconds)
+            if isinstance(trouble, _Lost) and seconds > least:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds - least):
+                        await self._answered.wait()
+
         return AsyncRetrying(
             retry=retry_if_exception_type(kinds),
             wait=wait_exponential(delivery.first_delay, delivery.max_delay) + wait_random(0, delivery.first_delay),
-            before_sleep=self._say,
+            before_sleep=say,
+            sleep=pause,
             reraise=True,
         )
+
+    def answers(self) -> None:
+        """The receiver has answered an Open: let all those try again that had lost their connection."""
+        self._answered.set()
+        self._answered = asyncio.Event()
 
     def _say(self, state: RetryCallState) -> None:
         """One line now and then about what keeps being tried; a miss is none of anybody's business."""
@@ -319,6 +342,10 @@ class _Again(Exception):
     """This connection has come to its end, and another may do better."""
 
 
+class _Lost(_Again):
+    """The connection was lost, or there was none."""
+
+
 class _Miss(_Again):
     """The receiver of the run is not registered yet."""
 
@@ -338,6 +365,7 @@ class _Delivery:
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
         self._heartbeat = options.heartbeat
+        self._opened = math.inf  # when the present connection was answered
 
     @property
     def acked(self) -> int:
@@ -385,6 +413,7 @@ class _Delivery:
         """One connection. Returns if it brought the stream on, else raises _Again."""
         producer = self._producer
         before = (producer.acked, producer.marks_acked)
+        self._opened = math.inf
         producer.opened()
         call = wire.push(self._sidecar.channel)()
         try:
@@ -394,9 +423,9 @@ class _Delivery:
             trouble = wire.error_of(error, self._sidecar.options.receiver)
             if not trouble.retry_safe:
                 raise trouble from error
-            self._again(before, _Again(str(trouble)))
+            self._again(before, _Lost(str(trouble)))
         except (asyncio.InvalidStateError, grpc.aio.UsageError):  # gRPC's words for writing into a call that has ended
-            self._again(before, _Again(f"{self._sidecar.options.receiver} ended the call of {self.stream}"))
+            self._again(before, _Lost(f"{self._sidecar.options.receiver} ended the call of {self.stream}"))
         except TimeoutError:
             self._again(before, _Again(f"{self._sidecar.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"))
         except OSError as error:
@@ -407,7 +436,9 @@ class _Delivery:
             call.cancel()
 
     def _again(self, before: tuple[int, int], why: _Again) -> None:
-        if (self._producer.acked, self._producer.marks_acked) <= before:
+        brought_on = (self._producer.acked, self._producer.marks_acked) > before
+        # One that had nothing to send was as good as any, if it lasted.
+        if not brought_on and time.monotonic() - self._opened < self._sidecar.options.delivery.max_delay:
             raise why
 
     async def _open(self, call: Any) -> None:
@@ -417,6 +448,8 @@ class _Delivery:
         backwards = producer.went_backwards
         async with asyncio.timeout(REPLY_TIMEOUT):
             await self._receive(call)
+        self._opened = time.monotonic()
+        sidecar.answers()
         sidecar.epoch = max(sidecar.epoch, producer.epoch)
         log.info("%s: sending from offset %d", self.stream, producer.acked)
         if producer.unproven or not self._tail.covers(producer.acked, producer.marks_acked):
@@ -437,7 +470,7 @@ class _Delivery:
     async def _receive(self, call: Any) -> None:
         reply = await call.read()
         if not isinstance(reply, Reply):
-            raise _Again(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
+            raise _Lost(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
         producer = self._producer
         producer.receive(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:

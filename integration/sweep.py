@@ -219,7 +219,7 @@ def sweep(lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed
     _count(swept, lanes.play(story, [_kills(first, apart, many) for first in firsts]))
     # What is left, a few in a play, in an order in which one can come after the other.
     last = {site: number for number, site in enumerate(quiet[0].calls)}
-    for chain in (CHAIN, 1, 1) if aimed else ():
+    for chain in (CHAIN, 1, 1, 1, 1) if aimed else ():
         ways_left = sorted(swept.missed, key=lambda way: last[way.split(" ", 1)[1]])
         chains = -(-len(ways_left) // chain)
         _count(swept, lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)]))

@@ -13,6 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,27 @@ def agrees(receiver: Receiver) -> None:
 
 def journal(receiver: Receiver, log: str = LOG) -> Path:
     return receiver.file(log).with_name(f".{log}.journal")
+
+
+def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> None:
+    """Each log waits longer and longer while there is nobody; the first one that gets an answer tells the others."""
+    receiver = place.serve()
+    append(place.log, HEAD)
+    sidecar = place.sidecar(receiver)
+    receiver.gets(HEAD)
+    receiver.program.kill()
+    names = [f"rank-{number}.log" for number in range(9)]
+    for name in names:
+        append(place.root / name, TAIL)
+        time.sleep(0.6)  # so that each has a rhythm of its own; the delays grow to some seconds
+    again = receiver.again()
+    for name in names:
+        again.gets(TAIL, name)
+    opened = [line.split()[0] for line in again.program.said.splitlines() if "opened at" in line]
+    first, last = (datetime.fromisoformat(moment) for moment in (min(opened), max(opened)))
+    assert len(opened) == len(names) + 1
+    assert (last - first).total_seconds() < 1.0
+    assert sidecar.stop() == 0
 
 
 # --- the store went backwards
