@@ -15,7 +15,7 @@ from bench import bulk, processes
 from bench.results import Row
 from flarelog.cli import more_descriptors
 from flarelog.sidecar import Sidecar, SidecarOptions
-from flarelog.sources.discovery import SourceOptions
+from flarelog.sources.patterns import SourceOptions
 
 FILES = 5000
 

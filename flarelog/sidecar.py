@@ -39,7 +39,8 @@ from flarelog.model import (
     site_name,
 )
 from flarelog.sources.checkpoint import Checkpoint
-from flarelog.sources.discovery import Discovery, SourceOptions
+from flarelog.sources.discovery import Discovery
+from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
 from flarelog.version import __version__

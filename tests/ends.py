@@ -21,7 +21,8 @@ from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo
 from flarelog.server import code_of
 from flarelog.sources.checkpoint import Checkpoint
-from flarelog.sources.discovery import Discovery, SourceOptions
+from flarelog.sources.discovery import Discovery
+from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import InotifyWatch, Watch
 from flarelog.stores.appender import LocalAppender

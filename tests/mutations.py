@@ -40,6 +40,7 @@ class Mutant:
 
 
 IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/discovery.py"
+FILE, RECORD = "sources/file.py", "sources/record.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/local.py"
 
@@ -61,28 +62,28 @@ MUTANTS = [
     ),
     Mutant(
         "identity: a rewritten head is not seen before the first byte is read",
-        TAIL,
+        FILE,
         "if same == min(len(opening), len(self.opening)):",
         "if True:",
         "tail",
     ),
     Mutant(
         "identity: a truncation is not seen before the first byte is read",
-        TAIL,
+        FILE,
         "        self._lose(max(size, self.position), self.seen)\n",
         "",
         "tail",
     ),
     Mutant(
         "identity: the head is not compared where only the end seems changed",
-        TAIL,
+        FILE,
         "or head(self.fd, self.head[0]) != self.head\n",
         "\n",
         "tail",
     ),
     Mutant(
         "identity: the 256 bytes before the position are not compared",
-        TAIL,
+        FILE,
         "return os.pread(self.fd, length, self.position - length) == self.marker",
         "return True",
         "tail",
@@ -103,28 +104,28 @@ MUTANTS = [
     ),
     Mutant(
         "identity: nor when a file is let go",
-        TAIL,
+        FILE,
         "if status.st_size != self.position or not self.intact():",
         "if status.st_size != self.position:",
         "tail",
     ),
     Mutant(
         "identity: what was read earlier is not compared where only the end seems changed",
-        TAIL,
+        FILE,
         "if size <= end or self._crc(begin, end) != crc:",
         "if size <= end:",
         "tail",
     ),
     Mutant(
         "identity: what the receiver holds is not compared on resume",
-        TAIL,
+        RECORD,
         "return (crc, begin) if digest == piece.digest else None",
         "return (crc, begin)",
         "tail",
     ),
     Mutant(
         "identity: a file that rises again may be another",
-        TAIL,
+        FILE,
         "if again.identity != self.identity:",
         "if False:",
         "tail",
@@ -139,7 +140,7 @@ MUTANTS = [
     # --- what the tail gives
     Mutant(
         "tail: no truncation is seen",
-        TAIL,
+        FILE,
         "if size >= self.position and self.intact():",
         "if True:",
         "tail",
@@ -153,14 +154,14 @@ MUTANTS = [
     ),
     Mutant(
         "tail: bytes that were truncated before any was read are no gap",
-        TAIL,
+        FILE,
         "            self.cut += end - begin\n",
         "            pass\n",
         "tail",
     ),
     Mutant(
         "tail: what was written since counts as lost",
-        TAIL,
+        FILE,
         "        self._lose(same, before)\n",
         "        self._lose(same, max(before, size))\n",
         "tail",

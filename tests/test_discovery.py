@@ -13,9 +13,10 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.model import extend
 from flarelog.sources.checkpoint import VERSION, Checkpoint
-from flarelog.sources.discovery import Discovery, SourceOptions
+from flarelog.sources.discovery import Discovery
+from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import has_writer, identity, witness
-from flarelog.sources.tail import SourceFile
+from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.watch import Change, What
 from tests.tailing import NoWatch, Site
 

@@ -11,8 +11,8 @@ import pytest
 
 from flarelog.model import Generation
 from flarelog.sources import identity
-from flarelog.sources.discovery import _rotated_shape
-from flarelog.sources.tail import SourceFile
+from flarelog.sources.file import SourceFile
+from flarelog.sources.patterns import rotated_shape
 from tests.tailing import NoWatch, Site
 
 Sites = Callable[..., Site]
@@ -51,7 +51,7 @@ def test_whether_a_recorded_file_is_the_one_that_was_found(recorded: str, found:
     ],
 )
 def test_the_names_that_a_log_is_rotated_to(log: str, path: str, shape: str | None) -> None:
-    assert _rotated_shape(log, path) == shape
+    assert rotated_shape(log, path) == shape
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 
 from flarelog.model import Ended, Generation
 from flarelog.sources.discovery import Discovery
-from flarelog.sources.tail import ROTATION_GRACE, SourceFile
+from flarelog.sources.file import SourceFile
+from flarelog.sources.tail import ROTATION_GRACE
 from tests.tailing import NoWatch, Site, Stored
 
 

@@ -19,8 +19,8 @@ from typing import Concatenate, Literal, ParamSpec
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sources import checkpoint
-from flarelog.sources.discovery import SourceOptions
 from flarelog.sources.identity import identity
+from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import ROTATION_GRACE
 from flarelog.stores import appender as appending
 from tests.ends import RUN, SITE, Delivery, Disk, ReceivingEnd, SendingEnd

@@ -12,7 +12,7 @@ import click
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
-from flarelog.sources.discovery import SourceOptions
+from flarelog.sources.patterns import SourceOptions
 
 
 @click.command

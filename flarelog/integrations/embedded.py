@@ -27,7 +27,7 @@ from flarelog.lifecycle import Event
 from flarelog.model import parse_address
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
-from flarelog.sources.discovery import SourceOptions
+from flarelog.sources.patterns import SourceOptions
 from flarelog.stores.local import Durability, LocalStore
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ import errno
 import logging
 import math
 import os
-import re
 import resource
 import stat
 import struct
@@ -19,12 +18,14 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from flarelog.errors import InvalidName, InvalidOption
-from flarelog.model import Ended, Generation, StreamInfo, log_name, suffix_digest
+from flarelog.errors import InvalidName
+from flarelog.model import Generation, StreamInfo, log_name
+from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
-from flarelog.sources.tail import RELEASE_AFTER, SourceFile, Tail, take_back
+from flarelog.sources.patterns import SourceOptions, any_of, rotated_shape, shape_of
+from flarelog.sources.record import in_order, may_have_grown, take_back, wholes
+from flarelog.sources.tail import RELEASE_AFTER, Tail
 from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
@@ -35,51 +36,6 @@ MOVING = 1024  # files that were moved away, and of which it may yet be reported
 PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 _LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
-NOT_LOGS = (
-    *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
-    *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
-    *("*.npy", "*.npz", "*.parquet", "*.arrow", "events.out.tfevents.*", "*.py", "*.pyc", "*.so"),
-    *("*.swp", "*~", "*.tmp", ".*", ".*/**", "**/.*/**", "*.crt", "*.key", "*.pem"),
-)
-"""What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """Which files are sent. Raises InvalidOption.
-
-    A pattern without ``/`` is compared with a file's name, one with ``/`` with its path under *root*; ``**`` stands
-    for any number of directories. Without *include* everything is sent but NOT_LOGS.
-    """
-
-    root: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    # Of files that are there at the start and unknown to the receiver:
-    start_at: Literal["beginning", "end"] = "beginning"
-    ignore_older: float | None = None  # seconds; of those not modified for so long send only what is added
-
-    def __post_init__(self) -> None:
-        for pattern in (*self.include, *self.exclude):
-            if not pattern or pattern.startswith("/"):
-                raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
-        if self.start_at not in ("beginning", "end"):
-            raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
-        if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
-            raise InvalidOption("ignore_older must be a positive number of seconds")
-
-    def matches(self, path: str) -> bool:
-        if self.include:
-            return _any(self.include, path) and not _any(self.exclude, path)
-        return not _any(NOT_LOGS, path) and not _any(self.exclude, path)
-
-    def follows(self, path: str, origin: str) -> bool:
-        """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
-        rotated out of the include patterns it is, under a name that is left out it is not.
-        """
-        return bool(self.include) and self.matches(origin) and not _any(self.exclude, path)
-
-
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 
 
@@ -87,34 +43,6 @@ def descriptors() -> int:
     """How many descriptors this process may have before no log is given one."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit - min(SPARE, limit // 2)
-
-
-def _any(patterns: Iterable[str], path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return any(_compiled(pattern).match(path if "/" in pattern else name) for pattern in patterns)
-
-
-_patterns: dict[str, re.Pattern[str]] = {}
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """*pattern* as a regular expression: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number of
-    parts.
-    """
-    if pattern not in _patterns:
-        text = ""
-        for token in re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^]/]*\]|.", pattern, re.DOTALL):
-            if token in _WILD:
-                text += _WILD[token]
-            elif len(token) > 1:
-                text += "[" + re.sub(r"^[!^]", "^", token[1:-1]).replace("\\", r"\\") + "]"
-            else:
-                text += re.escape(token)
-        _patterns[pattern] = re.compile(text + r"\Z", re.DOTALL)
-    return _patterns[pattern]
-
-
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @dataclass(slots=True)
@@ -560,17 +488,17 @@ class Discovery:
             self._resumed = True
             self._find_between(infos.values(), now)
         self._absent = {key: info for key, info in self._absent.items() if info.stream.log not in infos}
-        self._absent |= {key: info for info in infos.values() for key in _in_order(info) if key not in self._known}
+        self._absent |= {key: info for info in infos.values() for key in in_order(info) if key not in self._known}
         for name, tail in self.tails.items():
             info = infos.get(name)
             if info is not None:
-                held = _in_order(info)
+                held = in_order(info)
                 for file in tail.files:
                     if file.start and held and file.identity not in held:
                         file.start = 0  # a generation that came while nobody watched, not an old file
                         self.remembered[file.identity] = name, 0
                 # What the receiver has lost is sent again in the order in which it was sent before.
-                before = _in_order(replace(info, marks=tuple(tail.marks)))
+                before = in_order(replace(info, marks=tuple(tail.marks)))
                 order = {key: place for place, key in enumerate(held | before)}
                 tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
                 tail.resume(info)
@@ -579,8 +507,8 @@ class Discovery:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
         streams = [self._as_called_now(info) for info in streams]
         for info in streams:
-            self._gone |= _wholes(info)
-        owner = {key: info.stream.log for info in streams for key in _in_order(info)}
+            self._gone |= wholes(info)
+        owner = {key: info.stream.log for info in streams for key in in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
@@ -608,7 +536,7 @@ class Discovery:
             found = [] if recorded in self._known else by_inode.get(inode(recorded)[1], [])
             return next((key for key in found if same(recorded, key)), recorded)
 
-        names = {key: now(key) for key in _in_order(info)}
+        names = {key: now(key) for key in in_order(info)}
         if all(before == after for before, after in names.items()):
             return info
         marks = (replace(m, identity=names[m.identity]) if isinstance(m, Generation) else m for m in info.marks)
@@ -620,7 +548,7 @@ class Discovery:
         for info in infos:
             if not self.options.matches(info.stream.log):
                 continue  # another sidecar's
-            for key in _may_have_grown(info):
+            for key in may_have_grown(info):
                 if key not in self._known:
                     wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
         found_any = False
@@ -646,19 +574,19 @@ class Discovery:
         came after it. Without a birth time nobody can tell it from an older one.
         """
         infos = list(infos)
-        recorded = {key for info in infos for key in _in_order(info)}
+        recorded = {key for info in infos for key in in_order(info)}
         for info in infos:
             name = info.stream.log
-            tail, last = self._known.get(next(reversed(_in_order(info)), ""), (None, None))
-            shape = _rotated_shape(name, last.path) if last is not None else None
+            tail, last = self._known.get(next(reversed(in_order(info)), ""), (None, None))
+            shape = rotated_shape(name, last.path) if last is not None else None
             born = birth(last.fd) if last is not None and shape is not None else None
             if tail is None or last is None or shape is None or born is None:
                 continue
             directory = os.path.dirname(last.path)
             between: list[tuple[int, SourceFile]] = []
             for path, _, is_link in self._entries({directory or "."}, set()):
-                alike = os.path.dirname(path) == directory and _shape(os.path.basename(path)) == shape
-                if not alike or is_link or path == name or _any(self.options.exclude, path):
+                alike = os.path.dirname(path) == directory and shape_of(os.path.basename(path)) == shape
+                if not alike or is_link or path == name or any_of(self.options.exclude, path):
                     continue
                 try:
                     file = self._open(path, now)
@@ -710,51 +638,6 @@ class Discovery:
         for tail in self.tails.values():
             tail.close()
         self.watch.close()
-
-
-def _wholes(info: StreamInfo) -> set[tuple[int, int]]:
-    """(length, CRC-32) of each generation that the receiver holds from its first byte on, in one piece."""
-    found = set()
-    bounds = [(mark.offset, mark.digest) for mark in info.marks[1:]] + [(info.committed, info.digest)]
-    for mark, (end, digest) in zip(info.marks, bounds, strict=False):
-        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset:
-            length = end - mark.offset
-            found.add((length, suffix_digest(mark.digest, digest, length)))
-    return found
-
-
-def _in_order(info: StreamInfo) -> dict[str, None]:
-    """The identities of the stream's generations, the oldest first."""
-    return {mark.identity: None for mark in info.marks if isinstance(mark, Generation)}
-
-
-def _may_have_grown(info: StreamInfo) -> list[str]:
-    """The identities of the stream's last generation, and of those that have no end."""
-    ended: set[str] = set()
-    current = ""
-    for mark in info.marks:
-        if isinstance(mark, Generation):
-            current = mark.identity
-            ended.discard(current)
-        elif isinstance(mark, Ended):
-            ended.add(current)
-    return [key for key in _in_order(info) if key not in ended or key == current]
-
-
-def _rotated_shape(log: str, path: str) -> str | None:
-    """The shape of the file names that *log* is rotated to, *path* being one; None if it is no such name.
-
-    A rotation adds something to the name: app.log becomes app.log.1, app.log-20261120 or app-1.log.
-    """
-    name, rotated = os.path.basename(log), os.path.basename(path)
-    begin = next((n for n, (old, new) in enumerate(zip(name, rotated, strict=False)) if old != new), len(name))
-    grown = len(rotated) > len(name) and rotated.endswith(name[begin:])
-    return _shape(rotated) if grown else None
-
-
-def _shape(name: str) -> str:
-    """*name* with each number in it as one sign."""
-    return re.sub(r"\d+", "0", name)
 
 
 def _is_one_member(file: SourceFile, size: int) -> bool:
