@@ -125,6 +125,8 @@ class Server:
         await self._server.start()
         self.address = f"{host}:{bound}"
         self._spawn(self._share())
+        for run in [run for run, state in self._runs.items() if state is RunState.ENDING]:
+            self._spawn(self._finish_run(run, self.options.end_timeout))
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
@@ -194,7 +196,9 @@ class Server:
     def _of(self, run: str) -> list[_Session]:
         return [session for session in self._sessions.values() if session.stream.run == run]
 
-    async def _finish_run(self, run: str) -> None:
+    async def _finish_run(self, run: str, patience: float = 0.0) -> None:
+        """End *run* when its streams have; *patience*: seconds to come back that they get after a restart."""
+        await asyncio.sleep(patience)
         if not await self.join(run, self.options.end_timeout):
             log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
         await self.announce(run, Event.END_RUN)

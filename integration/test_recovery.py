@@ -6,6 +6,7 @@ Bytes that are still at the site are stored; those that are gone for good are a 
 
 from __future__ import annotations
 
+import asyncio
 import ctypes.util
 import os
 import random
@@ -19,6 +20,9 @@ from typing import Any
 
 import pytest
 
+import flarelog
+from flarelog.lifecycle import RunState
+from flarelog.stores.local import LocalStore
 from integration.conftest import (
     LOG,
     RUN,
@@ -77,6 +81,14 @@ def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> N
     assert len(opened) == len(names) + 1
     assert (last - first).total_seconds() < 1.0
     assert sidecar.stop() == 0
+
+
+def test_a_run_that_was_ending_when_its_receiver_was_killed_ends_under_the_next_one(place: Place) -> None:
+    store = LocalStore(place.directory / "store")
+    store.root.mkdir()
+    asyncio.run(store.set_run(RUN, RunState.ENDING))
+    with flarelog.Receiver(str(store.root), join_timeout=0.5):
+        until(lambda: asyncio.run(store.runs()) == {RUN: RunState.ENDED}, "the run ends")
 
 
 # --- the store went backwards

@@ -75,7 +75,6 @@ class ReceivingEnd:
     def __init__(self, root: Path, durability: Literal["disk", "memory"], number: int, misses: int) -> None:
         self.incarnation, self.misses = number.to_bytes(8, "big"), misses
         self.promised: dict[StreamId, tuple[int, int]] = {}  # bytes and marks that some reply said to be committed
-        self.recovered: set[StreamId] = set()  # those that were opened
         self._runner = asyncio.Runner()
         self.store = LocalStore(root, durability)
         self._run(self.store.__aenter__())
@@ -95,14 +94,6 @@ class ReceivingEnd:
                 part, first = wire._decode_info(wire._encode_info(sent))
                 found.append(part if not first else replace(found.pop(), marks=found[-1].marks + part.marks))
         return found
-
-    def recover(self) -> None:
-        """Open the streams that no producer has opened since the last receiver was killed."""
-        for stream in [info.stream for info in self.record() if info.stream not in self.recovered]:
-            appender = LocalAppender(self.store, stream)
-            appender.open()
-            self._run(appender.close())
-            self.recovered.add(stream)
 
     def take(self, call: Call) -> None:
         """The next request of *call* arrives."""
@@ -136,7 +127,6 @@ class ReceivingEnd:
             self.misses -= 1
             raise Refused(Code.EXECUTION_EXCEPTION, "the run is not registered")
         appender = self._run(self.store.appender(request.stream, request.producer, request.epoch))
-        self.recovered.add(request.stream)
         promised = self.promised.get(request.stream, (0, 0))
         held = appender.committed, len(appender.marks)
         assert min(held[0] - promised[0], held[1] - promised[1]) >= 0, f"{promised} was acknowledged, {held} is held"

@@ -556,7 +556,7 @@ MUTANTS = [
     ),
     Mutant(
         "store: recovery does not compare the last range",
-        APPENDER,
+        JOURNAL,
         "return digest == expected",
         "return True",
         "stores",

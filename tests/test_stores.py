@@ -151,6 +151,32 @@ def test_recovery_trusts_what_the_journal_vouches_for(
     assert reopened(root) == (committed, extend(0, DATA[:committed]), MARKS[:marks], Holder(((1, A),)), sealed)
 
 
+@pytest.mark.parametrize(
+    ("left", "committed"),
+    [
+        pytest.param(DATA, len(DATA), id="everything"),
+        pytest.param(DATA[:20] + bytes(len(DATA) - 20), 20, id="nul-bytes-for-the-last-range"),
+        pytest.param(DATA[:15], 10, id="half-of-a-range"),
+        pytest.param(None, 0, id="no-file"),
+    ],
+)
+def test_what_a_power_cut_took_is_not_shown_before_a_producer_comes_back(
+    root: Path, left: bytes | None, committed: int
+) -> None:
+    raw = (root / JOURNAL).read_bytes()
+    (root / JOURNAL).write_bytes(b"".join(raw.splitlines(keepends=True)[:-1]))  # it was not sealed
+    if left is None:
+        (root / LOG).unlink()
+    else:
+        (root / LOG).write_bytes(left)
+
+    async def shown() -> tuple[list[int], bytes]:
+        store = LocalStore(root)
+        return [info.committed async for info in store.list()], await read(store)
+
+    assert asyncio.run(shown()) == ([committed], DATA[:committed])
+
+
 def test_a_journal_cut_anywhere_costs_no_more_than_what_it_no_longer_vouches_for(root: Path) -> None:
     raw = (root / JOURNAL).read_bytes()
     named = raw.index(b"\n") + 1

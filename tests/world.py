@@ -91,7 +91,6 @@ class World:
         self._handles: list[tuple[int, Incarnation, bool]] = []  # descriptor, its file, whether it appends
         self._numbers = 0  # of processes
         self._copy: dict[StreamId, tuple[int, int]] | None = None  # what was promised when the store was copied
-        self._killed = False  # a receiver was, at some time
         self._judged: dict[str, tuple[int, int]] = {}
         self.sidecar: SendingEnd | None = None
         self.fenced: SendingEnd | None = None  # one that was taken over and does not know it
@@ -111,8 +110,7 @@ class World:
         if self.receiver is not None:
             for info in self.receiver.record():
                 log, state = info.stream.log, (info.committed, len(info.marks))
-                # Until it is opened again, a stream whose receiver was killed is not what its journal promises.
-                if self._judged.get(log) != state and (info.stream in self.receiver.recovered or not self._killed):
+                if self._judged.get(log) != state:
                     self.oracle.check(info, self._stored(info))
                     self._judged[log] = state
 
@@ -588,7 +586,6 @@ class World:
         """Kill it; *data* and *journal* percent of what was not committed lie on the disk afterwards."""
         if self.receiver is None:
             return False
-        self._killed = True
         self._serve(misses, self._stop(lambda receiver: receiver.kill(data, journal, hole)))
         return True
 
@@ -666,7 +663,6 @@ class World:
             self._saw()
             self._all()
             self._now += ROTATION_GRACE
-        self.receiver.recover()
         record = {info.stream.log: (info, self._stored(info)) for info in self.receiver.record()}
         self.oracle.check_complete(record, self._saw())
         self.sidecar.discovery.drain(self._now)

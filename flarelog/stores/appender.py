@@ -145,8 +145,7 @@ class LocalAppender:
             self._set_aside(raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed
-        while journal.lengths and not self._holds(size):
-            journal.roll_back(journal.lengths[-2][0] if len(journal.lengths) > 1 else 0)
+        journal.believe(self._data_fd)
         if journal.committed < promised:
             log.warning(
                 "%s: the journal promised %d bytes, but only %d are intact; going on from there",
@@ -170,19 +169,6 @@ class LocalAppender:
             os.replace(self._journal_path, aside.with_name(aside.name + ".old-journal"))
             log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, aside)
         self.journal = Journal(stream=self.stream, damaged=1)
-
-    def _holds(self, size: int) -> bool:
-        """Whether the last range that the journal vouches for is in the file."""
-        lengths = self.journal.lengths
-        begin, digest = lengths[-2] if len(lengths) > 1 else (0, EMPTY_DIGEST)
-        end, expected = lengths[-1]
-        if end > size:
-            return False
-        while begin < end:
-            data = os.pread(self._data_fd, min(_READ, end - begin), begin)
-            digest = extend(digest, data)
-            begin += len(data)
-        return digest == expected
 
     def claimed_by(self, producer: bytes, epoch: int) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""

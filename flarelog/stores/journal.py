@@ -10,6 +10,7 @@ line is lost stands a gap of unknown length, so that everyone sees that somethin
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,6 +22,7 @@ VERSION = 1
 SPACING = 1 << 20
 """Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
 
+_READ = 1 << 20
 _HOLDER = b'{"t":"holder",'
 
 LOST = "the journal has lost what was marked here"
@@ -95,6 +97,28 @@ class Journal:
             self.sealed = False
         while self.marks and self.marks[-1].offset > length:
             self.marks.pop()
+
+    def believe(self, data_fd: int) -> None:
+        """Forget what is not in the file of the bytes: a crash may have kept a line and lost what it vouches for.
+
+        The last range is read again and compared with its digest; then, if need be, the one before it. Raises OSError.
+        """
+        size = os.fstat(data_fd).st_size
+        while self.lengths and not self._holds(data_fd, size):
+            self.roll_back(self.lengths[-2][0] if len(self.lengths) > 1 else 0)
+
+    def _holds(self, data_fd: int, size: int) -> bool:
+        """Whether the last range is in the file."""
+        begin, digest = self.lengths[-2] if len(self.lengths) > 1 else (0, EMPTY_DIGEST)
+        end, expected = self.lengths[-1]
+        if end > size:
+            return False
+        while begin < end:
+            data = os.pread(data_fd, min(_READ, end - begin), begin)
+            if not data:
+                return False
+            digest, begin = extend(digest, data), begin + len(data)
+        return digest == expected
 
     def compacted(self) -> bytes:
         """The same journal in the lines that still matter."""

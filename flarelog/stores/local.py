@@ -256,7 +256,21 @@ class LocalStore:
             if raw is None:
                 return None
             journal = journals.replay(raw)
+            if not journal.sealed:
+                self._believe(stream, journal)
         return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
+
+    def _believe(self, stream: StreamId, journal: journals.Journal) -> None:
+        """After a power cut nobody may have opened *stream* yet: what is not there is not to be shown."""
+        try:
+            fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            journal.roll_back(0)
+            return
+        try:
+            journal.believe(fd)
+        finally:
+            os.close(fd)
 
     def changed(self, stream: StreamId) -> None:
         for wake in self._followers.get(stream, ()):
