@@ -150,6 +150,16 @@ def test_a_compressed_copy_of_what_is_sent_is_not_sent(make_site: Callable[..., 
     assert sorted(site.stored) == ["a.log", "a.log.2.gz"]
 
 
+def test_a_log_that_begins_with_the_magic_number_of_gzip_alone_is_sent_while_it_is_written(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site()
+    writer = site.open("a.log")
+    site.write(writer, b"\x1f\x8b, and then lines that nobody compressed\n")
+    site.settle()
+    assert site.content("a.log") == b"\x1f\x8b, and then lines that nobody compressed\n"
+
+
 def test_a_compressed_copy_is_judged_when_it_is_whole(make_site: Callable[..., Site]) -> None:
     site = make_site(include=("*.log*",))
     site.append("a.log", b"one\n" * 1000)

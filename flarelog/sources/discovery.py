@@ -11,6 +11,7 @@ import errno
 import logging
 import math
 import os
+import re
 import resource
 import stat
 import struct
@@ -36,6 +37,7 @@ MOVING = 1024  # files that were moved away, and of which it may yet be reported
 PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 _LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
+_GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 
 
@@ -440,7 +442,7 @@ class Discovery:
         """
         status = os.fstat(file.fd)
         size = status.st_size
-        if size < 18 or file.read(0, 2) != b"\x1f\x8b":
+        if size < 18 or not _GZIP.match(file.read(0, 4)):
             return False
         writer = has_writer(file.fd)
         if writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER):
