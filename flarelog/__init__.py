@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from flarelog.errors import FlarelogError
     from flarelog.integrations.embedded import Producer, Receiver
     from flarelog.lifecycle import Event
+    from flarelog.tls import Tls
 
-__all__ = ["Bus", "Event", "FlarelogError", "Notice", "Producer", "Receiver", "__version__"]
+__all__ = ["Bus", "Event", "FlarelogError", "Notice", "Producer", "Receiver", "Tls", "__version__"]
 
 _HOMES = {
     "Bus": "flarelog.bus",
@@ -24,6 +25,7 @@ _HOMES = {
     "Notice": "flarelog.bus",
     "Producer": "flarelog.integrations.embedded",
     "Receiver": "flarelog.integrations.embedded",
+    "Tls": "flarelog.tls",
 }
 
 

@@ -13,8 +13,9 @@ import grpc
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
 from flarelog import wire
-from flarelog.errors import CannotConnect
+from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
 from flarelog.model import StreamId, StreamInfo, parse_address
+from flarelog.tls import Tls, why
 
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 
@@ -23,14 +24,17 @@ class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
     *patience*: seconds without an answer after which CannotConnect is raised; meanwhile it is tried again.
-    Raises InvalidOption for what is no address.
+    *tls*: this end's files. Raises InvalidOption for what is no address, and for certificates that cannot be used.
     """
 
-    def __init__(self, address: str, *, patience: float = TIMEOUT) -> None:
+    def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None) -> None:
         parse_address(address)
+        if tls is not None:
+            tls.check("client")
         self.address = address
         self.patience = patience
-        self._channel = grpc.aio.insecure_channel(address, options=wire.CHANNEL_OPTIONS)
+        self._tls = tls
+        self._channel = wire.channel(address, tls)
 
     async def __aenter__(self) -> Client:
         return self
@@ -48,6 +52,15 @@ class Client:
             reraise=True,
         )
 
+    async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
+        """What *error* means; where certificates are the reason, another attempt would not do better."""
+        trouble = wire.error_of(error, self.address)
+        if isinstance(trouble, CannotConnect):
+            reason = await asyncio.to_thread(why, self.address, self._tls)
+            if reason:
+                return NotAllowed(f"no connection to {self.address}: {reason}")
+        return trouble
+
     async def streams(self, run: str = "", site: str = "") -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*. Raises CannotConnect,
         NotAllowed.
@@ -57,7 +70,7 @@ class Client:
                 try:
                     return await wire.streams(self._channel, run, site, TIMEOUT)
                 except grpc.RpcError as error:
-                    raise wire.error_of(error, self.address) from error
+                    raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")
 
     async def read(self, stream: StreamId, start: int = 0, *, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
@@ -76,7 +89,7 @@ class Client:
                     start = offset + len(data)
                     yield offset, data
             except grpc.RpcError as error:
-                trouble = wire.error_of(error, self.address)
+                trouble = await self._trouble(error)
                 if not trouble.retry_safe or loop.time() - heard > self.patience:
                     raise trouble from error
                 await asyncio.sleep(pause)
@@ -98,5 +111,5 @@ class Client:
                 try:
                     return str(await wire.run_call(self._channel, method)(run, timeout=TIMEOUT))
                 except grpc.RpcError as error:
-                    raise wire.error_of(error, self.address) from error
+                    raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")

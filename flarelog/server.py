@@ -38,6 +38,7 @@ from flarelog.errors import (
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
 from flarelog.stores.base import Appender, Store
+from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +60,23 @@ class ServerOptions(Limits):
     listen: str = LISTEN  # HOST:PORT; port 0 takes a free one
     idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a stream is closed
     announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
+    tls: Tls | None = None  # only certificates of this CA get in
+    insecure: bool = False  # let other machines in without TLS
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
 
     def __post_init__(self) -> None:
         Limits.__post_init__(self)
-        parse_address(self.listen)
+        host, _ = parse_address(self.listen)
+        if self.tls is None and not self.insecure and not _is_loopback(host):
+            raise InvalidOption(
+                f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
+            )
         if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
             raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
@@ -114,7 +125,10 @@ class Server:
         )
         host, port = parse_address(self.options.listen)
         try:
-            bound = self._server.add_insecure_port(f"{host}:{port}")
+            if self.options.tls is not None:
+                bound = self._server.add_secure_port(f"{host}:{port}", self.options.tls.server_credentials())
+            else:
+                bound = self._server.add_insecure_port(f"{host}:{port}")
         except RuntimeError:
             bound = 0
         if not bound:

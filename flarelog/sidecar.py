@@ -43,6 +43,7 @@ from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
+from flarelog.tls import Tls, why
 from flarelog.version import __version__
 
 log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class SidecarOptions:
     once: bool = False  # send what is there, wait for the receipts, end
     drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
     heartbeat: float = HEARTBEAT  # seconds
+    tls: Tls | None = None  # what the receiver is believed by, and who this is
 
     def __post_init__(self) -> None:
         run_name(self.run)
@@ -127,7 +129,11 @@ class Sidecar:
         self.options = options
         self.bus = bus or Bus()
         self.producer_id = os.urandom(16)
-        self.channel = grpc.aio.insecure_channel(options.receiver, options=wire.CHANNEL_OPTIONS)
+        if options.tls is not None:
+            options.tls.check("client")
+        self.channel = wire.channel(options.receiver, options.tls)
+        self._stamp = options.tls.stamp() if options.tls is not None else ()
+        self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
         self._deliveries: dict[str, _Delivery] = {}
@@ -172,7 +178,8 @@ class Sidecar:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
         finally:
             self.discovery.close()
-            await self.channel.close()
+            for channel in (*self._old_channels, self.channel):
+                await channel.close()
         if error is not None:
             log.error("%s", error)
         streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
@@ -253,7 +260,7 @@ class Sidecar:
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
             with contextlib.suppress(grpc.RpcError):
-                if await wire.run_call(self.channel, "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
+                if await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
                     self.drain()
 
     def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> None:
@@ -275,7 +282,7 @@ class Sidecar:
         async for attempt in self.retrying(CannotConnect):
             with attempt:
                 try:
-                    found = await wire.streams(self.channel, self.options.run, self.options.site)
+                    found = await wire.streams(self.connection(), self.options.run, self.options.site)
                 except grpc.RpcError as error:
                     raise wire.error_of(error, self.options.receiver) from error
                 self._connected = True
@@ -287,13 +294,13 @@ class Sidecar:
         delivery = self.options.delivery
         trouble: BaseException | None = None
 
-        def say(state: RetryCallState) -> None:
+        def note(state: RetryCallState) -> None:
             nonlocal trouble
             trouble = state.outcome.exception() if state.outcome is not None else None
-            self._say(state)
 
         async def pause(seconds: float) -> None:
             """A receiver that answers one log again is there for the others as well: they need not wait any longer."""
+            await self._say(trouble)
             least = min(seconds, delivery.first_delay)
             await asyncio.sleep(least if isinstance(trouble, _Lost) else seconds)
             if isinstance(trouble, _Lost) and seconds > least:
@@ -304,7 +311,7 @@ class Sidecar:
         return AsyncRetrying(
             retry=retry_if_exception_type(kinds),
             wait=wait_exponential(delivery.first_delay, delivery.max_delay) + wait_random(0, delivery.first_delay),
-            before_sleep=say,
+            before_sleep=note,
             sleep=pause,
             reraise=True,
         )
@@ -314,9 +321,8 @@ class Sidecar:
         self._answered.set()
         self._answered = asyncio.Event()
 
-    def _say(self, state: RetryCallState) -> None:
+    async def _say(self, trouble: BaseException | None) -> None:
         """One line now and then about what keeps being tried; a miss is none of anybody's business."""
-        trouble = state.outcome.exception() if state.outcome is not None else None
         if isinstance(trouble, _Miss):
             log.debug("%s", trouble)
             return
@@ -324,7 +330,27 @@ class Sidecar:
         now = time.monotonic()
         if now - self._said.get(sentence, float("-inf")) >= SAY_EVERY:
             self._said = {said: when for said, when in self._said.items() if now - when < SAY_EVERY} | {sentence: now}
+            if isinstance(trouble, _Lost | CannotConnect):
+                receiver = self.options.receiver
+                reason = await asyncio.to_thread(why, receiver, self.options.tls)
+                sentence = f"no connection to {receiver}: {reason}" if reason else sentence
             log.warning("%s; trying again", sentence)
+
+    def connection(self) -> grpc.aio.Channel:
+        """The channel for a new call: with other certificates than before, if the files have changed."""
+        tls = self.options.tls
+        if tls is not None and (stamp := tls.stamp()) != self._stamp:
+            self._stamp = stamp
+            try:
+                tls.check("client")
+                channel = wire.channel(self.options.receiver, tls)
+            except InvalidOption as error:
+                log.error("the certificates have changed, but %s; the old ones stay in use", error)
+            else:
+                self._old_channels.append(self.channel)
+                self.channel = channel
+                log.info("the certificates have changed: new connections use %s", tls.cert)
+        return self.channel
 
     def failed(self, delivery: _Delivery, error: FlarelogError) -> None:
         """Say why *delivery* ended; a newer sidecar is said once, and is the end of all others as well."""
@@ -416,7 +442,7 @@ class _Delivery:
         before = (producer.acked, producer.marks_acked)
         self._opened = math.inf
         producer.opened()
-        call = wire.push(self._sidecar.channel)()
+        call = wire.push(self._sidecar.connection())()
         try:
             await self._open(call)
             await self._exchange(call)

@@ -38,6 +38,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 
 MAJOR, MINOR = 1, 0
@@ -79,6 +80,13 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
 ]
+
+
+def channel(address: str, tls: Tls | None) -> grpc.aio.Channel:
+    """A channel to the receiver at *address*. Raises InvalidOption when the files of *tls* make no sense."""
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(address, tls.channel_credentials(), options=CHANNEL_OPTIONS)
 
 
 def push(channel: grpc.aio.Channel) -> Any:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
     {"delivery", "lifecycle", "lines", "detectors", "render"},
-    {"sources", "stores", "bus"},
+    {"sources", "stores", "bus", "tls"},
     {"wire"},
     {"sidecar", "server", "client", "verify", "sinks"},
     {"viewers", "integrations"},

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Container, Coroutine, Sequence
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -36,6 +36,9 @@ _COMMANDS = {
 # gRPC's core has a log of its own, in a format of its own; what matters of it comes back as an error with a sentence.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
+if TYPE_CHECKING:
+    from flarelog.tls import Tls
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -45,6 +48,25 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     long = next(name for name in names if name.startswith("--")).split("/")[0]
     variable = "FLARELOG_" + long[2:].replace("-", "_").upper()
     return click.option(*names, envvar=variable, show_envvar=True, **settings)
+
+
+def tls_options(command: F) -> F:
+    """The options ``--tls-ca``, ``--tls-cert`` and ``--tls-key``: pass the values to ``tls_of``."""
+    for name, text in (
+        ("--tls-key", "Key of the certificate, PEM, without a passphrase."),
+        ("--tls-cert", "Certificate of this end, PEM."),
+        ("--tls-ca", "Certificate of the CA that signed the other end's, PEM; with it the connection is TLS."),
+    ):
+        command = option(name, type=click.Path(dir_okay=False), help=text)(command)
+    return command
+
+
+def tls_of(options: dict[str, Any]) -> Tls | None:
+    """What ``tls_options`` gave, taken out of *options*; None when nothing was given."""
+    from flarelog.tls import Tls
+
+    ca, cert, key = (options.pop(f"tls_{name}") for name in ("ca", "cert", "key"))
+    return checked(lambda: Tls(ca or "", cert or "", key or "")) if ca or cert or key else None
 
 
 class _Lazy(click.Group):

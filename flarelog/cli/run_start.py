@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from flarelog.cli import option, run
+from flarelog.cli import option, run, tls_of, tls_options
 from flarelog.client import Client
+from flarelog.tls import Tls
 
 
 @click.command
 @click.argument("run_id", metavar="RUN")
 @option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
-def command(run_id: str, receiver: str) -> None:
+@tls_options
+def command(run_id: str, receiver: str, **options: Any) -> None:
     """Announce RUN at a receiver, so that its sites are taken in; doing it again is harmless."""
-    click.echo(f"{run_id} {run(_start(run_id, receiver))}")
+    click.echo(f"{run_id} {run(_start(run_id, receiver, tls_of(options)))}")
 
 
-async def _start(run_id: str, receiver: str) -> str:
-    async with Client(receiver) as client:
+async def _start(run_id: str, receiver: str, tls: Tls | None) -> str:
+    async with Client(receiver, tls=tls) as client:
         return await client.start_run(run_id)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import click
 
-from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
+from flarelog.cli import checked, more_descriptors, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import MAX_IN_FLIGHT, MAX_SITE_STREAMS, MAX_STREAMS
 from flarelog.errors import NotAllowed
@@ -47,6 +47,8 @@ from flarelog.stores.local import Durability, LocalStore
     show_default=True,
     help="Bytes that all logs together may have on their way: what a receiver may have to keep in memory.",
 )
+@tls_options
+@option("--insecure", is_flag=True, help="Let other machines in without TLS; on loopback it is not needed.")
 @option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
 def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
@@ -59,7 +61,8 @@ def command(store: str, durability: str, ready_file: str | None, **options: Any)
     """
     tune_memory()
     more_descriptors()
-    run(_serve(LocalStore(store, cast(Durability, durability)), checked(lambda: ServerOptions(**options)), ready_file))
+    settings = checked(lambda: ServerOptions(tls=tls_of(options), **options))
+    run(_serve(LocalStore(store, cast(Durability, durability)), settings, ready_file))
 
 
 async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked, more_descriptors, on_stop, option, run, tune_memory
+from flarelog.cli import checked, more_descriptors, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
 from flarelog.sources.patterns import SourceOptions
@@ -43,6 +43,7 @@ from flarelog.sources.patterns import SourceOptions
 @option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
 @option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
+@tls_options
 @option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
 def command(
     receivers: tuple[str, ...],
@@ -67,7 +68,10 @@ def command(
     tune_memory()
     more_descriptors()
     source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older))
-    targets = checked(lambda: [SidecarOptions(address, run_id, source=source, **options) for address in receivers])
+    tls = tls_of(options)
+    targets = checked(
+        lambda: [SidecarOptions(address, run_id, source=source, tls=tls, **options) for address in receivers]
+    )
     outcomes = run(_send(targets))
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):

@@ -29,6 +29,7 @@ from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
 from flarelog.sources.patterns import SourceOptions
 from flarelog.stores.local import Durability, LocalStore
+from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +134,8 @@ class _Embedded:
 class Receiver(_Embedded):
     """Stores the logs of the runs that are announced on *bus*.
 
-    *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which.
+    *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which. *tls*: the
+    files of the receiver; what other machines can reach needs them, or *insecure*.
     *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it may take to stop
     when the program ends without ``stop()``. Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
@@ -148,12 +150,16 @@ class Receiver(_Embedded):
         bus: Bus | None = None,
         durability: Durability = "disk",
         announced_runs_only: bool = True,
+        tls: Tls | None = None,
+        insecure: bool = False,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
     ) -> None:
         super().__init__(bus, exit_timeout)
         self.address = ""
-        self._options = ServerOptions(listen, announced_runs_only=announced_runs_only, end_timeout=join_timeout)
+        self._options = ServerOptions(
+            listen, announced_runs_only=announced_runs_only, tls=tls, insecure=insecure, end_timeout=join_timeout
+        )
         self._store = LocalStore(store, durability)
         self._server: Server | None = None
 
@@ -322,7 +328,8 @@ class _Sending:
 class Producer(_Embedded):
     """Sends the logs under *root* as *site* while a run goes on.
 
-    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others.
+    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
+    files of the site, for all of them.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
     each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
@@ -337,6 +344,7 @@ class Producer(_Embedded):
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         bus: Bus | None = None,
+        tls: Tls | None = None,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
     ) -> None:
@@ -345,13 +353,16 @@ class Producer(_Embedded):
         self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
         self._site = site
         self._source = SourceOptions(root, tuple(include), tuple(exclude))
+        self._tls = tls
         self._join_timeout = join_timeout
         self._running: dict[str, list[_Sending]] = {}
+        if tls is not None:
+            tls.check("client")
         self._options("run")  # refuses now what would fail when the run starts
 
     def _options(self, run: str) -> list[SidecarOptions]:
         return [
-            SidecarOptions(address, run, self._site, self._source, drain_timeout=self._join_timeout)
+            SidecarOptions(address, run, self._site, self._source, drain_timeout=self._join_timeout, tls=self._tls)
             for address in self._receivers
         ]
 

@@ -1,0 +1,213 @@
+"""Mutual TLS: the files that say who this end is, and whom it believes.
+
+Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key. They are tried
+against each other when a program starts, and read again when they have changed: calls that are under way go on. What
+gRPC says of a failed handshake helps nobody, so ``why`` makes one of its own to find the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import grpc
+
+from flarelog.errors import InvalidOption
+from flarelog.model import parse_address
+
+log = logging.getLogger(__name__)
+
+PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+_REASONS = {
+    "certificate has expired": "it has expired: have a new one made",
+    "certificate is not yet valid": "it is not valid yet: look at this machine's clock, or wait",
+    "unable to get local issuer certificate": "the CA in {ca} did not sign it: name that CA's file, or the certificate"
+    " that it signed",
+    "self-signed certificate": "the CA in {ca} did not sign it, it is self-signed",
+    "self-signed certificate in certificate chain": "the CA in {ca} did not sign it: its chain ends in another one",
+    "unsuitable certificate purpose": "it was made for the other end: a receiver's must allow server authentication,"
+    " everybody else's client authentication",
+}
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it wants a certificate: give --tls-cert and --tls-key",
+    "UNKNOWN_CA": "it does not know the CA that signed {cert}",
+    "CERTIFICATE_EXPIRED": "it says that {cert} has expired",
+    "BAD_CERTIFICATE": "it does not accept {cert}",
+    "CERTIFICATE_UNKNOWN": "it does not accept {cert}",
+    "UNSUPPORTED_CERTIFICATE": "it says that {cert} was made for another purpose",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The names of one end's PEM files. Raises InvalidOption unless all three are given."""
+
+    ca: str
+    cert: str
+    key: str
+
+    def __post_init__(self) -> None:
+        if not (self.ca and self.cert and self.key):
+            missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+            raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
+
+    def stamp(self) -> Stamp:
+        """Changes when one of the files does."""
+        found = []
+        for path in (self.ca, self.cert, self.key):
+            try:
+                status = os.stat(path)
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append((0, 0, 0))
+        return tuple(found)
+
+    def check(self, end: Literal["server", "client"]) -> None:
+        """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
+        both = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        both[1].check_hostname, both[1].verify_mode = False, ssl.CERT_NONE
+        for context in both:
+            self.present(context)
+        verifier = both[1] if end == "server" else both[0]
+        verifier.verify_mode = ssl.CERT_REQUIRED
+        self.believe(verifier)
+        try:
+            _shake_hands(*both)
+        except ssl.SSLCertVerificationError as error:
+            reason = _REASONS.get(error.verify_message, error.verify_message)
+            raise InvalidOption(f"the certificate {self.cert} cannot be used: {reason.format(ca=self.ca)}") from error
+        except ssl.SSLError as error:
+            raise InvalidOption(f"the certificate {self.cert} cannot be used: {error.reason or error}") from error
+
+    def present(self, context: ssl.SSLContext) -> None:
+        """Let *context* show the own certificate. Raises InvalidOption."""
+        for path in (self.cert, self.key):
+            _read(path)  # what cannot be read is said by its name
+        try:
+            # A key with a passphrase would ask at the terminal.
+            context.load_cert_chain(self.cert, self.key, password=lambda: b"")
+        except (ssl.SSLError, ValueError) as error:
+            if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+                raise InvalidOption(f"the key {self.key} is not the one of the certificate {self.cert}") from error
+            raise InvalidOption(
+                f"{self.cert} and {self.key} are no certificate and key in PEM without a passphrase"
+            ) from error
+
+    def believe(self, context: ssl.SSLContext) -> None:
+        """Let *context* believe whom the CA signed. Raises InvalidOption."""
+        _read(self.ca)
+        try:
+            context.load_verify_locations(self.ca)
+        except ssl.SSLError as error:
+            raise InvalidOption(f"{self.ca} is no certificate of a CA in PEM") from error
+
+    # --- gRPC's credentials
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        return grpc.ssl_channel_credentials(_read(self.ca), _read(self.key), _read(self.cert))
+
+    def server_credentials(self) -> grpc.ServerCredentials:
+        """For a port to which only certificates of the CA get; the files are looked at before each handshake."""
+        fetch: Any = _Fetcher(self, self.configuration)  # may return None, which the types do not know
+        return grpc.dynamic_ssl_server_credentials(self.configuration(), fetch, require_client_authentication=True)
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        """What the files say now. Raises InvalidOption."""
+        self.check("server")
+        return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.cert))], _read(self.ca))
+
+
+def why(address: str, tls: Tls | None) -> str:
+    """Why there is no connection to the receiver at *address* though somebody answers there; empty if nobody does.
+
+    Blocks for PROBE seconds at most. *tls*: this end's files; None if it wants no TLS.
+    """
+    host, port = parse_address(address)
+    name = host.strip("[]")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    cert = ""
+    try:
+        if tls is None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        else:
+            cert = tls.cert
+            tls.believe(context)
+            tls.present(context)
+        with (
+            socket.create_connection((name, port), PROBE) as plain,
+            context.wrap_socket(plain, server_hostname=name) as shaken,
+        ):
+            # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
+            if tls is not None and not shaken.recv(1):
+                return _ALERTS["UNKNOWN_CA"].format(cert=cert)
+    except InvalidOption as error:
+        return str(error)
+    except ssl.SSLCertVerificationError as error:
+        assert tls is not None
+        if "mismatch" in error.verify_message:
+            return f"its certificate is not for {name}: connect to a name that it is for"
+        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=tls.ca)
+        return f"its certificate is not to be trusted: {reason}"
+    except ssl.SSLError as error:
+        known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))
+        return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
+    except ConnectionResetError:
+        return _ALERTS["UNKNOWN_CA"].format(cert=cert) if tls is not None else ""
+    except OSError:
+        return ""
+    return "it wants TLS: give --tls-ca, --tls-cert and --tls-key" if tls is None else ""
+
+
+class _Fetcher:
+    """Gives gRPC new certificates when the files have changed, and keeps the old ones while they make no sense."""
+
+    def __init__(self, tls: Tls, load: Callable[[], grpc.ServerCertificateConfiguration]) -> None:
+        self._tls, self._load = tls, load
+        self._seen = tls.stamp()
+
+    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
+        stamp = self._tls.stamp()
+        if stamp == self._seen:
+            return None
+        self._seen = stamp
+        try:
+            configuration = self._load()
+        except InvalidOption as error:
+            log.error("the certificates have changed, but %s; the old ones stay in use", error)
+            return None
+        log.info("the certificates have changed: new connections get %s", self._tls.cert)
+        return configuration
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidOption(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """A handshake in memory. Raises ssl.SSLError."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server),
+    ]
+    while ends:
+        for end in ends[::-1]:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            ends.remove(end)

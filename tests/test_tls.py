@@ -1,0 +1,104 @@
+"""What is said of an end's own certificates when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from flarelog.errors import InvalidOption
+from flarelog.server import ServerOptions
+from flarelog.tls import Tls, _Fetcher
+from tests.certificates import Authority
+
+SERVER, CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH,), (ExtendedKeyUsageOID.CLIENT_AUTH,)
+
+
+@pytest.fixture
+def ca(tmp_path: Path) -> Authority:
+    return Authority.new(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["server", "client"])
+def test_certificates_that_fit_together_are_used(ca: Authority, end: Literal["server", "client"]) -> None:
+    ca.issue("me").check(end)
+
+
+def text(path: str) -> str:
+    Path(path).write_text("no PEM at all\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "end", "sentence"),
+    [
+        pytest.param(lambda ca: ca.issue("me", days=(-9, -1)), "server", "has expired", id="expired"),
+        pytest.param(lambda ca: ca.issue("me", days=(-9, -1)), "client", "has expired", id="expired-at-a-site"),
+        pytest.param(lambda ca: ca.issue("me", days=(1, 9)), "client", "not valid yet: look at", id="not-yet-valid"),
+        pytest.param(
+            lambda ca: replace(ca.issue("me"), ca=Authority.new(ca.directory, "other").issue("x").ca),
+            "client",
+            "did not sign it",
+            id="of-another-ca",
+        ),
+        pytest.param(lambda ca: ca.issue("me", purposes=CLIENT), "server", "made for the other end", id="no-server"),
+        pytest.param(lambda ca: ca.issue("me", purposes=SERVER), "client", "made for the other end", id="no-client"),
+        pytest.param(
+            lambda ca: replace(ca.issue("me"), key=ca.issue("you").key), "client", "is not the one of", id="another-key"
+        ),
+        pytest.param(lambda ca: replace(ca.issue("me"), key="/nowhere"), "client", "/nowhere cannot be", id="no-key"),
+        pytest.param(lambda ca: replace(ca.issue("me"), ca="/nowhere"), "client", "/nowhere cannot be", id="no-ca"),
+        pytest.param(lambda ca: replace(ca.issue("me"), ca=text(f"{ca.directory}/x")), "client", "is no cert", id="ca"),
+        pytest.param(
+            lambda ca: replace(ca.issue("me"), cert=text(f"{ca.directory}/x")),
+            "server",
+            "no certificate and key",
+            id="no-pem",
+        ),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
+    ca: Authority, make: Callable[[Authority], Tls], end: Literal["server", "client"], sentence: str
+) -> None:
+    with pytest.raises(InvalidOption, match=sentence) as refused:
+        make(ca).check(end)
+    assert "\n" not in str(refused.value)
+
+
+def test_tls_needs_all_three_files() -> None:
+    with pytest.raises(InvalidOption, match="missing: cert, key"):
+        Tls("ca.crt", "", "")
+
+
+def test_new_certificates_are_taken_when_they_make_sense_and_the_old_ones_kept_when_not(
+    ca: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = ca.issue("me")
+    fetch = _Fetcher(files, files.configuration)
+    assert fetch() is None
+    ca.issue("me")
+    assert fetch() is not None
+    assert fetch() is None
+    Path(files.key).write_text("half of a k")
+    assert fetch() is None
+    assert fetch() is None
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    ca.issue("me")
+    assert fetch() is not None
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:4721", "[::]:4721", "receiver.example:4721", "10.0.0.1:4721"])
+def test_a_receiver_is_not_open_to_other_machines_without_tls_unless_that_is_said(listen: str) -> None:
+    with pytest.raises(InvalidOption, match="--insecure"):
+        ServerOptions(listen)
+    ServerOptions(listen, insecure=True)
+    ServerOptions(listen, tls=Tls("ca.crt", "me.crt", "me.key"))
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:4721", "127.0.0.53:0", "localhost:4721", "[::1]:4721"])
+def test_on_loopback_there_is_no_ceremony(listen: str) -> None:
+    ServerOptions(listen)
