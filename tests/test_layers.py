@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
-    {"delivery", "lifecycle", "lines", "detectors", "render"},
+    {"delivery", "lifecycle", "policy", "lines", "detectors", "render"},
     {"sources", "stores", "bus", "tls"},
     {"wire"},
     {"sidecar", "server", "client", "verify", "sinks"},

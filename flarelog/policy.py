@@ -1,0 +1,359 @@
+"""Who may do what: an identity, the roles that it has, and what it asks for.
+
+Nobody may do anything unless a grant says so, and grants add up. What is decided depends on names alone and never on
+what the store holds, so that a refusal cannot tell whether a stream exists. A certificate's names are its CA's word; a
+payload's names are only what is asked for.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from flarelog.errors import InvalidName, InvalidOption, NotAllowed
+from flarelog.model import site_name
+
+MAX_PATTERN = 256  # characters
+NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
+"""What NVFlare writes as unstructuredName into the certificates of its admin kits, and into no other; each of them may
+view what runs (NVFlare 2.9.0, lighter/impl/cert.py and the default authorization.json).
+"""
+
+_RUN_PATTERN = re.compile(r"[A-Za-z0-9._\-*?!\[\]]+")
+
+
+class Action(enum.Enum):
+    """What is asked for; each call of the wire contract is one of them."""
+
+    PUSH = "push into"
+    READ = "read"
+    LIST = "list"
+    GET_RUN = "ask for"
+    START_RUN = "announce"
+    END_RUN = "end"
+    DELETE = "delete"
+
+
+class Role(enum.Enum):
+    SITE = "site"  # pushes the streams of its own site, and asks where they end
+    READER = "reader"
+    OPERATOR = "operator"
+
+
+_MAY = {
+    Role.SITE: {Action.PUSH, Action.LIST, Action.GET_RUN},
+    Role.READER: {Action.READ, Action.LIST, Action.GET_RUN},
+    Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.GET_RUN},
+}
+_NEEDED = {
+    Action.PUSH: Role.SITE,
+    Action.START_RUN: Role.OPERATOR,
+    Action.END_RUN: Role.OPERATOR,
+    Action.DELETE: Role.OPERATOR,
+}  # what a refusal asks for; where nothing stands, the reader
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is at the other end, as its certificate, its token or nothing says."""
+
+    how: Literal["certificate", "token", "none"] = "none"
+    common_name: str = ""  # empty as well where a certificate has several
+    sans: tuple[str, ...] = ()  # DNS names, e-mail addresses and URIs; an IP address is a place and nobody's name
+    organizational_units: tuple[str, ...] = ()
+    nvflare_role: str = ""  # the subject's unstructuredName
+    token: str = ""  # the token's id
+    token_name: str = ""
+    role: Role | None = None  # a token's own; those of a certificate are the policy's to say
+    runs: tuple[str, ...] = ("*",)  # a token's own
+
+    def __str__(self) -> str:
+        if self.how == "token":
+            return f"token {self.token} ({self.token_name})"
+        if self.how == "certificate":
+            return f"certificate {_shown(self.common_name or ', '.join(self.sans))}"
+        return "nobody"
+
+
+NOBODY = Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role for whoever all the selectors that are not empty match; of the patterns of one selector one is enough."""
+
+    role: Role
+    runs: tuple[str, ...] = ("*",)
+    identity: tuple[str, ...] = ()  # the common name or a SAN
+    cn: tuple[str, ...] = ()
+    san: tuple[str, ...] = ()
+    ou: tuple[str, ...] = ()
+    nvflare_role: tuple[str, ...] = ()
+
+    def matches(self, identity: Identity) -> bool:
+        said = (
+            (self.identity, (identity.common_name, *identity.sans)),
+            (self.cn, (identity.common_name,)),
+            (self.san, identity.sans),
+            (self.ou, identity.organizational_units),
+            (self.nvflare_role, (identity.nvflare_role,)),
+        )
+        asked = [_any_of(patterns, filter(None, names)) for patterns, names in said if patterns]
+        return bool(asked) and all(asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Which identities have which roles.
+
+    *defaults*: what holds without a policy of one's own: a certificate pushes as the site of its own name and reads
+    nothing; one with OU=reader, and an NVFlare admin kit, reads all runs and pushes nothing. Tokens bring their role.
+    """
+
+    grants: tuple[Grant, ...] = ()
+    defaults: bool = True
+    unguarded: bool = False  # nobody is asked who he is: loopback, the POC, --insecure
+
+    def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
+        """Return if *identity* may do *action*; to be asked before the store is.
+
+        A list that names no run, or no site, is allowed to whoever may see anything of it; what it shows is then to be
+        asked for one by one (``permits``, with run and site).
+
+        Raises:
+            NotAllowed: it may not. The sentence is the same whether or not there is such a run or stream.
+            ValueError: the caller left out the run, or the site of a push or a read.
+        """
+        if action is Action.LIST:
+            run, site = run or None, site or None  # on the wire nothing stands for all
+        elif run is None:
+            raise ValueError(f"{action} needs the run")
+        if action in (Action.PUSH, Action.READ) and site is None:
+            raise ValueError(f"{action} needs the site")
+        if self.unguarded:
+            return
+        if identity.how == "none":
+            raise NotAllowed(
+                "the receiver must know who asks: give a certificate (--tls-cert and --tls-key) or a token"
+                " (--token-file)"
+            )
+        if action is Action.PUSH and (own := site_of(identity)) != site:
+            raise NotAllowed(f"{identity} is of site {own} and may not push as {_shown(site or '')}")
+        for role, runs in self._roles(identity):
+            if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):
+                continue
+            if role is not Role.SITE or _is_site(identity, site):
+                return
+        needed = _NEEDED.get(action, Role.READER).value
+        raise NotAllowed(
+            f"{identity} may not {action.value} {f'run {_shown(run)}' if run else 'runs'}: "
+            + (f"a token with the role {needed}" if identity.how == "token" else f"the role {needed}")
+            + " is needed, which the receiver's administrator can give"
+        )
+
+    def permits(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> bool:
+        """Whether ``allows`` would return: for what a list shows."""
+        try:
+            self.allows(identity, action, run=run, site=site)
+        except NotAllowed:
+            return False
+        return True
+
+    def roles(self, identity: Identity) -> list[str]:
+        """What *identity* may be, as an audit line says it: ``reader``, or ``reader of job-*``."""
+        return [
+            role.value if runs == ("*",) else f"{role.value} of {', '.join(runs)}"
+            for role, runs in self._roles(identity)
+        ]
+
+    def _roles(self, identity: Identity) -> Iterator[tuple[Role, tuple[str, ...]]]:
+        if identity.how == "token" and identity.role is not None:
+            yield identity.role, identity.runs  # a token's name is nobody's word: no grant is looked for
+        if identity.how == "certificate":
+            yield from ((grant.role, grant.runs) for grant in self.grants if grant.matches(identity))
+            if self.defaults:
+                reads = "reader" in identity.organizational_units or identity.nvflare_role in NVFLARE_ADMINS
+                yield (Role.READER if reads else Role.SITE), ("*",)
+
+
+OPEN = Policy(unguarded=True)
+
+
+def site_of(identity: Identity) -> str:
+    """The site that a certificate is: its SAN, else its common name. Raises NotAllowed.
+
+    Of several SANs the one that is the common name as well. E-mail addresses and URIs name no site.
+    """
+    if identity.how != "certificate":
+        raise NotAllowed(f"{identity} is no site: sites are known by their certificates (--tls-cert and --tls-key)")
+    names = [name for name in identity.sans if "@" not in name and ":" not in name]
+    if len(set(names)) > 1 and identity.common_name not in names:
+        raise NotAllowed(
+            f"{identity} has {len(names)} SANs and none of them is its common name: which site it is cannot be known"
+        )
+    name = identity.common_name if identity.common_name in names or not names else names[0]
+    try:
+        return site_name(name)
+    except InvalidName as error:
+        raise NotAllowed(f"{identity} is no site: {error}") from error
+
+
+def _is_site(identity: Identity, site: str | None) -> bool:
+    """Whether *identity* is *site*, or any site at all."""
+    try:
+        return site_of(identity) == site or site is None
+    except NotAllowed:
+        return False
+
+
+# --- a certificate, as gRPC tells of it
+
+
+def certificate_identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
+    """The identity that gRPC's ``auth_context()`` holds; NOBODY where the peer gave no certificate.
+
+    The common name is taken from the whole subject: ``x509_common_name`` ends at a NUL, and is the first of several.
+    """
+    subject = [raw for raw in properties.get("x509_subject", ()) if raw]
+    sans = [raw for key in ("peer_dns", "peer_email", "peer_uri") for raw in properties.get(key, ())]
+    if not subject and not sans:
+        return NOBODY
+    parts = parse_subject(_text(subject[0])) if len(subject) == 1 else []
+    names = [value for key, value in parts if key == "CN"]
+    roles = [value for key, value in parts if key == "unstructuredName"]
+    return Identity(
+        how="certificate",
+        common_name=names[0] if len(names) == 1 else "",
+        sans=tuple(dict.fromkeys(map(_text, sans))),
+        organizational_units=tuple(value for key, value in parts if key == "OU"),
+        nvflare_role=roles[0] if len(roles) == 1 else "",
+    )
+
+
+def parse_subject(text: str) -> list[tuple[str, str]]:
+    """The parts of a distinguished name as RFC 2253 writes it, ``OU=site,CN=site-1``; empty when it is none.
+
+    A value that is given as ``#HEX`` is of a type that is no text, and left out.
+    """
+    found, position = [], 0
+    while position < len(text):
+        part = _SUBJECT_PART.match(text, position)
+        if part is None:
+            return []
+        key, value = part.group(1), part.group(2)
+        if not value.startswith("#"):
+            raw = _ESCAPE.sub(_unescaped, value.encode("utf-8", "surrogatepass"))
+            found.append((key, _text(raw)))
+        position = part.end()
+    return found
+
+
+_SUBJECT_PART = re.compile(r"([A-Za-z0-9.-]+)=((?:\\[0-9A-Fa-f]{2}|\\.|[^\\,+])*+)(?:[,+](?=.)|\Z)", re.DOTALL)
+_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    what = escape.group(1)
+    return bytes.fromhex(what.decode()) if len(what) == 2 else what
+
+
+# --- the policy file
+
+
+def parse(text: str, where: str = "the policy") -> Policy:
+    """The policy that *text*, TOML, says; *where* it is from begins each sentence.
+
+        defaults = true             # keep what holds without a policy; without this line only the grants hold
+
+        [[grant]]
+        identity = "admin@*"        # the common name or a SAN; or cn, san, ou, nvflare_role; all given must match
+        role = "reader"             # site, reader or operator
+        runs = ["job-*"]            # without: all runs
+
+    Raises InvalidOption.
+    """
+    try:
+        said = tomllib.loads(text)
+    except ValueError as error:  # also of numbers that are too long for int()
+        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
+    except RecursionError as error:
+        raise InvalidOption(f"{where} is no policy: it is nested too deeply") from error
+    _known(where, said, ("defaults", "grant"))
+    defaults, grants = said.get("defaults", False), said.get("grant", [])
+    if not isinstance(defaults, bool):
+        raise InvalidOption(f"{where}: defaults is true or false")
+    if not isinstance(grants, list) or not all(isinstance(grant, dict) for grant in grants):
+        raise InvalidOption(f"{where}: each grant begins with a line [[grant]]")
+    return Policy(tuple(_grant(f"{where}, grant {number}", grant) for number, grant in enumerate(grants, 1)), defaults)
+
+
+_SELECTORS = ("identity", "cn", "san", "ou", "nvflare_role")
+
+
+def _grant(where: str, said: dict[str, object]) -> Grant:
+    _known(where, said, (*_SELECTORS, "role", "runs"))
+    roles = [role for role in Role if role.value == said.get("role")]
+    if not roles:
+        got = f", not {_shown(str(said['role']))}" if "role" in said else ""
+        raise InvalidOption(f"{where}: role is {', '.join(role.value for role in Role)}{got}")
+    if not said.keys() & set(_SELECTORS):
+        raise InvalidOption(
+            f'{where} is for nobody; add one of {", ".join(_SELECTORS)}, which may be a pattern like "*"'
+        )
+    return Grant(
+        roles[0],
+        run_patterns(_strings(where, "runs", said["runs"]), where) if "runs" in said else ("*",),
+        **{key: _strings(where, key, said[key]) for key in _SELECTORS if key in said},
+    )
+
+
+def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
+    """*patterns*, if they can match the names of runs: ``*``, ``?`` and ``[...]``. Raises InvalidOption."""
+    for pattern in patterns:
+        if len(pattern) > MAX_PATTERN or not _RUN_PATTERN.fullmatch(pattern):
+            raise InvalidOption(
+                f"{where}: no run can be called {_shown(pattern)}; a pattern has letters, digits, '.', '_', '-' and"
+                " the wildcards *, ? and [...]"
+            )
+    return tuple(patterns)
+
+
+def _known(where: str, said: Mapping[str, object], keys: Sequence[str]) -> None:
+    for key in said:
+        if key not in keys:
+            raise InvalidOption(f"{where}: there is no key {_shown(key)}; known are {', '.join(keys)}")
+
+
+def _strings(where: str, key: str, value: object) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    for each in values:
+        if not isinstance(each, str) or not each or len(each) > MAX_PATTERN:
+            raise InvalidOption(
+                f"{where}: {key} is a name or a pattern of at most {MAX_PATTERN} characters, or a list of them"
+            )
+    if not values:
+        raise InvalidOption(f"{where}: {key} is an empty list, which matches nothing; leave it out or name something")
+    return tuple(values)
+
+
+def _any_of(patterns: Iterable[str], names: Iterable[str]) -> bool:
+    names = list(names)
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _shown(name: str) -> str:
+    """*name*, a peer's or a file's, as it may stand in a sentence: on one line, and not long."""
+    return repr(name[:80])
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

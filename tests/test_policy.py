@@ -1,0 +1,375 @@
+"""Who may do what: identities, roles, the policy file, and what a refusal says."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.policy import (
+    NOBODY,
+    OPEN,
+    Action,
+    Identity,
+    Policy,
+    Role,
+    certificate_identity,
+    parse,
+    parse_subject,
+    site_of,
+)
+
+
+def certificate(cn: str = "", *sans: str, ou: tuple[str, ...] = (), nvflare_role: str = "") -> Identity:
+    return Identity("certificate", cn, sans, ou, nvflare_role)
+
+
+SITE, OTHER = certificate("site-1", "site-1"), certificate("site-2")
+OWN_SITE, OWN_READER = certificate("site-1", ou=("site",)), certificate("site-1", ou=("reader",))
+ADMIN = certificate("admin@nvidia.com", "admin@nvidia.com", nvflare_role="project_admin")
+READER = Identity("token", token="1a2b", token_name="wall", role=Role.READER, runs=("job-*",))
+OPERATOR = Identity("token", token="3c4d", token_name="ci", role=Role.OPERATOR)
+FORGED = Identity("token", "site-1", ("site-1",), ("reader",), "project_admin", "5e6f", "site-1")
+
+P, R, L, G, S, E, D = (
+    *(Action.PUSH, Action.READ, Action.LIST, Action.GET_RUN),
+    *(Action.START_RUN, Action.END_RUN, Action.DELETE),
+)
+
+# Without a policy: who, and what of all actions on run job-1 and site site-1 it may do. What is absent is refused.
+DEFAULTS = [
+    pytest.param(SITE, {P, L, G}, id="a-site-pushes-its-own-streams-and-asks-where-they-end"),
+    pytest.param(OWN_SITE, {P, L, G}, id="so-does-one-of-our-own-ca"),
+    pytest.param(OTHER, set(), id="another-site-learns-nothing"),
+    pytest.param(OWN_READER, {R, L, G}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
+    pytest.param(ADMIN, {R, L, G}, id="an-nvflare-admin-kit-reads"),
+    pytest.param(certificate("site-1", nvflare_role="member"), {R, L, G}, id="an-admin-called-like-a-site-reads-only"),
+    pytest.param(certificate("site-1", nvflare_role="client"), {P, L, G}, id="another-role-of-nvflare-is-a-site"),
+    pytest.param(certificate("Dr Who", ou=("Readers",)), set(), id="a-name-that-is-no-site-has-no-role"),
+    pytest.param(READER, {R, L, G}, id="a-reader-token"),
+    pytest.param(OPERATOR, {G, S, E, D}, id="an-operator-token-does-not-read"),
+    pytest.param(FORGED, set(), id="what-a-token-is-called-is-nobodys-word"),
+    pytest.param(NOBODY, set(), id="nobody"),
+]
+
+
+@pytest.mark.parametrize(("identity", "allowed"), DEFAULTS)
+def test_without_a_policy(identity: Identity, allowed: set[Action]) -> None:
+    policy = Policy()
+    assert {action for action in Action if policy.permits(identity, action, run="job-1", site="site-1")} == allowed
+
+
+@pytest.mark.parametrize("identity", [NOBODY, SITE, READER])
+def test_an_open_receiver_asks_nobody_who_he_is(identity: Identity) -> None:
+    for action in Action:
+        OPEN.allows(identity, action, run="job-1", site="any")
+
+
+GRANTS = """
+[[grant]]
+identity = "site-*"
+role = "site"
+
+[[grant]]
+identity = "admin@*"
+role = "reader"
+runs = ["job-*", "night-[0-9]"]
+
+[[grant]]
+cn = ["boss", "deputy"]
+ou = "ops"
+role = "operator"
+
+[[grant]]
+san = "*.example.org"
+role = "reader"
+runs = "open"
+
+[[grant]]
+nvflare_role = "auditor"
+role = "reader"
+"""
+
+# Under these grants: who, what, run, site, and whether it is allowed.
+TABLE = [
+    pytest.param(SITE, P, "any", "site-1", True, id="a-granted-site-pushes"),
+    pytest.param(SITE, P, "any", "site-2", False, id="never-as-another-site"),
+    pytest.param(SITE, P, "any", "SITE-1", False, id="nor-in-other-letters"),
+    pytest.param(SITE, P, "any", "", False, id="nor-as-nobody"),
+    pytest.param(SITE, L, None, None, True, id="a-site-lists-what-there-is-of-it"),
+    pytest.param(SITE, L, "", "", True, id="nothing-on-the-wire-is-all"),
+    pytest.param(SITE, L, "any", "site-2", False, id="a-site-does-not-list-another"),
+    pytest.param(SITE, R, "any", "site-1", False, id="a-site-reads-nothing"),
+    pytest.param(certificate("clinic"), P, "any", "clinic", False, id="who-is-not-granted-does-not-push"),
+    pytest.param(OWN_READER, R, "any", "x", False, id="a-policy-replaces-the-defaults"),
+    pytest.param(ADMIN, R, "job-7", "x", True, id="a-reader-of-a-run-by-pattern"),
+    pytest.param(ADMIN, R, "night-7", "x", True, id="of-several-patterns"),
+    pytest.param(ADMIN, R, "night-77", "x", False, id="of-no-other-run"),
+    pytest.param(ADMIN, R, "a-job-7", "x", False, id="a-pattern-is-the-whole-name"),
+    pytest.param(ADMIN, R, "", "x", False, id="an-empty-name-matches-no-pattern"),
+    pytest.param(ADMIN, L, None, None, True, id="lists-are-asked-for-and-then-shown-one-by-one"),
+    pytest.param(ADMIN, L, "secret", None, False, id="a-list-of-a-run-that-is-not-its-own"),
+    pytest.param(ADMIN, D, "job-7", None, False, id="a-reader-deletes-nothing"),
+    pytest.param(certificate("boss", ou=("ops",)), D, "any", None, True, id="all-selectors-match"),
+    pytest.param(certificate("deputy", ou=("x", "ops")), E, "any", None, True, id="one-of-the-values-of-a-selector"),
+    pytest.param(certificate("boss", ou=("dev",)), D, "any", None, False, id="one-selector-does-not"),
+    pytest.param(certificate("x", "boss", ou=("ops",)), D, "any", None, False, id="a-san-is-no-common-name"),
+    pytest.param(certificate("x", "a.example.org"), R, "open", "x", True, id="by-san"),
+    pytest.param(certificate("a.example.org"), R, "open", "x", False, id="a-common-name-is-no-san"),
+    pytest.param(certificate("x", nvflare_role="auditor"), R, "any", "x", True, id="by-the-role-in-an-nvflare-kit"),
+    pytest.param(READER, R, "job-1", "x", True, id="tokens-bring-their-role"),
+    pytest.param(READER, R, "lab-1", "x", False, id="and-their-runs"),
+    pytest.param(FORGED, P, "any", "site-1", False, id="no-grant-is-for-a-token"),
+    pytest.param(NOBODY, L, None, None, False, id="nobody-lists-nothing"),
+]
+
+
+@pytest.mark.parametrize(("identity", "action", "run", "site", "allowed"), TABLE)
+def test_under_a_policy(identity: Identity, action: Action, run: str | None, site: str | None, allowed: bool) -> None:
+    assert parse(GRANTS).permits(identity, action, run=run, site=site) is allowed
+
+
+def test_a_policy_may_keep_the_defaults() -> None:
+    policy = parse('defaults = true\n[[grant]]\nidentity = "site-1"\nrole = "operator"')
+    assert policy.roles(SITE) == ["operator", "site"]
+    assert policy.roles(OWN_READER) == ["operator", "reader"]
+    assert parse(GRANTS).roles(ADMIN) == ["reader of job-*, night-[0-9]"]
+
+
+def test_an_empty_policy_lets_nobody_in() -> None:
+    who = (SITE, OWN_READER, ADMIN, NOBODY)
+    assert not [i for i, a in product(who, Action) if parse("").permits(i, a, run="job-1", site="site-1")]
+
+
+@pytest.mark.parametrize(
+    ("identity", "action", "sentence"),
+    [
+        pytest.param(SITE, P, "certificate 'site-1' is of site site-1 and may not push as 'site-2'", id="another-site"),
+        pytest.param(
+            SITE,
+            R,
+            "certificate 'site-1' may not read run 'job-1': the role reader is needed, which the receiver's"
+            " administrator can give",
+            id="a-role-is-missing",
+        ),
+        pytest.param(
+            READER,
+            D,
+            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is needed, which the"
+            " receiver's administrator can give",
+            id="a-tokens-role",
+        ),
+        pytest.param(
+            READER,
+            P,
+            "token 1a2b (wall) is no site: sites are known by their certificates (--tls-cert and --tls-key)",
+            id="a-token-pushes-nothing",
+        ),
+        pytest.param(
+            NOBODY,
+            L,
+            "the receiver must know who asks: give a certificate (--tls-cert and --tls-key) or a token (--token-file)",
+            id="nobody",
+        ),
+    ],
+)
+def test_what_a_refusal_says(identity: Identity, action: Action, sentence: str) -> None:
+    with pytest.raises(NotAllowed, match=f"^{re.escape(sentence)}$"):
+        Policy().allows(identity, action, run="job-1", site="site-2")
+
+
+def test_a_caller_that_leaves_out_what_is_asked_for_is_wrong() -> None:
+    for action in set(Action) - {Action.LIST}:
+        with pytest.raises(ValueError, match="run"):
+            OPEN.allows(SITE, action)
+    for action in (Action.PUSH, Action.READ):
+        with pytest.raises(ValueError, match="site"):
+            OPEN.allows(SITE, action, run="job-1")
+
+
+# --- which site a certificate is
+
+SITES = [
+    pytest.param(certificate("site-1"), "site-1", id="the-common-name-of-one-without-san"),
+    pytest.param(certificate("other", "site-1"), "site-1", id="the-san-before-the-common-name"),
+    pytest.param(certificate("site-1", "a.org", "site-1"), "site-1", id="of-several-sans-the-common-name"),
+    pytest.param(certificate("site-1", "spiffe://x/y", "a@b"), "site-1", id="uri-and-mail-name-no-site"),
+    pytest.param(certificate("site-1", "a.org", "b.org"), None, id="several-sans-and-none-is-the-common-name"),
+    pytest.param(certificate("site-1", "*.org"), None, id="a-wildcard-and-not-its-common-name"),
+    pytest.param(certificate("../site-2"), None, id="a-path"),
+    pytest.param(certificate("site-1\n"), None, id="a-line-end"),
+    pytest.param(certificate("site-1\0.evil"), None, id="a-nul"),
+    pytest.param(certificate("a" * 129), None, id="too-long"),
+    pytest.param(certificate(".lock"), None, id="the-stores-own"),
+    pytest.param(certificate(""), None, id="no-name"),
+    pytest.param(ADMIN, None, id="an-admin"),
+    pytest.param(OPERATOR, None, id="a-token"),
+    pytest.param(FORGED, None, id="a-token-called-like-a-site"),
+    pytest.param(NOBODY, None, id="nobody"),
+]
+
+
+@pytest.mark.parametrize(("identity", "site"), SITES)
+def test_the_site_of_a_certificate(identity: Identity, site: str | None) -> None:
+    if site is not None:
+        assert site_of(identity) == site
+    else:
+        with pytest.raises(NotAllowed) as refused:
+            site_of(identity)
+        assert len(str(refused.value)) < 300
+        assert str(refused.value).isprintable()
+
+
+# --- certificates as gRPC tells of them (seen with grpcio 1.85.1)
+
+
+@pytest.mark.parametrize(
+    ("properties", "identity"),
+    [
+        pytest.param(
+            {"x509_subject": [b"O=nvidia,CN=site-1"], "x509_common_name": [b"site-1"], "peer_dns": [b"site-1"]},
+            certificate("site-1", "site-1"),
+            id="an-nvflare-site-kit",
+        ),
+        pytest.param(
+            {
+                "x509_subject": [b"unstructuredName=project_admin,O=nvidia,CN=admin@nvidia.com"],
+                "peer_dns": [b"admin@nvidia.com"],
+            },
+            ADMIN,
+            id="an-nvflare-admin-kit",
+        ),
+        pytest.param(
+            {"x509_subject": [b"OU=reader,CN=eve"], "peer_ip": [b"10.0.0.1"], "x509_pem_cert": [b"..."]},
+            certificate("eve", ou=("reader",)),
+            id="an-address-is-no-name",
+        ),
+        pytest.param(
+            {
+                "x509_subject": [b'OU=\\#reader\\ ,OU=site,CN=a\\,OU=reader\\+x\\\\\\"\\C3\\A9#\\0A\\;\\<\\>=\\00z'],
+                "x509_common_name": [b'a,OU=reader+x\\"\xc3\xa9#\n;<>='],
+            },
+            certificate('a,OU=reader+x\\"é#\n;<>=\0z', ou=("#reader ", "site")),
+            id="what-is-escaped-begins-no-part",
+        ),
+        pytest.param(
+            {"x509_subject": [b"CN=site-1\\00.evil"], "x509_common_name": [b"site-1"]},
+            certificate("site-1\0.evil"),
+            id="a-common-name-does-not-end-at-a-nul",
+        ),
+        pytest.param({"x509_subject": [b"CN=b,CN=a"]}, certificate(""), id="of-two-common-names-none"),
+        pytest.param(
+            {"x509_subject": [b"OU=a+CN=b"]}, certificate("b", ou=("a",)), id="two-parts-that-belong-together"
+        ),
+        pytest.param({"x509_subject": [b"OU=#0C0161,CN=b"]}, certificate("b"), id="a-value-that-is-no-text"),
+        pytest.param({"x509_subject": [b"CN=b,,"]}, certificate(""), id="no-name-at-all"),
+        pytest.param(
+            {"x509_subject": [b""], "peer_uri": [b"spiffe://a"]}, certificate("", "spiffe://a"), id="san-only"
+        ),
+        pytest.param({"transport_security_type": [b"ssl"]}, NOBODY, id="no-certificate"),
+        pytest.param({}, NOBODY, id="no-tls"),
+    ],
+)
+def test_a_certificate_as_grpc_tells_of_it(properties: dict[str, list[bytes]], identity: Identity) -> None:
+    assert certificate_identity(properties) == identity
+
+
+def written(value: str) -> str:
+    """*value* as RFC 2253 writes it."""
+    escaped = re.sub(r'[,+"\\<>;#= ]', lambda found: f"\\{found[0]}", value)
+    return "".join(c if c.isprintable() else "".join(f"\\{b:02X}" for b in c.encode()) for c in escaped)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["CN", "OU", "O", "1.2.3"]), TEXTS), max_size=4))
+def test_a_subject_is_what_was_written(parts: list[tuple[str, str]]) -> None:
+    assert parse_subject(",".join(f"{key}={written(value)}" for key, value in parts)) == parts
+
+
+@given(st.binary(max_size=60), st.lists(st.binary(max_size=20), max_size=3))
+def test_whatever_a_certificate_says_is_an_identity_and_a_decision(subject: bytes, sans: list[bytes]) -> None:
+    identity = certificate_identity({"x509_subject": [subject], "peer_dns": sans})
+    assert not Policy().permits(identity, Action.DELETE, run="job-1")
+    assert str(identity).isprintable()
+
+
+# --- the file
+
+BAD = [
+    pytest.param("a = 1\n= [\n", "line 2", id="no-toml"),
+    pytest.param('[[grant]]\nrole = "site\n', "line 2", id="a-string-without-end"),
+    pytest.param("x = 1\n", "'x'; known are defaults, grant", id="an-unknown-key"),
+    pytest.param('[[grants]]\nrole = "site"', "'grants'", id="a-key-with-a-slip"),
+    pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: there is no key 'rol'", id="in-a-grant"),
+    pytest.param('[grant]\nrole = "site"', "[[grant]]", id="a-table-that-is-no-list"),
+    pytest.param("grant = [1]", "[[grant]]", id="a-list-of-something-else"),
+    pytest.param('defaults = "yes"', "defaults is true or false", id="defaults-as-a-word"),
+    pytest.param('[[grant]]\nidentity = "a"', "grant 1: role is site, reader, operator", id="no-role"),
+    pytest.param('[[grant]]\nidentity = "a"\nrole = "root"', "not 'root'", id="an-unknown-role"),
+    pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role is", id="several-roles"),
+    pytest.param('[[grant]]\nrole = "site"', "for nobody", id="for-nobody"),
+    pytest.param('[[grant]]\nrole = "site"\nou = ""', "ou is a name", id="an-empty-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = 3', "ou is a name", id="a-number-for-a-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = [["a"]]', "ou is a name", id="a-list-in-a-list"),
+    pytest.param('[[grant]]\nrole = "site"\nou = []', "empty list", id="an-empty-list"),
+    pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = []', "empty list", id="no-runs"),
+    pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = "a/*"', "'a/*'", id="runs-that-cannot-be"),
+    pytest.param('[[grant]]\nrole = "reader"\nou = "' + "a" * 257 + '"', "256", id="an-over-long-pattern"),
+    pytest.param("a = " + "[" * 100_000, "policy", id="nested-too-deeply"),
+    pytest.param("a = " + "1" * 5000, "policy", id="a-number-that-is-too-long"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), BAD)
+def test_a_policy_that_is_wrong_says_where_in_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        parse(text, "the policy p.toml")
+    sentence = str(refused.value)
+    assert sentence.startswith("the policy p.toml")
+    assert says in sentence
+    assert sentence.isprintable()
+    assert len(sentence) < 400
+
+
+VALUES: Any = st.recursive(
+    st.text(max_size=8).map(repr)
+    | st.sampled_from(['"site"', '"*"', "1", "true", "1979-05-27", '"["', '"[z-a]"', "inf"]),
+    lambda inner: st.lists(inner, max_size=3).map(lambda some: f"[{', '.join(some)}]"),
+    max_leaves=4,
+)
+LINES = st.sampled_from(
+    ["[[grant]]", "[grant]", "defaults = true", 'role = "site"', 'identity = "*"', "#"]
+) | st.builds("{} = {}".format, st.sampled_from(["role", "runs", "identity", "ou", "x", "defaults", "grant"]), VALUES)
+
+
+@given(st.lists(LINES, max_size=8))
+def test_any_file_is_a_policy_or_a_sentence(lines: list[str]) -> None:
+    try:
+        policy = parse("\n".join(lines))
+    except InvalidOption:
+        return
+    policy.permits(SITE, Action.READ, run="job-1", site="site-1")
+    policy.roles(ADMIN)
+
+
+NAMES = st.text("ab-1.", min_size=1, max_size=6)
+
+
+@given(NAMES, NAMES)
+def test_a_pattern_without_wildcards_matches_itself_alone(pattern: str, run: str) -> None:
+    policy = parse(f'[[grant]]\nidentity = "a"\nrole = "reader"\nruns = "{pattern}"')
+    assert policy.permits(certificate("a"), Action.READ, run=run, site="x") == (pattern == run)
+
+
+@given(NAMES, NAMES, NAMES)
+def test_a_star_stands_for_anything_between(begin: str, middle: str, end: str) -> None:
+    policy = parse(f'[[grant]]\nidentity = "{begin}*{end}"\nrole = "operator"')
+    assert policy.permits(certificate(begin + middle + end), Action.DELETE, run="x")
+    assert not policy.permits(certificate("x" + begin + middle + end), Action.DELETE, run="x")
