@@ -47,6 +47,12 @@ class CannotConnect(FlarelogError):
     exit_code = CANNOT_CONNECT
 
 
+class NotInstalled(FlarelogError):
+    """A package of an extra that this needs is missing."""
+
+    exit_code = CONFIGURATION
+
+
 class CannotListen(FlarelogError):
     """The receiver's own address cannot be had."""
 

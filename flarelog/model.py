@@ -92,6 +92,11 @@ def site_name(name: str) -> str:
     return _dotless("site", name)
 
 
+def reader_name(name: str) -> str:
+    """*name*, if it can name a reader, by the rules of a site's; raises InvalidName."""
+    return _dotless("reader", name)
+
+
 def _dotless(what: str, name: str) -> str:
     _part(f"the {what}'s name", name, MAX_NAME)
     if name.startswith("."):  # the store keeps its own files under such names

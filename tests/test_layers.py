@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ LAYERS = [
     {"delivery", "lifecycle", "policy", "lines", "detectors", "render"},
     {"sources", "stores", "bus", "tls"},
     {"wire"},
-    {"sidecar", "server", "client", "verify", "sinks"},
+    {"sidecar", "server", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},
     {"cli", "__main__"},
@@ -66,3 +67,12 @@ def test_delivery_is_sans_io() -> None:
 def test_one_module_knows_the_generated_code() -> None:
     users = {path.name for path in modules() if any(name.startswith("flarelog.v1") for name in imports(path))}
     assert users == {"wire.py"}
+
+
+def test_one_module_knows_cryptography() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if re.search(r"(from|import) cryptography\b", path.read_text())
+    }
+    assert users == {"certs.py"}

@@ -30,6 +30,7 @@ _COMMANDS = {
     "verify": "Read what is stored again, and compare it with journal and source.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
+    "certs": "Make a private CA, and certificates for a receiver, sites and readers.",
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
 

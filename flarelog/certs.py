@@ -1,0 +1,444 @@
+"""A small private CA, in one directory, for people who have none.
+
+Nothing is ever overwritten, and a pair of certificate and key is there as a whole or not at all: what a command that
+was killed left of one is taken back by the next. What a certificate is good for stands in it: a site's or a reader's
+key cannot pose as a receiver, nor the other way round, and a policy tells sites and readers apart by their OU. The
+only module that knows the ``cryptography`` package; the extensions are those that RFC 5280, section 4.2, asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import fcntl
+import ipaddress
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from flarelog.errors import InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
+from flarelog.model import reader_name, site_name
+
+try:
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError as error:
+    raise NotInstalled("certificates need the cryptography package; install it: pip install 'flarelog[tls]'") from error
+
+CA_DAYS = 3650
+LEAF_DAYS = 365
+MAX_DAYS = CA_DAYS
+SKEW = timedelta(minutes=5)  # how far behind the clock of another machine may be
+SOON = timedelta(days=30)  # what expires within it is marked
+MAX_COMMON_NAME = 64  # RFC 5280, ub-common-name
+
+_LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+
+
+class Role(enum.Enum):
+    """What a certificate is for; the value is its OU."""
+
+    CA = "ca"
+    SERVER = "server"
+    SITE = "site"
+    READER = "reader"
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate in the directory."""
+
+    name: str  # its CN
+    role: Role | None  # None: its OU says none
+    serial: int
+    not_before: datetime
+    not_after: datetime
+    certificate: Path
+    key: Path  # may have been taken elsewhere
+    by_this_ca: bool = True
+
+    def days_left(self, now: datetime) -> int:
+        """Whole days; below 0 when it has expired."""
+        return (self.not_after - now).days
+
+    def state(self, now: datetime) -> str:
+        """One of ``other CA``, ``EXPIRED``, ``not yet valid``, ``expires soon`` and ``valid``."""
+        if not self.by_this_ca:
+            return "other CA"
+        if now > self.not_after:
+            return "EXPIRED"
+        if now < self.not_before:
+            return "not yet valid"
+        return "expires soon" if self.not_after - now <= SOON else "valid"
+
+
+def init(directory: Path, *, now: datetime) -> Issued:
+    """Make *directory*, readable by its owner alone, and in it a CA: ``ca.crt`` and ``ca.key``.
+
+    Raises:
+        NotAllowed: there is one already, or the directory cannot be had or is open to others.
+    """
+    with _at_work(directory, make=True):
+        key = ec.generate_private_key(ec.SECP256R1())
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        # Two CAs with one name would be confused, and their certificates refused as forged instead of as another's.
+        subject = _subject(f"flarelog CA {identifier.digest.hex()[:8]}", Role.CA)
+        certificate = (
+            _builder(subject, subject, key.public_key(), now, now + timedelta(days=CA_DAYS))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        return _keep(directory, "ca", key, certificate)
+
+
+def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS, now: datetime) -> Issued:
+    """``server.crt`` and ``server.key`` for the receiver that is reached as one of *hosts*: DNS names, IP addresses.
+
+    Raises:
+        InvalidOption: a host that is neither, or *days* out of bounds.
+        NotFound, NotAllowed: as ``issue``.
+    """
+    if not hosts:
+        raise InvalidOption("a server's certificate needs a host; give the names and addresses by which it is reached")
+    names = list(dict.fromkeys(_host(host) for host in hosts))
+    common = str(names[0].value)
+    common = common if len(common) <= MAX_COMMON_NAME else "server"
+    return _issue(directory, "server", _subject(common, Role.SERVER), names, ExtendedKeyUsageOID.SERVER_AUTH, days, now)
+
+
+def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now: datetime) -> Issued:
+    """``NAME.crt`` and ``NAME.key`` for a site or a reader. It ends with the CA, if that ends sooner.
+
+    Its CN is *name*; so is its SAN, where *name* can be a DNS name.
+
+    Raises:
+        InvalidName: *name* cannot name a site, or stand in a certificate.
+        InvalidOption: *days* is out of bounds.
+        NotFound: there is no CA in *directory*.
+        NotAllowed: there is a file of that name already; the CA has expired; a file cannot be read or written.
+    """
+    if role not in (Role.SITE, Role.READER):
+        raise ValueError(f"{role} is not issued by name")
+    site_name(name) if role is Role.SITE else reader_name(name)
+    if name.lower() in ("ca", "server"):
+        raise InvalidName(f"the {role.value}'s name is {name!r}; that is what the CA's own files are called")
+    if len(name) > MAX_COMMON_NAME:
+        raise InvalidName(
+            f"the {role.value}'s name has {len(name)} characters; a certificate holds at most {MAX_COMMON_NAME}"
+        )
+    names = [x509.DNSName(name)] if _is_dns_name(name) else []
+    return _issue(directory, name, _subject(name, role), names, ExtendedKeyUsageOID.CLIENT_AUTH, days, now)
+
+
+def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
+    """The certificates in *directory*, the CA's first, then by name; and the ``.crt`` files that hold none.
+
+    Raises:
+        NotFound: there is no CA in *directory*.
+        NotAllowed: it cannot be read.
+    """
+    ca = _read_certificate(directory / "ca.crt", directory)
+    found, broken = [], []
+    try:
+        paths = sorted(path for path in directory.glob("*.crt") if not path.name.startswith("."))
+    except OSError as error:
+        raise NotAllowed(f"the directory {directory} cannot be read: {error.strerror}") from error
+    for path in paths:
+        try:
+            found.append(_issued(path, x509.load_pem_x509_certificate(path.read_bytes()), ca))
+        except (OSError, ValueError, x509.DuplicateExtension):
+            broken.append(path)
+    return sorted(found, key=lambda one: (one.role is not Role.CA, one.certificate.name)), broken
+
+
+def record(one: Issued, now: datetime) -> dict[str, object]:
+    """*one* as ``flarelog certs list --json`` shows it."""
+    return {
+        "name": one.name,
+        "role": one.role.value if one.role else None,
+        "serial": f"{one.serial:X}",
+        "not_before": one.not_before.isoformat(),
+        "not_after": one.not_after.isoformat(),
+        "days_left": one.days_left(now),
+        "state": one.state(now),
+        "certificate": str(one.certificate),
+    }
+
+
+# --- what stands in a certificate
+
+
+def _subject(common_name: str, role: Role) -> x509.Name:
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role.value),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+        ]
+    )
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public: ec.EllipticCurvePublicKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _issue(
+    directory: Path,
+    name: str,
+    subject: x509.Name,
+    names: Sequence[x509.GeneralName],
+    purpose: x509.ObjectIdentifier,
+    days: int,
+    now: datetime,
+) -> Issued:
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidOption(f"a certificate of {days} days is not made; give from 1 to {MAX_DAYS}")
+    with _at_work(directory):
+        ca, ca_key = _load_ca(directory, now)
+        key = ec.generate_private_key(ec.SECP256R1())
+        end = min(now + timedelta(days=days), ca.not_valid_after_utc)
+        builder = (
+            _builder(subject, ca.subject, key.public_key(), now, end)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return _keep(directory, name, key, builder.sign(ca_key, hashes.SHA256()))
+
+
+def _is_dns_name(text: str) -> bool:
+    """A last label of digits alone is left to IP addresses, as in RFC 1123, section 2.1."""
+    labels = text.split(".")
+    return len(text) <= 253 and all(map(_LABEL.fullmatch, labels)) and not labels[-1].isdecimal()
+
+
+def _host(text: str) -> x509.GeneralName:
+    bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    try:
+        address = ipaddress.ip_address(bare)
+    except ValueError:
+        if not _is_dns_name(text):
+            raise InvalidOption(
+                f"{text[:80]!r} is no host; give a DNS name or an IP address, without a port or a wildcard"
+            ) from None
+        return x509.DNSName(text)
+    if address.is_unspecified:
+        raise InvalidOption(f"{text!r} is where a receiver listens; give the addresses by which it is reached")
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
+        raise InvalidOption(f"{text!r} has a zone, which no certificate can hold; give the address without it")
+    return x509.IPAddress(address)
+
+
+# --- what stands in the directory
+
+
+@contextlib.contextmanager
+def _at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
+    """Hold the directory alone, with nothing half made in it."""
+    try:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(mode=0o700, parents=True)
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _no_ca(directory) from None
+    except OSError as error:
+        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) & 0o022:
+            raise NotAllowed(
+                f"others may write into {directory}, and so put a CA of their own there; first say: "
+                f"chmod 700 {shlex.quote(str(directory))}"
+            )
+        fcntl.flock(fd, fcntl.LOCK_EX)  # what another process has half made is not taken for what a dead one left
+        for left in {path.name[1:-8] for kind in ("key", "crt") for path in directory.glob(f".*.{kind}.new")}:
+            _settle(directory, left)
+        yield
+    except OSError as error:
+        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
+    finally:
+        os.close(fd)
+
+
+def _keep(directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> Issued:
+    """Write the pair. A new name is linked, not renamed to: a link never replaces a file."""
+    for path in (directory / f"{name}.key", directory / f"{name}.crt"):
+        if os.path.lexists(path):
+            raise _there_already(path)
+    contents = {
+        "key": key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+        "crt": certificate.public_bytes(serialization.Encoding.PEM),
+    }
+    try:
+        for kind, data in contents.items():
+            _write(directory / f".{name}.{kind}.new", data)
+        _sync(directory)
+        for kind in contents:
+            os.link(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}")
+        _sync(directory)
+    except FileExistsError as error:
+        raise _there_already(Path(error.filename2 or error.filename)) from None
+    except OSError as error:
+        raise NotAllowed(f"{directory / name}.key and .crt cannot be written: {error.strerror}") from error
+    finally:
+        _settle(directory, name)
+    return _issued(directory / f"{name}.crt", certificate, certificate if name == "ca" else None)
+
+
+def _settle(directory: Path, name: str) -> None:
+    """End the making of a pair, wherever it stopped: both files are there, or neither that was made.
+
+    A file was made here if it is the same as one that waits to get its name; the waiting ones go last.
+    """
+    pair = [(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}") for kind in ("key", "crt")]
+    ours = [final for waiting, final in pair if (node := _inode(waiting)) and node == _inode(final)]
+    waiting_count = sum(_inode(waiting) is not None for waiting, _ in pair)
+    if len(ours) < waiting_count:  # a link is missing: none of them counts; of a whole pair both are ours
+        for final in ours:
+            final.unlink()
+        _sync(directory)
+    for waiting, _ in pair:
+        waiting.unlink(missing_ok=True)
+    _sync(directory)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _write(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        os.fchmod(fd, 0o600)  # whatever the umask takes away
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _load_ca(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    path = directory / "ca.key"
+    certificate = _read_certificate(directory / "ca.crt", directory)
+    try:
+        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            raise NotAllowed(f"others may read {path}; first say: chmod 600 {shlex.quote(str(path))}")
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except FileNotFoundError:
+        raise NotFound(f"the CA's key {path} is gone; bring it back, or make a new CA in another directory") from None
+    except OSError as error:
+        raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a password
+        raise NotAllowed(f"{path} holds no private key in PEM without a password; bring the CA's own back") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise NotAllowed(f"{path} is not the key of ca.crt; bring the CA's own back")
+    if now > certificate.not_valid_after_utc:
+        raise NotAllowed(
+            f"the CA in {directory} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
+            "make a new one in another directory, and all certificates anew"
+        )
+    if now < certificate.not_valid_before_utc:
+        raise NotAllowed(
+            f"the CA in {directory} begins on {certificate.not_valid_before_utc:%Y-%m-%d}; set this machine's clock"
+        )
+    return certificate, key
+
+
+def _read_certificate(path: Path, directory: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_ca(directory) from None
+    except OSError as error:
+        raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError:
+        raise NotAllowed(f"{path} holds no certificate in PEM; bring the CA's own back") from None
+
+
+def _issued(path: Path, certificate: x509.Certificate, ca: x509.Certificate | None) -> Issued:
+    """*certificate* in words; a *ca* that is None is known to have signed it."""
+
+    def said(oid: x509.ObjectIdentifier) -> str:
+        return next((str(one.value) for one in certificate.subject.get_attributes_for_oid(oid)), "")
+
+    unit = said(NameOID.ORGANIZATIONAL_UNIT_NAME)
+    return Issued(
+        said(NameOID.COMMON_NAME),
+        Role(unit) if unit in {role.value for role in Role} else None,
+        certificate.serial_number,
+        certificate.not_valid_before_utc.astimezone(UTC),
+        certificate.not_valid_after_utc.astimezone(UTC),
+        path,
+        path.with_suffix(".key"),
+        ca is None or _signed(certificate, ca),
+    )
+
+
+def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _no_ca(directory: Path) -> NotFound:
+    return NotFound(f"there is no CA in {directory}; make one: flarelog certs init --dir {shlex.quote(str(directory))}")
+
+
+def _there_already(path: Path) -> NotAllowed:
+    if path.stem == "ca":
+        return NotAllowed(
+            f"{path} is there already, and without it all that it signed is worthless; use it, "
+            "or choose another directory with --dir"
+        )
+    return NotAllowed(f"{path} is there already; move it and its other half away to make them anew, or take them")

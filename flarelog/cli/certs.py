@@ -1,0 +1,149 @@
+"""``flarelog certs``: a private CA for people who have none."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from flarelog.cli import aligned, checked, option
+
+if TYPE_CHECKING:
+    from flarelog.certs import Issued
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _directory(command: F) -> F:
+    return option("--dir", "directory", default="certs", show_default=True, type=Path, help="Of the CA.")(command)
+
+
+def _days(command: F) -> F:
+    return option("--days", type=int, default=365, show_default=True, help="How long it is good for.")(command)
+
+
+@click.group
+def command() -> None:
+    """Make a private CA, and certificates for the receiver, its sites and its readers.
+
+    For people who have no CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
+    is ever overwritten. Their paths go to stdout, and what to do with them to stderr.
+
+    \b
+    Examples:
+      flarelog certs init
+      flarelog certs server logs.example.org 192.0.2.7
+      flarelog certs site site-1
+    """
+
+
+@command.command
+@_directory
+def init(directory: Path) -> None:
+    """Make the CA: ca.crt, which everybody gets, and ca.key, which nobody does."""
+    certs, now = _certs()
+    one = checked(lambda: certs.init(directory, now=now))
+    where = f" --dir {shlex.quote(str(directory))}" if str(directory) != "certs" else ""
+    _show(
+        one,
+        f"{one.name}: good until {one.not_after:%Y-%m-%d}; keep ca.key here, and give it to nobody",
+        "next:",
+        f"  flarelog certs server HOST...{where}   the names and addresses by which the receiver is reached",
+        f"  flarelog certs site NAME{where}        for each site",
+        f"  flarelog certs reader NAME{where}      for each person who reads logs",
+    )
+
+
+@command.command
+@click.argument("hosts", metavar="HOST...", nargs=-1, required=True)
+@_directory
+@_days
+def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
+    """Make the receiver's certificate, for the DNS names and IP addresses by which it is reached."""
+    certs, now = _certs()
+    one = checked(lambda: certs.issue_server(directory, hosts, days=days, now=now))
+    _show(
+        one,
+        f"{', '.join(hosts)}: good until {one.not_after:%Y-%m-%d}",
+        f"next: flarelog serve {_options(one, directory)} --store logs --listen HOST:PORT",
+    )
+
+
+@command.command
+@click.argument("name")
+@_directory
+@_days
+def site(name: str, directory: Path, days: int) -> None:
+    """Make the certificate of the site NAME: it sends its own logs under that name, and reads nothing."""
+    certs, now = _certs()
+    one = checked(lambda: certs.issue(directory, certs.Role.SITE, name, days=days, now=now))
+    _hand_over(one, "flarelog sidecar")
+
+
+@command.command
+@click.argument("name")
+@_directory
+@_days
+def reader(name: str, directory: Path, days: int) -> None:
+    """Make the certificate of the reader NAME: it lists and reads logs, and sends nothing."""
+    certs, now = _certs()
+    one = checked(lambda: certs.issue(directory, certs.Role.READER, name, days=days, now=now))
+    _hand_over(one, "flarelog streams")
+
+
+@command.command("list")
+@_directory
+@option("--json", "as_json", is_flag=True, help="One object a line.")
+def list_(directory: Path, as_json: bool) -> None:
+    """Show the certificates, and which of them have expired or soon will: within 30 days."""
+    certs, now = _certs()
+    found, broken = checked(lambda: certs.issued(directory))
+    for line in [json.dumps(certs.record(one, now)) for one in found] if as_json else _table(found, now):
+        click.echo(line)
+    for path in broken:
+        click.echo(f"note: {path} holds no certificate that can be read", err=True)
+
+
+def _certs() -> tuple[ModuleType, datetime]:
+    """The module, which wants a package that may be missing, and the time."""
+
+    def module() -> ModuleType:
+        from flarelog import certs
+
+        return certs
+
+    return checked(module), datetime.now(UTC)
+
+
+def _show(one: Issued, *talk: str) -> None:
+    for path in (one.certificate, one.key):
+        click.echo(path)
+    for line in talk:
+        click.echo(line, err=True)
+
+
+def _hand_over(one: Issued, user: str) -> None:
+    _show(
+        one,
+        f"{one.name}: good until {one.not_after:%Y-%m-%d}; give it these two files, and ca.crt",
+        f"next, there: {user} {_options(one, Path())} --receiver HOST:PORT ...",
+    )
+
+
+def _options(one: Issued, directory: Path) -> str:
+    files = {"ca": "ca.crt", "cert": one.certificate.name, "key": one.key.name}
+    return " ".join(f"--tls-{what} {shlex.quote(str(directory / name))}" for what, name in files.items())
+
+
+def _table(found: list[Issued], now: datetime) -> list[str]:
+    rows = [("NAME", "ROLE", "SERIAL", "NOT AFTER", "DAYS LEFT", "STATE")]
+    for one in found:
+        role, end = one.role.value if one.role else "", f"{one.not_after:%Y-%m-%d %H:%M}Z"
+        rows.append((one.name, role, f"{one.serial:X}", end, str(one.days_left(now)), one.state(now)))
+    return aligned(rows, {4})
