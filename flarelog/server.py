@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import math
 import os
@@ -29,18 +30,20 @@ from flarelog.errors import (
     FlarelogError,
     Full,
     Hole,
-    InvalidName,
     InvalidOption,
+    NotAllowed,
     NotFound,
     StoreError,
     Unavailable,
 )
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
+from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy, certificate_identity
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
+audit = logging.getLogger("flarelog.audit")
 
 LISTEN = "127.0.0.1:4721"
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
@@ -62,6 +65,7 @@ class ServerOptions(Limits):
     announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
     tls: Tls | None = None  # only certificates of this CA get in
     insecure: bool = False  # let other machines in without TLS
+    policy: Policy | None = None  # who may do what; None: what Policy() says with TLS, and everything without
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
 
     def __post_init__(self) -> None:
@@ -105,6 +109,7 @@ class Server:
         self.incarnation = os.urandom(8)
         self.address = ""
         self.quota = Quota(self.options)
+        self.policy = self.options.policy or (Policy() if self.options.tls is not None else OPEN)
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._counted: dict[str, float] = {}  # when the bytes of a run were counted
@@ -219,6 +224,24 @@ class Server:
 
     # --- calls
 
+    def asks(self, context: Any, action: Action, run: str | None = None, site: str | None = None) -> Identity:
+        """Who it is that asks for *action*; said in an audit line where everybody must say who he is.
+
+        Raises:
+            NotAllowed: he may not.
+        """
+        if self.policy.unguarded:
+            return NOBODY
+        identity = certificate_identity(context.auth_context())
+        what = {"action": action.name, "run": run, "site": site, "identity": str(identity), "peer": context.peer()}
+        try:
+            self.policy.allows(identity, action, run=run, site=site)
+        except NotAllowed as error:
+            audit.warning("refused %s", json.dumps({**what, "why": str(error)}))
+            raise
+        audit.info("allowed %s", json.dumps(what))
+        return identity
+
     async def _push(self, _: Any, context: Any) -> None:
         session = _Session(self, context)
         try:
@@ -229,6 +252,7 @@ class Server:
     async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
         try:
             stream, start, follow = wire.read_request(request)
+            self.asks(context, Action.READ, stream.run, stream.site)
             async for piece in self.store.read(stream, start, follow):
                 yield piece
         except FlarelogError as error:
@@ -239,17 +263,19 @@ class Server:
         try:
             prefix = f"{run_name(run)}/" if run else ""
             prefix += f"{site_name(site)}/" if run and site else ""
-        except InvalidName as error:
-            await context.abort(wire.status_of(error), str(error))
-        try:
+            identity = self.asks(context, Action.LIST, run, site)
             async for info in self.store.list(prefix):
+                stream = info.stream
+                if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
+                    continue
                 for part in wire.parts_of(info):
                     yield part
-        except StoreError as error:
+        except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
 
     async def _start_run(self, run: str, context: Any) -> str:
         try:
+            self.asks(context, Action.START_RUN, run_name(run))
             return (await self.announce(run, Event.START_RUN)).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
@@ -257,14 +283,16 @@ class Server:
 
     async def _get_run(self, run: str, context: Any) -> str:
         try:
-            return self.state(run_name(run)).value
+            self.asks(context, Action.GET_RUN, run_name(run))
+            return self.state(run).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
 
     async def _end_run(self, run: str, context: Any) -> str:
         try:
-            if self.state(run_name(run)) is RunState.UNKNOWN:
+            self.asks(context, Action.END_RUN, run_name(run))
+            if self.state(run) is RunState.UNKNOWN:
                 raise NotFound(f"this receiver knows no run {run}")
             await self.announce(run, Event.ABOUT_TO_END_RUN)
             if self.state(run) is RunState.ENDING:
@@ -415,6 +443,7 @@ class _Session:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 opened = await self._read_open()
             self.stream, self.producer = opened.stream, opened.producer
+            self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
             with self.server.quota.opened(opened.stream):
                 await self.server.admit(opened)
                 await self.server.count(opened.stream)

@@ -52,8 +52,11 @@ def test_bytes_arrive_over_tls_through_rotations_and_restarts(place: Place, ca: 
     assert stream["sealed"]
 
 
-def test_the_operator_s_commands_speak_tls(place: Place, ca: Authority, receiver: Receiver) -> None:
-    me = files(ca.issue("operator"))
+def test_the_operator_s_commands_speak_tls(place: Place, ca: Authority) -> None:
+    policy = place.directory / "policy.toml"
+    policy.write_text('[[grant]]\nidentity = "boss"\nrole = "operator"\n')
+    receiver = place.serve(*files(ca.issue("receiver", hosts=HOSTS)), "--policy", str(policy))
+    me = files(ca.issue("boss"))
     assert place.call("run-start", RUN, "--receiver", receiver.address, *me).printed == f"{RUN} running\n"
     assert place.call("run-end", RUN, "--receiver", receiver.address, *me).printed.startswith(f"{RUN} end")
 

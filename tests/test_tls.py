@@ -86,7 +86,7 @@ def test_new_certificates_are_taken_when_they_make_sense_and_the_old_ones_kept_w
     Path(files.key).write_text("half of a k")
     assert fetch() is None
     assert fetch() is None
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert [record.levelname for record in caplog.records if record.levelname != "INFO"] == ["ERROR"]
     ca.issue("me")
     assert fetch() is not None
 

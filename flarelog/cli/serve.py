@@ -11,9 +11,11 @@ import click
 from flarelog.cli import checked, more_descriptors, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import MAX_IN_FLIGHT, MAX_SITE_STREAMS, MAX_STREAMS
-from flarelog.errors import NotAllowed
+from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.policy import Policy, parse
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
+from flarelog.tls import Tls
 
 
 @click.command
@@ -48,9 +50,15 @@ from flarelog.stores.local import Durability, LocalStore
     help="Bytes that all logs together may have on their way: what a receiver may have to keep in memory.",
 )
 @tls_options
+@option(
+    "--policy",
+    "policy_file",
+    type=click.Path(dir_okay=False),
+    help="TOML: who may do what. Without it a certificate pushes as the site of its name, and OU=reader reads.",
+)
 @option("--insecure", is_flag=True, help="Let other machines in without TLS; on loopback it is not needed.")
 @option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
-def command(store: str, durability: str, ready_file: str | None, **options: Any) -> None:
+def command(store: str, durability: str, ready_file: str | None, policy_file: str | None, **options: Any) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
     SIGTERM stops accepting, finishes what is being written, and ends. What is over a limit, or finds the
@@ -61,8 +69,21 @@ def command(store: str, durability: str, ready_file: str | None, **options: Any)
     """
     tune_memory()
     more_descriptors()
-    settings = checked(lambda: ServerOptions(tls=tls_of(options), **options))
+    tls = tls_of(options)
+    policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
+    settings = checked(lambda: ServerOptions(tls=tls, policy=policy, **options))
     run(_serve(LocalStore(store, cast(Durability, durability)), settings, ready_file))
+
+
+def _policy(path: str, tls: Tls | None) -> Policy:
+    if tls is None:
+        raise InvalidOption(f"the policy {path} is of no use without TLS: nobody could say who he is")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse(file.read(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidOption(f"the policy {path} cannot be read: {why}") from error
 
 
 async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:
