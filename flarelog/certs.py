@@ -276,6 +276,7 @@ def _at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
         if make:
             with contextlib.suppress(FileExistsError):
                 directory.mkdir(mode=0o700, parents=True)
+                directory.chmod(0o700)  # whatever the umask takes away; one that was there is left as it is
         fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise _no_ca(directory) from None
@@ -299,9 +300,6 @@ def _at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
 
 def _keep(directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> Issued:
     """Write the pair. A new name is linked, not renamed to: a link never replaces a file."""
-    for path in (directory / f"{name}.key", directory / f"{name}.crt"):
-        if os.path.lexists(path):
-            raise _there_already(path)
     contents = {
         "key": key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
