@@ -348,7 +348,7 @@ def test_a_ca_signs_in_its_own_time_alone(ca: Path, days: int, says: str) -> Non
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o277])
-def umask(request: pytest.FixtureRequest) -> Iterator[None]:
+def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     before = os.umask(request.param)
     yield
     os.umask(before)
