@@ -259,7 +259,7 @@ class Sidecar:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
-            with contextlib.suppress(grpc.RpcError):
+            with contextlib.suppress(grpc.RpcError, wire.Malformed):
                 if await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
                     self.drain()
 
@@ -496,6 +496,8 @@ class _Delivery:
 
     async def _receive(self, call: Any) -> None:
         reply = await call.read()
+        if isinstance(reply, wire.Malformed):
+            raise _Lost(f"{self._sidecar.options.receiver} answered {self.stream} with what is no reply: {reply}")
         if not isinstance(reply, Reply):
             raise _Lost(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
         producer = self._producer

@@ -7,11 +7,12 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from flarelog.errors import (
     CannotConnect,
@@ -44,6 +45,8 @@ from flarelog.v1 import log_pb2 as pb
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
 """Characters of a path, an identity or a reason in a mark."""
+MAX_OFFSET = (1 << 63) - 1
+"""The last offset that a file can have: a later one, which the wire could carry, can be neither read nor written."""
 _MARKS_A_MESSAGE = 500
 SERVICE = "flarelog.v1.LogService"
 HEALTH = "grpc.health.v1.Health"
@@ -52,6 +55,9 @@ MAX_MESSAGE = 4 << 20
 
 Request = Open | Chunk | tuple[int, Mark] | Receipt
 """What a producer says; a mark comes with its number."""
+
+
+_M = TypeVar("_M", bound=Message)
 
 
 class Malformed(FlarelogError):
@@ -90,31 +96,41 @@ def channel(address: str, tls: Tls | None) -> grpc.aio.Channel:
 
 
 def push(channel: grpc.aio.Channel) -> Any:
+    """The call of Push; it gives Malformed, as a value, for an answer that is no Reply."""
     return channel.stream_stream(
-        f"/{SERVICE}/Push", request_serializer=encode_request, response_deserializer=decode_reply
+        f"/{SERVICE}/Push", request_serializer=encode_request, response_deserializer=_reply_or_malformed
     )
 
 
 def read(channel: grpc.aio.Channel) -> Any:
-    return channel.unary_stream(
-        f"/{SERVICE}/Read", request_serializer=_encode_read, response_deserializer=_decode_piece
-    )
+    return _answers(channel.unary_stream(f"/{SERVICE}/Read", request_serializer=_encode_read), _decode_piece)
 
 
 def list_streams(channel: grpc.aio.Channel) -> Any:
-    return channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list, response_deserializer=_decode_info)
+    return _answers(channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list), _decode_info)
 
 
 def run_call(channel: grpc.aio.Channel, method: str) -> Any:
-    return channel.unary_unary(
-        f"/{SERVICE}/{method}",
-        request_serializer=lambda run: pb.RunRequest(run=run).SerializeToString(),
-        response_deserializer=lambda raw: pb.RunResponse.FromString(raw).state,
-    )
+    call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
+
+    async def answer(run: str, timeout: float | None = None) -> str:
+        return _decode_state(await call(run, timeout=timeout))
+
+    return answer
+
+
+def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
+    """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
+
+    async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
+        async for raw in call(request, timeout=timeout):
+            yield decode(raw)
+
+    return answers
 
 
 async def streams(channel: grpc.aio.Channel, run: str, site: str, timeout: float | None = None) -> list[StreamInfo]:
-    """What List answers, the parts of each stream put together. Raises grpc.RpcError."""
+    """What List answers, the parts of each stream put together. Raises grpc.RpcError, Malformed, InvalidName."""
     found: list[StreamInfo] = []
     async for part, first_mark in list_streams(channel)((run, site), timeout=timeout):
         if first_mark and found and found[-1].stream == part.stream:
@@ -128,15 +144,28 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
     """What a gRPC server serves: flarelog's service and the standard health service.
 
     Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
-    ones.
+    ones. The requests of the others are decoded here: what a deserializer raises, gRPC logs with a traceback.
     """
 
+    async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
+        try:
+            return decode(raw)
+        except Malformed as error:
+            await context.abort(status_of(error), str(error))
+
     def run_handler(call: Any) -> Any:
-        return grpc.unary_unary_rpc_method_handler(
-            call,
-            request_deserializer=lambda raw: pb.RunRequest.FromString(raw).run,
-            response_serializer=lambda state: pb.RunResponse(state=state).SerializeToString(),
-        )
+        async def answer(raw: bytes, context: Any) -> bytes:
+            state = await call(await decoded(_decode_run, raw, context), context)
+            return pb.RunResponse(state=state).SerializeToString()
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def stream_handler(call: Any, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Any:
+        async def answers(raw: bytes, context: Any) -> AsyncIterator[Any]:
+            async for answer in call(await decoded(decode, raw, context), context):
+                yield answer
+
+        return grpc.unary_stream_rpc_method_handler(answers, response_serializer=encode)
 
     async def health(request: bytes, context: Any) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
@@ -154,12 +183,8 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
             SERVICE,
             {
                 "Push": grpc.stream_stream_rpc_method_handler(push, response_serializer=encode_reply),
-                "Read": grpc.unary_stream_rpc_method_handler(
-                    read, request_deserializer=_decode_read, response_serializer=_encode_piece
-                ),
-                "List": grpc.unary_stream_rpc_method_handler(
-                    list_streams, request_deserializer=_decode_list, response_serializer=_encode_info
-                ),
+                "Read": stream_handler(read, _decode_read, _encode_piece),
+                "List": stream_handler(list_streams, _decode_list, _encode_info),
                 "StartRun": run_handler(start_run),
                 "EndRun": run_handler(end_run),
                 "GetRun": run_handler(get_run),
@@ -180,6 +205,7 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
 
 _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
+    Malformed: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     # To be asked again: a producer that took it for an empty answer would begin from 0.
@@ -273,10 +299,7 @@ def decode_request(raw: bytes) -> Request:
         chunk = _decode_chunk(raw)
         if chunk is not None:
             return chunk
-    try:
-        message = pb.PushRequest.FromString(raw)
-    except Exception as error:  # protobuf's implementations do not agree on a type
-        raise Malformed(f"a message of {len(raw)} bytes is no PushRequest") from error
+    message = _parse(pb.PushRequest, raw)
     match message.WhichOneof("message"):
         case "open":
             opened = message.open
@@ -313,16 +336,18 @@ def _decode_chunk(raw: bytes) -> Chunk | None:
 
 
 def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number at *at*, and where it ends. Raises IndexError: for one of more than 63 bits, too, which the generated
+    code may cut to 64.
+    """
     value = shift = 0
-    while True:
+    while shift < 63:
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at
         shift += 7
-        if shift > 63:
-            raise IndexError
+    raise IndexError
 
 
 # --- what a receiver says
@@ -345,10 +370,11 @@ def encode_reply(reply: Reply) -> bytes:
 
 def decode_reply(raw: bytes) -> Reply:
     """The reply that *raw* holds; a code that this version does not know counts as REJECTED. Raises Malformed."""
-    try:
-        message = pb.Reply.FromString(raw)
-    except Exception as error:  # protobuf's implementations do not agree on a type
-        raise Malformed(f"a message of {len(raw)} bytes is no Reply") from error
+    message = _parse(pb.Reply, raw)
+    if max(message.committed, message.marks) > MAX_OFFSET:
+        raise Malformed(
+            f"a reply acknowledges {message.committed} bytes and {message.marks} marks; no stream has so many"
+        )
     try:
         code, reason = Code(message.code), message.reason
     except ValueError:
@@ -367,7 +393,22 @@ def decode_reply(raw: bytes) -> Reply:
     )
 
 
+def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
+    try:
+        return decode_reply(raw)
+    except Malformed as error:
+        return error
+
+
 # --- parts
+
+
+def _parse(kind: type[_M], raw: bytes) -> _M:
+    """Raises Malformed."""
+    try:
+        return kind.FromString(raw)
+    except Exception as error:  # protobuf's implementations do not agree on a type
+        raise Malformed(f"a message of {len(raw)} bytes is no {kind.__name__}") from error
 
 
 def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
@@ -404,6 +445,8 @@ def _mark(message: pb.Mark) -> Mark:
     )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
+        raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
@@ -432,11 +475,13 @@ def _encode_read(request: tuple[StreamId, int, bool]) -> bytes:
 
 
 def _decode_read(raw: bytes) -> pb.ReadRequest:
-    return pb.ReadRequest.FromString(raw)
+    return _parse(pb.ReadRequest, raw)
 
 
 def read_request(message: pb.ReadRequest) -> tuple[StreamId, int, bool]:
-    """(stream, start, follow). Raises InvalidName."""
+    """(stream, start, follow). Raises InvalidName, Malformed."""
+    if message.start > MAX_OFFSET:
+        raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}")
     return _stream(message.stream), message.start, message.follow
 
 
@@ -445,7 +490,9 @@ def _encode_piece(piece: tuple[int, Buffer]) -> bytes:
 
 
 def _decode_piece(raw: bytes) -> tuple[int, bytes]:
-    message = pb.ReadResponse.FromString(raw)
+    message = _parse(pb.ReadResponse, raw)
+    if message.offset > MAX_OFFSET:
+        raise Malformed(f"bytes of a stream lie behind offset {MAX_OFFSET}")
     return message.offset, message.data
 
 
@@ -454,7 +501,7 @@ def _encode_list(request: tuple[str, str]) -> bytes:
 
 
 def _decode_list(raw: bytes) -> tuple[str, str]:
-    message = pb.ListRequest.FromString(raw)
+    message = _parse(pb.ListRequest, raw)
     return message.run, message.site
 
 
@@ -479,7 +526,10 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
 
 
 def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
-    message = pb.StreamInfo.FromString(raw)
+    """Raises Malformed, InvalidName."""
+    message = _parse(pb.StreamInfo, raw)
+    if max(message.first, message.committed, message.first_mark) > MAX_OFFSET:
+        raise Malformed("the record of a stream tells of more bytes or marks than a stream can have")
     info = StreamInfo(
         _stream(message.stream),
         message.first,
@@ -489,3 +539,15 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         _marks(message.marks),
     )
     return info, message.first_mark
+
+
+def _encode_run(run: str) -> bytes:
+    return pb.RunRequest(run=run).SerializeToString()
+
+
+def _decode_run(raw: bytes) -> str:
+    return _parse(pb.RunRequest, raw).run
+
+
+def _decode_state(raw: bytes) -> str:
+    return _parse(pb.RunResponse, raw).state

@@ -258,6 +258,48 @@ def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
         wire.decode_reply(b"\xff" * 8)
 
 
+def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_hand() -> None:
+    huge = b"\xff" * 9 + b"\x7f"  # 70 bits
+    inner = b"\x08" + huge + b"\x15" + bytes(4) + b"\x7a\x01x"
+    raw = b"\x12%c%b" % (len(inner), inner)
+    found = wire.decode_request(raw)
+    assert isinstance(found, Chunk)
+    assert found.offset == pb.PushRequest.FromString(raw).chunk.offset == 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(lambda: wire.decode_reply(pb.Reply(committed=2**63).SerializeToString()), id="a-reply"),
+        pytest.param(lambda: wire.decode_reply(pb.Reply(marks=2**63).SerializeToString()), id="its-marks"),
+        pytest.param(lambda: wire.decode_request(wire.encode_request((0, Ended(2**63, 0, "")))), id="a-mark"),
+        pytest.param(
+            lambda: wire.decode_request(wire.encode_request((0, Generation(0, 0, "", 2**63, "")))), id="a-source-offset"
+        ),
+        pytest.param(lambda: wire.decode_request(wire.encode_request((0, Gap(0, 0, 2**63, "")))), id="a-gap"),
+        pytest.param(lambda: wire.read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
+        pytest.param(lambda: wire._decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
+        pytest.param(lambda: wire._decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
+    ],
+)
+def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]) -> None:
+    with pytest.raises(Malformed):
+        said()
+
+
+@pytest.mark.parametrize(
+    "decode", [wire._decode_read, wire._decode_piece, wire._decode_list, wire._decode_info, wire._decode_run]
+)
+def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[bytes], object]) -> None:
+    with pytest.raises(Malformed, match="a message of 8 bytes is no"):
+        decode(b"\xff" * 8)
+
+
+def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_exception() -> None:
+    assert isinstance(wire._reply_or_malformed(b"\xff" * 8), Malformed)
+    assert wire._reply_or_malformed(wire.encode_reply(Reply(Code.OK, 5))) == Reply(Code.OK, 5)
+
+
 # --- statuses
 
 
@@ -265,6 +307,7 @@ def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
     ("error", "status"),
     [
         (InvalidName("bad"), grpc.StatusCode.INVALID_ARGUMENT),
+        (Malformed("bad"), grpc.StatusCode.INVALID_ARGUMENT),
         (NotFound("gone"), grpc.StatusCode.NOT_FOUND),
         (NotAllowed("no"), grpc.StatusCode.PERMISSION_DENIED),
         (StreamRejected("no", offset=3), grpc.StatusCode.INTERNAL),
