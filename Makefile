@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test mutations soak check format protos protos-check bench clean
+.PHONY: poc test mutations soak fuzz check format protos protos-check bench clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -22,6 +22,11 @@ SECONDS ?= 300
 soak: .venv/developing
 	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/test_stateful.py -k soak
 	$(BIN)/python -m integration.sweep
+
+# Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600
+fuzz: .venv/developing
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	$(BIN)/python -m fuzz --seconds $(SECONDS)
 
 check: .venv/developing
 	$(BIN)/ruff format --check .

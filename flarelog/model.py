@@ -32,6 +32,7 @@ MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more
 EMPTY_DIGEST = 0
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
+_PORT = re.compile(r"[0-9]{1,5}")
 _PART = re.compile(r"[A-Za-z0-9._-]+")
 _STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)")
 
@@ -120,7 +121,7 @@ def log_name(name: str) -> str:
 def parse_address(address: str) -> tuple[str, int]:
     """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
     host, _, port = address.rpartition(":")
-    if not _HOST.fullmatch(host) or not port.isdecimal() or int(port) > 65535:
+    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
         raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
     return host, int(port)
 

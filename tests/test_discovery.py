@@ -50,7 +50,31 @@ def test_patterns(include: tuple[str, ...], exclude: tuple[str, ...], path: str,
     assert SourceOptions("root", include, exclude).matches(path) is sent
 
 
-@pytest.mark.parametrize("pattern", ["", "/var/log/*.log"])
+@pytest.mark.parametrize(
+    ("pattern", "path", "sent"),
+    [
+        pytest.param("a*b*c*d", "a-b-c-d", True, id="many-stars"),
+        pytest.param("a*b*c*d", "a-b-c-de", False, id="many-stars-and-an-end"),
+        pytest.param("**/a/**/b/*/c", "x/a/b/y/c", True, id="many-directories"),
+        pytest.param("**/a/**/b/*/c", "x/a/b/y/z/c", False, id="one-directory-too-many"),
+        pytest.param("x[!a]y/b", "x/y/b", False, id="not-of-a-set-is-no-slash"),
+        pytest.param("x[+-9]y/b", "x/y/b", False, id="a-range-holds-no-slash"),
+        pytest.param("a[[&&~~||]b", "a&b", True, id="a-set-of-signs"),
+        pytest.param("a[+--]b", "a,b", True, id="a-range-up-to-a-hyphen"),
+        pytest.param("a[]?.log", "a[]1.log", True, id="an-empty-set-is-two-brackets"),
+        pytest.param("a[!].log", "a[!].log", True, id="so-is-its-opposite"),
+    ],
+)
+def test_patterns_of_many_stars_and_odd_sets(pattern: str, path: str, sent: bool) -> None:
+    assert SourceOptions("root", (pattern,)).matches(path) is sent
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 30, "**/" + "a**/" * 30 + "b", "x/" + "*a" * 30])
+def test_no_name_takes_long_to_match(pattern: str) -> None:
+    assert not SourceOptions("root", (pattern,)).matches("x/" + "a" * 200 + "/" + "a" * 200 + "c")
+
+
+@pytest.mark.parametrize("pattern", ["", "/var/log/*.log", "rank-[9-0].log"])
 def test_a_pattern_that_can_match_nothing_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidOption):
         SourceOptions("root", (pattern,))
@@ -265,6 +289,11 @@ def test_a_writer_is_noticed(tmp_path: Path) -> None:
         assert has_writer(reader.fileno()) is not True
 
 
+def whole(body: bytes) -> bytes:
+    """A checkpoint whose checksum is right."""
+    return b"%08x %b" % (extend(0, body), body)
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -272,6 +301,9 @@ def test_a_writer_is_noticed(tmp_path: Path) -> None:
         pytest.param(bytes(100), id="nul"),
         pytest.param(b"{", id="cut"),
         pytest.param(b'00000000 {"version": 1}', id="wrong-checksum"),
+        pytest.param(whole(b"[" * 100_000), id="nested-without-end"),
+        pytest.param(whole(b'{"version":1,"owner":"run/site","files":{"1":["a",1e999]}}'), id="an-infinite-start"),
+        pytest.param(whole(b'{"version":1,"owner":"run/site","files":{"1":["a",-5]}}'), id="a-negative-start"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_believed_is_not(tmp_path: Path, raw: bytes) -> None:

@@ -43,6 +43,7 @@ LINES = [
     seal_line(30, 7),
 ]
 WHOLE = b"".join(LINES)
+MARK = '{"t":"mark","i":0,"kind":"ended","mark":{"offset":%s,"digest":0,"reason":%s}}'
 
 
 def said(journal: Journal) -> tuple[object, ...]:
@@ -208,3 +209,38 @@ def test_any_bytes_are_a_journal_of_something_or_of_nothing() -> None:
             assert mark == written or (isinstance(mark, Gap) and mark.reason == LOST)
         assert all(mark.offset <= journal.committed for mark in journal.marks)
         assert sum(record is not None for record in records(bytes(raw))) >= journal.records - journal.damaged
+
+
+def line(body: str) -> bytes:
+    raw = body.encode()
+    return b"%08x %s\n" % (extend(0, raw), raw)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("[" * 100_000, id="nested-without-end"),
+        pytest.param('{"t":"length","n":1e999,"d":0}', id="an-infinite-length"),
+        pytest.param('{"t":"length","n":-1,"d":0}', id="a-negative-length"),
+        pytest.param('{"t":"length","n":9223372036854775808,"d":0}', id="a-length-that-no-file-has"),
+        pytest.param('{"t":"length","n":1,"d":4294967296}', id="a-digest-that-is-no-crc"),
+        pytest.param('{"t":"length","n":1,"d":0,"m":0.5}', id="half-a-mark"),
+        pytest.param('{"t":"holder","e":1e999,"p":""}', id="an-infinite-epoch"),
+        pytest.param('{"t":"stream","v":1,"run":"run-1","site":"site-1","log":3}', id="a-log-that-is-a-number"),
+        pytest.param(MARK % ('"0"', '"rotated"'), id="an-offset-that-is-a-text"),
+        pytest.param(MARK % ("-1", '"rotated"'), id="a-negative-offset"),
+        pytest.param(MARK % ("0", "3"), id="a-reason-that-is-a-number"),
+        pytest.param(MARK % ("0", '"\\ud800"'), id="a-text-that-cannot-be-sent"),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_dropped_though_its_checksum_is_right(body: str) -> None:
+    journal = replay(line(body) + WHOLE)
+    assert said(journal) == said(replay(WHOLE))
+    assert journal.damaged == 1
+
+
+def test_one_mark_more_than_a_stream_may_have_is_dropped() -> None:
+    last = Ended(10, 1, "rotated")
+    lines = length_line(10, 1, MAX_MARKS - 1) + mark_line(MAX_MARKS - 1, last) + mark_line(MAX_MARKS, last)
+    journal = replay(lines)
+    assert (len(journal.marks), journal.damaged) == (MAX_MARKS, 1)

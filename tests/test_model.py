@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flarelog.errors import CONFIGURATION, InvalidName
+from flarelog.errors import CONFIGURATION, InvalidName, InvalidOption
 from flarelog.model import (
     MAX_LOG,
     MAX_NAME,
@@ -23,6 +23,7 @@ from flarelog.model import (
     extend,
     extents,
     log_name,
+    parse_address,
     run_name,
     site_name,
     stream_record,
@@ -187,3 +188,9 @@ def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, leng
     suffix = bytes(n * 7 % 251 for n in range(length))
     prefix = extend(0, before)
     assert suffix_digest(prefix, extend(prefix, suffix), length) == extend(0, suffix)
+
+
+@pytest.mark.parametrize("port", ["9" * 5000, "65536", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])
+def test_what_is_no_port_makes_no_address(port: str) -> None:
+    with pytest.raises(InvalidOption, match="is no address"):
+        parse_address(f"127.0.0.1:{port}")

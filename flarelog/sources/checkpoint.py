@@ -48,8 +48,8 @@ class Checkpoint:
             state = json.loads(body)
             if state["version"] != VERSION or state["owner"] != self._owner:
                 raise ValueError("it is of another version, run or site")
-            return {str(key): (log_name(name), int(start)) for key, (name, start) in state["files"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return {str(key): (log_name(name), _offset(start)) for key, (name, start) in state["files"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             log.warning("the state %s is not used: %s; the receiver knows what it holds", self.path, error)
             return {}
 
@@ -68,3 +68,10 @@ class Checkpoint:
         except OSError as error:
             log.warning("the state %s could not be saved: %s", self.path, error.strerror)
         self._saved = dict(starts)
+
+
+def _offset(value: object) -> int:
+    """Raises ValueError for what cannot be an offset in a file."""
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{value!r:.40} is no offset in a file")
+    return value

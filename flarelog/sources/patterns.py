@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,12 @@ class SourceOptions:
         for pattern in (*self.include, *self.exclude):
             if not pattern or pattern.startswith("/"):
                 raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
+            try:
+                _compiled(pattern)
+            except re.error as error:
+                raise InvalidOption(
+                    f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]"
+                ) from error
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
@@ -58,30 +64,71 @@ class SourceOptions:
 
 def any_of(patterns: Iterable[str], path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
-    return any(_compiled(pattern).match(path if "/" in pattern else name) for pattern in patterns)
+    return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
 
 
-_patterns: dict[str, re.Pattern[str]] = {}
+_patterns: dict[str, Callable[[str], object]] = {}
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """*pattern* as a regular expression: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number of
-    parts.
+def _compiled(pattern: str) -> Callable[[str], object]:
+    """What says whether a name matches *pattern*: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number
+    of parts. Raises re.error.
     """
     if pattern not in _patterns:
-        text = ""
-        for token in re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^]/]*\]|.", pattern, re.DOTALL):
-            if token in _WILD:
-                text += _WILD[token]
-            elif len(token) > 1:
-                text += "[" + re.sub(r"^[!^]", "^", token[1:-1]).replace("\\", r"\\") + "]"
-            else:
-                text += re.escape(token)
-        _patterns[pattern] = re.compile(text + r"\Z", re.DOTALL)
+        # The same stars in a row are one: they would only be tried in each other's place.
+        tokens = [token for token, before in _tokens(pattern) if token != before or token not in _STARS]
+        # A regular expression tries each star at each place, times each place of every other: names are a writer's
+        # choice, and a long one must not hold up the logs beside it.
+        many = sum(token in _STARS for token in tokens) > 2 and pattern not in NOT_LOGS
+        _patterns[pattern] = _walk(tokens) if many else re.compile("".join(map(_text, tokens)) + r"\Z", re.DOTALL).match
     return _patterns[pattern]
 
 
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_STARS = ("**/", "**", "*")
+
+
+def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
+    """Each token, and the one before it."""
+    found = re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+(?:\][^]/]*|[^]/]+)\]|.", pattern, re.DOTALL)
+    return zip(found, ["", *found], strict=False)
+
+
+def _text(token: str) -> str:
+    """The regular expression of *token*."""
+    if token in _WILD:
+        return _WILD[token]
+    if len(token) == 1:
+        return re.escape(token)
+    # Two hyphens and other signs mean something between brackets to a later version of re.
+    return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", token[1:-1])) + "]"
+
+
+def _walk(tokens: list[str]) -> Callable[[str], bool]:
+    """Matches in time that is the number of *tokens* times the length of the name."""
+    singles = {token: re.compile(_text(token), re.DOTALL).match for token in tokens if token not in _STARS}
+
+    def match(path: str) -> bool:
+        reached = [True] + [False] * len(path)  # after which characters the tokens so far can end
+        for token in tokens:
+            if token in singles:
+                one = singles[token]
+                reached = [
+                    False,
+                    *(at and one(character) is not None for at, character in zip(reached, path, strict=False)),
+                ]
+                continue
+            open_ = False
+            for n, at in enumerate(reached):
+                if token == "**/":
+                    reached[n] = at or (open_ and path[n - 1] == "/")
+                    open_ = open_ or at
+                else:
+                    open_ = at or (open_ and (token == "**" or path[n - 1] != "/"))
+                    reached[n] = open_
+        return reached[-1]
+
+    return match
 
 
 def rotated_shape(log: str, path: str) -> str | None:

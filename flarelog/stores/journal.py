@@ -27,6 +27,9 @@ _HOLDER = b'{"t":"holder",'
 
 LOST = "the journal has lost what was marked here"
 
+_OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kinds
+_LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
+_TEXTS = ("path", "identity", "notes", "reason")
 _KINDS: dict[str, type[Generation] | type[Ended] | type[Gap]] = {"generation": Generation, "ended": Ended, "gap": Gap}
 
 
@@ -52,32 +55,33 @@ class Journal:
 
     def apply(self, record: dict[str, Any]) -> None:
         """Take in one record; unknown kinds are ignored. Raises KeyError, TypeError or ValueError for one that makes
-        no sense.
+        no sense: what is believed here is compared, added up and sent to readers later.
         """
         self.records += 1
         match record["t"]:
             case "stream":
                 if record["v"] != VERSION:
                     raise ValueError(f"journal version {record['v']}")
-                self.stream = StreamId(record["run"], record["site"], record["log"])
+                self.stream = StreamId(*(_text(record[name]) for name in ("run", "site", "log")))
             case "length":
-                length, digest = int(record["n"]), int(record["d"])
+                length, digest = _number(record["n"]), _number(record["d"], _CRC)
                 self._expect_marks(record.get("m", 0))
                 self.add_length(length, digest)
             case "mark":
-                mark = _KINDS[record["kind"]](**record["mark"])
+                mark = _mark(record["kind"], record["mark"])
+                if record["i"] == MAX_MARKS:
+                    raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
                 if record["i"] == len(self.marks):
                     self.marks.append(mark)
                     self.sealed = False
             case "holder":
-                self.holder = self.holder.followed_by(int(record["e"]), bytes.fromhex(record["p"]))
+                self.holder = self.holder.followed_by(_number(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
 
     def _expect_marks(self, count: int) -> None:
-        if not 0 <= count <= MAX_MARKS:
-            raise ValueError(f"{count} marks")
+        _number(count, MAX_MARKS)
         while len(self.marks) < count:
             self.marks.append(Gap(self.committed, self.digest, 0, LOST))
 
@@ -134,6 +138,32 @@ class Journal:
         return b"".join(lines)
 
 
+def _number(value: Any, most: int = _OFFSET) -> int:
+    """Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
+    return value
+
+
+def _text(value: Any) -> str:
+    """Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
+    value.encode()  # half of a surrogate pair would end the call that sends it
+    return value
+
+
+def _mark(kind: str, fields: dict[str, Any]) -> Mark:
+    """Raises KeyError, TypeError or ValueError."""
+    mark = _KINDS[kind](**fields)
+    for name, value in asdict(mark).items():
+        if name in _TEXTS:
+            _text(value)
+        else:
+            _number(value, _LARGEST.get(name, _OFFSET))
+    return mark
+
+
 def _line(record: dict[str, Any]) -> bytes:
     body = json.dumps(record, separators=(",", ":")).encode()
     return b"%08x %s\n" % (extend(0, body), body)
@@ -172,7 +202,7 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
         try:
             good = len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])
             record = json.loads(line[9:]) if good else None
-        except ValueError:
+        except (ValueError, RecursionError):  # nested deeper than Python's parser goes
             record = None
         yield record if isinstance(record, dict) else None
     if torn:

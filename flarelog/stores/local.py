@@ -213,12 +213,9 @@ class LocalStore:
         for name in _directories(self.root):
             raw = _content(self.root / name / ".run.journal") or b""
             for record in journals.records(raw):
-                if (
-                    record is not None
-                    and record.get("t") == "run"
-                    and record.get("state") in {s.value for s in RunState}
-                ):
-                    found[name] = RunState(record["state"])
+                with contextlib.suppress(ValueError):  # of a state that this version does not know
+                    if record is not None and record.get("t") == "run":
+                        found[name] = RunState(record.get("state"))
         return found
 
     # --- paths: names were validated when the StreamId was made

@@ -1,0 +1,468 @@
+"""What any bytes may do to each parser and each state machine: give a value, or one of flarelog's own errors.
+
+A target is a function of bytes that raises for nothing but a broken law. It holds no state from one call to the next,
+waits for nothing, and opens no file but the one that its parser reads. ``SEEDS`` are what real ends write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from flarelog import wire
+from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
+from flarelog.errors import (
+    Fenced,
+    InvalidName,
+    InvalidOption,
+    ReceiverNotReady,
+    StreamFenced,
+    StreamRejected,
+)
+from flarelog.model import (
+    EMPTY_DIGEST,
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Open,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+    extend,
+    log_name,
+    parse_address,
+    run_name,
+    site_name,
+    stream_record,
+)
+from flarelog.sources import patterns, record
+from flarelog.sources.checkpoint import Checkpoint
+from flarelog.stores import journal as journals
+from flarelog.stores.local import LocalStore
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire import Malformed
+
+STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
+MARKS: list[Mark] = [
+    Generation(0, 0, "log.txt", 12, "fh:0102", 1024, 0x89ABCDEF, "no-lease,hole:7"),
+    Gap(9, 2, 4096, "truncated before they were read"),
+    Ended(9, 2, "rotated"),
+]
+
+
+class Broken(AssertionError):
+    """A law does not hold."""
+
+
+def hold(law: bool, what: object) -> None:
+    if not law:
+        raise Broken(what)
+
+
+# --- the wire
+
+
+def request(raw: bytes) -> None:
+    """A PushRequest: read by hand or not it means the same, and it survives being written again."""
+    try:
+        found = wire.decode_request(raw)
+    except (Malformed, InvalidName):
+        return
+    message = pb.PushRequest.FromString(raw)
+    if isinstance(found, Chunk):
+        chunk = message.chunk
+        hold(found == Chunk(chunk.offset, chunk.data, chunk.digest), found)
+    elif isinstance(found, Open):
+        hold((found.stream.log, found.producer) == (message.open.stream.log, message.open.producer), found)
+    again = wire.decode_request(wire.encode_request(found))
+    hold(again == found, (found, again))
+
+
+def reply(raw: bytes) -> None:
+    try:
+        found = wire.decode_reply(raw)
+    except Malformed:
+        return
+    hold(wire.decode_reply(wire.encode_reply(found)) == found, found)
+    hold(0 <= found.committed <= wire.MAX_OFFSET and found.idle_timeout >= 0, found)
+
+
+def reading(raw: bytes) -> None:
+    """Read, List and the calls of a run, as both ends of them hear it."""
+    ways: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
+        (lambda raw: wire.read_request(wire._decode_read(raw)), wire._encode_read),
+        (wire._decode_piece, wire._encode_piece),
+        (wire._decode_list, wire._encode_list),
+        (wire._decode_run, wire._encode_run),
+        (wire._decode_state, lambda state: pb.RunResponse(state=state).SerializeToString()),
+    ]
+    for decode, encode in ways:
+        try:
+            found = decode(raw)
+        except (Malformed, InvalidName):
+            continue
+        hold(decode(encode(found)) == found, found)
+
+
+def info(raw: bytes) -> None:
+    """What a receiver says of a stream: a sidecar draws its conclusions from it, and ``flarelog streams`` shows it."""
+    try:
+        found, first = wire._decode_info(raw)
+    except (Malformed, InvalidName):
+        return
+    hold(wire._decode_info(wire._encode_info((found, first))) == (found, first), found)
+    conclude(found)
+
+
+def conclude(found: StreamInfo) -> None:
+    """Everything that reads a record."""
+    json.dumps(stream_record(found))
+    record.shipped(found)
+    record.wholes(found)
+    record.may_have_grown(found)
+
+
+# --- what lies in files
+
+
+def journal(raw: bytes) -> None:
+    """Any journal: the first byte says how many marks a stream may have; then as it is, and with checksums that fit."""
+    most, raw = (raw[0], raw[1:]) if raw else (0, raw)
+    bounds = vars(journals)
+    usual, bounds["MAX_MARKS"] = bounds["MAX_MARKS"], most
+    try:
+        for text in (raw, b"".join(signed(line) for line in raw.split(b"\n"))):
+            _journal(text, most)
+    finally:
+        bounds["MAX_MARKS"] = usual
+
+
+def signed(body: bytes) -> bytes:
+    """*body* as a line of a journal; a line that has a checksum gets one that fits."""
+    body = body[9:] if re.match(rb"[0-9a-f]{8} ", body) else body
+    return b"%08x %s\n" % (extend(0, body), body)
+
+
+def _journal(raw: bytes, most: int) -> None:
+    found = journals.replay(raw)
+    hold(len(found.marks) <= most, len(found.marks))
+    hold(len(found.holder.producers) <= KNOWN, found.holder)
+    lengths = [length for length, _ in found.lengths]
+    hold(lengths == sorted(set(lengths)) and found.committed >= 0, lengths)
+    hold(len(journals.holder_of(raw).producers) <= KNOWN, "holder_of")
+    compacted = found.compacted()
+    again = journals.replay(compacted)
+    hold(said(again) == said(found), (found, again))
+    hold(again.damaged == 0, compacted)
+    hold(journals.holder_of(compacted) == found.holder, found.holder)
+    hold(replace_lines(again.compacted()) == replace_lines(compacted), compacted)
+    if found.stream is not None:
+        whole = StreamInfo(found.stream, 0, found.committed, found.digest, found.sealed, tuple(found.marks))
+        for part in wire.parts_of(whole):
+            wire._encode_info(part)
+        conclude(whole)
+
+
+def said(found: journals.Journal) -> tuple[object, ...]:
+    return found.stream, found.committed, found.digest, found.marks, found.holder, found.sealed
+
+
+def replace_lines(raw: bytes) -> list[bytes]:
+    """The lines but those of lengths, of which fewer may say the same."""
+    return [line for line in raw.split(b"\n") if b'"t":"length"' not in line]
+
+
+_state = tempfile.TemporaryDirectory(prefix="flarelog-fuzz-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+
+
+def checkpoint(raw: bytes) -> None:
+    """Any state of a sidecar, as it is and with a checksum that fits: nothing, or logs and offsets."""
+    cache = Checkpoint(_state.name, "run-1", "site-1")
+    for text in (raw, b"%08x %b" % (extend(0, raw), raw)):
+        fd = os.open(cache.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.write(fd, text)
+        os.close(fd)
+        for name, start in cache.load().values():
+            hold(log_name(name) == name and 0 <= start <= wire.MAX_OFFSET, (name, start))
+
+
+# --- names
+
+
+def names(raw: bytes) -> None:
+    """RUN LF SITE LF LOG LF RUN LF SITE LF LOG: two streams have different files, and these are below the root."""
+    text = raw.decode(errors="surrogateescape").split("\n")
+    streams = []
+    for run, site, log in zip(text[0::3], text[1::3], text[2::3], strict=False):
+        try:
+            streams.append(StreamId(run, site, log))
+        except InvalidName:
+            for parse, name in ((run_name, run), (site_name, site), (log_name, log)):
+                try:
+                    hold(parse(name) == name, name)
+                except InvalidName as refused:
+                    hold("\n" not in str(refused) and len(str(refused)) < 400, str(refused))
+    store = LocalStore("/root-of-the-store")
+    taken = {path: None for one in streams for path in (f"/root-of-the-store/{one.run}/.run.journal",)}
+    owners: dict[str, StreamId | None] = {"/root-of-the-store/.lock": None, **taken}
+    for stream in streams:
+        for path in paths(store, stream):
+            hold(posixpath.normpath(path) == path, path)
+            hold(path.startswith(f"/root-of-the-store/{stream.run}/{stream.site}/"), path)
+            hold(all(len(os.fsencode(part)) <= 255 for part in path.split("/")), path)
+            hold(owners.setdefault(path, stream) == stream, (path, stream))
+
+
+def paths(store: LocalStore, stream: StreamId) -> Iterable[str]:
+    path, own = store.path(stream), store.journal_path(stream)
+    yield from (str(path), str(own), f"{own}.new")
+    for number in (1, 10):
+        aside = path.with_name(f".{path.name}.quarantine.{number}")
+        yield from (str(aside), f"{aside}.old-journal")
+
+
+def address(raw: bytes) -> None:
+    try:
+        host, port = parse_address(raw.decode(errors="surrogateescape"))
+    except InvalidOption as refused:
+        hold("\n" not in str(refused), str(refused))
+        return
+    hold(0 <= port <= 65535 and parse_address(f"{host}:{port}") == (host, port), (host, port))
+
+
+def globs(raw: bytes) -> None:
+    """PATTERN LF PATH: matched in time that is bounded, and by both ways of matching alike."""
+    pattern, _, path = raw.decode(errors="surrogateescape").partition("\n")
+    pattern, path = pattern[:100], path[:500]
+    patterns._patterns.clear()
+    try:
+        options = patterns.SourceOptions("root", (pattern,))
+    except InvalidOption:
+        return
+    sent = options.matches(path)
+    tokens = [token for token, _ in patterns._tokens(pattern)]
+    name = path if "/" in pattern else path.rsplit("/", 1)[-1]
+    hold(sent == patterns._walk(tokens)(name), (pattern, path))
+    if sum(token in patterns._STARS for token in tokens) <= 3 and len(name) < 60:
+        expression = re.compile("".join(map(patterns._text, tokens)) + r"\Z", re.DOTALL)
+        hold(sent == (expression.match(name) is not None), (pattern, path))
+
+
+# --- the state machines
+
+
+class Steps:
+    """Bytes as a sequence of choices; when they are used up, every choice is 0."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw, self._at = raw, 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self._raw)
+
+    def one(self, choices: int = 256) -> int:
+        self._at += 1
+        return self._raw[self._at - 1] % choices if self._at <= len(self._raw) else 0
+
+    def number(self, near: int) -> int:
+        """One that is near, or one that is far off."""
+        how = self.one()
+        if how < 240:
+            return max(0, near + how % 16 - 8)
+        return (0, 1, 2**31, 2**32, 2**62, wire.MAX_OFFSET, 2**63, 2**64 - 1)[how % 8]
+
+    def data(self) -> bytes:
+        size = self.one(16)
+        return bytes(self.one() for _ in range(size))
+
+
+def receiver(raw: bytes) -> None:
+    """What a producer may say, in any order: what was accepted stays, and its digest is that of its bytes."""
+    steps = Steps(raw)
+    held, taken = bytearray(), list[Mark]()
+    end, epochs, holder = Receiver(max_chunk=12), Epochs(), Holder()
+    while steps:
+        kind = steps.one(8)
+        if kind == 0:  # another connection: what is held is all that is left
+            end = Receiver(len(held), extend(EMPTY_DIGEST, bytes(held)), taken, max_chunk=12)
+            producer, epoch = bytes([steps.one(4)]) * 8, steps.number(holder.epoch)
+            try:
+                after = epochs.claim(holder, producer, epoch)
+            except Fenced:
+                hold(holder.producers[-1][1] != producer, "the holder was fenced")
+                continue
+            hold(after.epoch >= holder.epoch and after.producers[-1][1] == producer, after)
+            holder = after
+            continue
+        accepted, digest, marks = end.accepted, end.digest, list(end.marks)
+        try:
+            if kind == 1:
+                mark = replace(MARKS[steps.one(3)], offset=steps.number(accepted), digest=digest ^ steps.one(2))
+                if end.mark(steps.number(len(marks)), mark):
+                    taken.append(mark)
+            elif kind == 2:
+                receipt = Receipt(steps.number(accepted), digest ^ steps.one(2), steps.number(len(marks)))
+                end.finish(receipt)
+                hold(receipt == Receipt(len(held), extend(0, bytes(held)), len(taken)), "sealed with another receipt")
+            else:
+                offset, data = steps.number(accepted), steps.data()
+                truth = bytes(held)[: min(offset, accepted)]
+                if kind < 7 and offset <= accepted:  # mostly such as an honest producer sends
+                    data = bytes(held)[offset : offset + len(data)] + data[max(0, accepted - offset) :]
+                chunk = Chunk(offset, data, extend(0, truth + data) ^ (kind == 6))
+                held += end.chunk(chunk)
+        except Refused as refused:
+            hold((end.accepted, end.digest, end.marks) == (accepted, digest, marks), "a refusal changed something")
+            hold(refused.code in (Code.HOLE, Code.CORRUPT, Code.REJECTED), refused.code)
+        hold(accepted <= end.accepted == len(held), (accepted, end.accepted, len(held)))
+        hold(end.digest == extend(0, bytes(held)), "the digest is not that of what was accepted")
+        hold(end.marks == taken, end.marks)
+
+
+def producer(raw: bytes) -> None:
+    """What a receiver may answer, in any order: the position moves by acks alone, and what is sent can be sent."""
+    steps = Steps(raw)
+    options = DeliveryOptions(max_misses=3, window=12, max_chunk=4, max_refusals=2)
+    end = Producer(options)
+    source = bytes(range(64))
+    opening = honest = True
+    ends: set[int] = set()  # of the chunks that this connection carries
+    end.opened()
+    while steps:
+        acked, position = end.acked, end.position
+        kind = steps.one(8)
+        if kind == 0:
+            end.opened()
+            ends, opening = set(), True
+        elif kind <= 3:
+            answer = answered(steps, end, source)
+            awaited = opening
+            opening = opening and answer.code is not Code.OK
+            try:
+                at = end.receive(answer)
+            except (StreamRejected, StreamFenced) as ended:
+                hold(ended.offset == end.acked == acked, ended)
+                return
+            except ReceiverNotReady:
+                hold(end.misses > options.max_misses, end.misses)
+                return
+            hold(at == end.position, at)
+            hold(end.acked >= acked or awaited, "an ack went backwards within a connection")
+            hold(end.misses <= options.max_misses, end.misses)
+            true = end.digest == extend(0, source[: end.acked]) and end.acked <= len(source)
+            # What a chunk's digest cannot tell, in the middle of one, the next acknowledgement will.
+            hold(true or awaited or not honest or end.acked not in ends | {acked}, "other bytes were acknowledged")
+            honest = true
+            if answer.code not in (Code.OK, Code.SEALED):
+                end.opened()  # as the shell does
+                ends, opening = set(), True
+        elif end.room() > 0:
+            if kind <= 5:
+                data = source[position : position + end.room()] or bytes(end.room())
+                sendable(end.chunk(data))
+                ends.add(end.position)
+                hold(end.position == position + len(data), end.position)
+            elif kind == 6:
+                mark: Mark = replace(MARKS[0], offset=position, digest=end.position_digest)
+                sendable((end.mark(), mark))
+            else:
+                sendable(end.heartbeat() if steps.one(2) else end.finish())
+            hold(end.acked == acked, "sending moved what is acknowledged")
+        hold(end.acked <= end.position, (end.acked, end.position))
+        hold(0 <= end.room() <= options.max_chunk, end.room())
+        hold(end.position - end.acked <= options.window, "more is in flight than the window holds")
+        hold(not end.room() or not opening, "something may be sent before the answer to the open")
+        if end.state is State.BOOTSTRAP:
+            hold(end.position == end.acked or end.position - end.acked <= options.max_chunk, "two chunks before an OK")
+
+
+def answered(steps: Steps, end: Producer, source: bytes) -> Reply:
+    """A reply such as wire gives one: its numbers are in their ranges."""
+    code = Code(1 + steps.one(9)) if steps.one(4) == 0 else Code.OK
+    committed = min(steps.number(end.position), wire.MAX_OFFSET)
+    marks = min(steps.number(end.marks_sent), wire.MAX_OFFSET)
+    digest = extend(0, source[:committed]) ^ (steps.one(8) == 7)
+    window = (0, 1, 8, 2**32 - 1)[steps.one(4)]
+    who = b"" if steps.one(4) else bytes([steps.one(3)])
+    return Reply(code, committed, digest, marks, who, steps.one(3), "because", window=window)
+
+
+def sendable(what: wire.Request) -> None:
+    try:
+        again = wire.decode_request(wire.encode_request(what))
+    except Malformed:
+        return  # a position behind the last one that a file can have, at the word of the receiver
+    hold(again == what, what)
+
+
+# --- all of them
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    target.__name__: target
+    for target in (request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer)
+}
+
+_LINES = [
+    journals.stream_line(STREAM),
+    journals.holder_line(1, b"A" * 16),
+    *(journals.mark_line(index, mark) for index, mark in enumerate(MARKS)),
+    journals.length_line(1 << 20, 5, 1),
+    journals.length_line(3 << 20, 7, 3),
+    journals.seal_line(3 << 20, 7),
+    journals.run_line("run-1", "ending"),
+]
+_STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
+
+_SAID: list[wire.Request] = [
+    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
+    *(Chunk(at, data, 0xFFFFFFFF) for at in (1, 300, 2**63 - 1) for data in (b"", b"payload", bytes(200))),
+    *enumerate(MARKS),
+    Receipt(2**63 - 1, 0xFFFFFFFF, 9),
+]
+
+SEEDS: dict[str, list[bytes]] = {
+    "request": [wire.encode_request(one) for one in _SAID],
+    "reply": [
+        wire.encode_reply(Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20))
+        for code in Code
+    ],
+    "reading": [
+        wire._encode_read((STREAM, 5, True)),
+        wire._encode_piece((300, b"payload")),
+        wire._encode_list(("run-1", "site-1")),
+        wire._encode_run("run-1"),
+    ],
+    "info": [wire._encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],
+    "journal": [b"\x08" + b"".join(_LINES), *(b"\x08" + line for line in _LINES)],
+    "checkpoint": [json.dumps(_STATE).encode(), b"%08x %b" % (extend(0, b"{}"), b"{}")],
+    "names": [
+        b"run-1\nsite-1\na/log.txt\nrun-1\nsite-1\na/.log.txt.journal",
+        b"r\ns\n..journal\nr\ns\n.journal\nr\ns\n.a.quarantine.1",
+        b"../..\n/etc\n./passwd",
+    ],
+    "address": [b"127.0.0.1:4721", b"[::1]:0", b"receiver.example:65535"],
+    "globs": [
+        pattern + b"\n" + path
+        for pattern in (b"*.log", b"logs/**/*.log*", b"rank-[!0-3]?.l*g", b"**/.*/**", b"a*a*a*a*a*a*b", b"**/**/a**/b")
+        for path in (b"logs/x/y/a.log.1", b"rank-45.log", b"a" * 60, b"/" * 60)
+    ],
+    "receiver": [
+        b"\x00\x01\x03\x08\x05hello\x03\x08\x05world\x01\x00\x08\x00\x08\x02\x08\x00\x09",
+        b"\x03\x08\x03abc\x03\x06\x06abcdef\x06\x08\x02xx\x00\x02\x08",
+    ],
+    "producer": [
+        b"\x01\x01\x08\x08\x00\x00\x00\x04\x05\x04\x01\x01\x08\x08\x00\x00\x00\x07",
+        b"\x02\x00\x02\x08\x08\x00\x00\x00\x01\x02\x01\x01\x08\x08\x00\x01\x00\x01\x01\x06\x07\x00\x03",
+    ],
+}
