@@ -34,7 +34,8 @@ EMPTY_DIGEST = 0
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = re.compile(r"[0-9]{1,5}")
 _PART = re.compile(r"[A-Za-z0-9._-]+")
-_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)")
+# In any case of letters: some file systems do not tell them apart.
+_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
 def extend(digest: int, data: Buffer) -> int:

@@ -43,6 +43,7 @@ IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/d
 FILE, RECORD = "sources/file.py", "sources/record.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/local.py"
+DIRECTORY = "stores/directory.py"
 
 MUTANTS = [
     # --- which file it is
@@ -515,15 +516,15 @@ MUTANTS = [
     Mutant(
         "store: the directory of a new stream is not synced",
         APPENDER,
-        "sync_directory(self._path.parent)",
-        "pass",
+        "            directory.sync()\n",
+        "            pass\n",
         "stores",
     ),
     Mutant(
         "store: the directory above a new directory is not synced",
-        APPENDER,
-        "sync_directory(path.parent)",
-        "pass",
+        DIRECTORY,
+        "            if durable:\n",
+        "            if False:\n",
         "stores",
     ),
     Mutant(
@@ -571,7 +572,7 @@ MUTANTS = [
     Mutant(
         "store: a file without a journal is taken over",
         APPENDER,
-        "if fresh and self._path.exists() and self._path.stat().st_size:",
+        "if fresh and directory.size(name):",
         "if False:",
         "stores",
     ),
@@ -595,6 +596,34 @@ MUTANTS = [
         "fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         "stores",
+    ),
+    Mutant(
+        "store: a link in the place of a directory is followed",
+        DIRECTORY,
+        "os.open(part, _DIRECTORY, dir_fd=self.fd)",
+        "os.open(part, _DIRECTORY & ~os.O_NOFOLLOW, dir_fd=self.fd)",
+        "store_paths",
+    ),
+    Mutant(
+        "store: a link in the place of a file is followed",
+        DIRECTORY,
+        "_FILE = os.O_CLOEXEC | os.O_NOFOLLOW |",
+        "_FILE = os.O_CLOEXEC |",
+        "store_paths",
+    ),
+    Mutant(
+        "store: a hard link is written through",
+        DIRECTORY,
+        "found.st_nlink <= 1:",
+        "True:",
+        "store_paths",
+    ),
+    Mutant(
+        "store: streams whose names differ in capitals alone are mixed where the file system does not tell them apart",
+        APPENDER,
+        "if str(self.journal.stream).casefold() == str(self.stream).casefold():",
+        "if False:",
+        "store_paths",
     ),
     Mutant(
         "journal: a line's checksum is ignored",

@@ -108,7 +108,7 @@ def _write(path: str, address: str) -> None:
     """Whoever sees the file sees the whole address."""
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        with open(temporary, "w") as file:
+        with open(temporary, "x", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o644)) as file:
             file.write(address + "\n")
         os.replace(temporary, path)
     except OSError as error:

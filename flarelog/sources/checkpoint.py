@@ -6,13 +6,14 @@ It only keeps the log that a file belongs to, and where its reading began (``--s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 from pathlib import Path
 
 from flarelog.errors import NotAllowed
-from flarelog.model import extend, log_name
+from flarelog.model import extend, log_name, run_name, site_name
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +28,11 @@ class Checkpoint:
     """
 
     def __init__(self, directory: str, run: str, site: str) -> None:
-        self.path = Path(directory) / f"{run}.{site}.json"
+        self.path = Path(directory) / f"{run_name(run)}.{site_name(site)}.json"
         self._owner = f"{run}/{site}"
         self._saved: Starts | None = None
         try:
-            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            _make(self.path.parent)
         except OSError as error:
             raise NotAllowed(f"the state directory {directory} cannot be made: {error.strerror}") from error
 
@@ -60,7 +61,9 @@ class Checkpoint:
         body = json.dumps({"version": VERSION, "owner": self._owner, "files": starts}).encode()
         temporary = self.path.with_suffix(".new")
         try:
-            with open(temporary, "wb") as file:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            with open(temporary, "xb", opener=_private) as file:  # nothing else, and nothing that a link leads to
                 file.write(b"%08x %b" % (extend(0, body), body))
                 file.flush()
                 os.fsync(file.fileno())
@@ -75,3 +78,14 @@ def _offset(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r:.40} is no offset in a file")
     return value
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o640)
+
+
+def _make(directory: Path) -> None:
+    """With its parents, which pathlib would make as open as the umask allows."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=0o750, exist_ok=True)

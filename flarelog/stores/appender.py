@@ -13,13 +13,13 @@ import errno
 import logging
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from flarelog.delivery.receiver import Holder
 from flarelog.errors import Fenced, Full, Hole, NotAllowed, StoreError, Unavailable
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
 from flarelog.stores import journal as journals
+from flarelog.stores.directory import Directory
 from flarelog.stores.journal import Journal
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class LocalAppender:
         self.journal = Journal()
         self._store = store
         self._disk = store.durability == "disk"
-        self._path = store.path(stream)
-        self._journal_path = store.journal_path(stream)
+        self._name, self._journal_name = store.path(stream).name, store.journal_path(stream).name
         self._data_fd = self._journal_fd = -1
         self._journal_size = 0
         self._journal_kept = 0  # bytes of the journal whose commit succeeded
@@ -97,23 +96,9 @@ class LocalAppender:
 
     def open(self) -> None:
         """Open or create both files, and recover."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            self._make_directories()
-            if self._path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            fresh = not self._journal_path.exists()
-            if fresh and self._path.exists() and self._path.stat().st_size:
-                raise Unavailable(f"{self._path} is there without a journal; flarelog did not write it: move it away")
-            # The journal comes first, so that no crash leaves bytes that nobody vouches for.
-            self._journal_fd = os.open(self._journal_path, flags, 0o640)
-            if fresh:
-                self._write_journal(journals.stream_line(self.stream))
-                self._sync_directory()
-            self._data_fd = os.open(self._path, flags, 0o640)
-            self._recover()
-            if fresh:
-                self._sync_directory()
+            with self._store.directory(self.stream, make=True) as directory:
+                self._open_in(directory)
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
                 raise NotAllowed(
@@ -122,27 +107,36 @@ class LocalAppender:
             raise meaning(error, f"{self.stream} could not be opened") from error
         self._written, self._written_digest = self.journal.committed, self.journal.digest
 
-    def _make_directories(self) -> None:
-        missing = []
-        directory = self._path.parent
-        while not directory.exists():
-            missing.append(directory)
-            directory = directory.parent
-        for path in reversed(missing):
-            path.mkdir(mode=0o750, exist_ok=True)
-            if self._disk:
-                sync_directory(path.parent)
+    def _open_in(self, directory: Directory) -> None:
+        name, journal, flags = self._name, self._journal_name, os.O_RDWR | os.O_CREAT
+        if directory.is_directory(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        fresh = not directory.has(journal)
+        if fresh and directory.size(name):
+            path = directory.path / name
+            raise Unavailable(f"{path} is there without a journal; flarelog did not write it: move it away")
+        # The journal comes first, so that no crash leaves bytes that nobody vouches for.
+        self._journal_fd = directory.open(journal, flags)
+        if fresh:
+            self._write_journal(journals.stream_line(self.stream))
+            self._sync_directory(directory)
+        self._data_fd = directory.open(name, flags)
+        self._recover(directory)
+        if fresh:
+            self._sync_directory(directory)
 
-    def _sync_directory(self) -> None:
+    def _sync_directory(self, directory: Directory) -> None:
         if self._disk:
-            sync_directory(self._path.parent)
+            directory.sync()
 
-    def _recover(self) -> None:
+    def _recover(self, directory: Directory) -> None:
         raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
         self.journal = journals.replay(raw)
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
-            self._set_aside(raw)
+            if str(self.journal.stream).casefold() == str(self.stream).casefold():
+                raise NotAllowed(f"{self.stream} cannot be stored: this file system takes it for {self.journal.stream}")
+            self._set_aside(directory, raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed
         journal.believe(self._data_fd)
@@ -154,20 +148,22 @@ class LocalAppender:
         if size > journal.committed:
             os.ftruncate(self._data_fd, journal.committed)  # written, but never committed
         if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
-            self._compact()
+            self._compact(directory)
 
-    def _set_aside(self, raw: bytes) -> None:
+    def _set_aside(self, directory: Directory, raw: bytes) -> None:
         """The journal is unusable: keep it and the bytes for people, and begin the stream anew."""
         number, size = 1, os.fstat(self._data_fd).st_size
-        while (aside := self._path.with_name(f".{self._path.name}.quarantine.{number}")).exists():
+        while directory.has(aside := f".{self._name}.quarantine.{number}"):
             number += 1
         if size or raw.strip(b"\0"):
             # The bytes go first: a crash in between leaves a journal without bytes, which is set aside in its turn.
             os.close(self._data_fd)
-            os.replace(self._path, aside)
-            self._data_fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
-            os.replace(self._journal_path, aside.with_name(aside.name + ".old-journal"))
-            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, aside)
+            self._data_fd = -1
+            directory.rename(self._name, aside)
+            self._data_fd = directory.open_new(self._name)
+            directory.rename(self._journal_name, f"{aside}.old-journal")
+            path = directory.path / aside
+            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, path)
         self.journal = Journal(stream=self.stream, damaged=1)
 
     def claimed_by(self, producer: bytes, epoch: int) -> Holder:
@@ -297,27 +293,30 @@ class LocalAppender:
                 await self._store.in_thread(lambda: self._write_and_sync(lines))
             else:
                 self._write_journal(lines)
-        except OSError as error:
+        except (OSError, Unavailable) as error:
             self._broken(error)
         finally:
             self._committing = None
         self._journal_kept = self._journal_size
         done()
 
-    def _broken(self, error: OSError) -> NoReturn:
+    def _broken(self, error: OSError | Unavailable) -> NoReturn:
         """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
         with contextlib.suppress(OSError):
             # It must not believe the lines of that commit: the page cache may hold what the disk does not.
             os.ftruncate(self._journal_fd, self._journal_kept)
-        self._gone = meaning(
-            error, f"{self.stream} could not be committed behind offset {self.committed}", self.committed
-        )
+        what = f"{self.stream} could not be committed behind offset {self.committed}"
+        if isinstance(error, Unavailable):
+            self._gone = Unavailable(f"{what}: {error}", committed=self.committed)
+        else:
+            self._gone = meaning(error, what, self.committed)
         self._let_go()
         raise self._gone from error
 
     def _write_journal(self, lines: bytes) -> None:
         if self.journal.records > self._compact_at:
-            self._compact()
+            with self._store.directory(self.stream) as directory:
+                self._compact(directory)
         done = 0
         while done < len(lines):
             done += os.pwrite(self._journal_fd, lines[done:], self._journal_size + done)
@@ -329,32 +328,24 @@ class LocalAppender:
         os.fdatasync(self._data_fd)
         os.fdatasync(self._journal_fd)
 
-    def _compact(self) -> None:
+    def _compact(self, directory: Directory) -> None:
         """Replace the journal by one that says the same in fewer lines."""
         raw = self.journal.compacted()
-        path = self._journal_path.with_name(self._journal_path.name + ".new")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
+        name = f"{self._journal_name}.new"
+        fd = directory.open_new(name)
         try:
             done = 0
             while done < len(raw):
                 done += os.write(fd, raw[done:])
             if self._disk:
                 os.fdatasync(fd)
-            os.replace(path, self._journal_path)
+            directory.rename(name, self._journal_name)
         except BaseException:
             os.close(fd)
             with contextlib.suppress(OSError):
-                os.unlink(path)
+                directory.remove(name)
             raise
         os.close(self._journal_fd)
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
         self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
-        self._sync_directory()
-
-
-def sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        self._sync_directory(directory)

@@ -22,8 +22,9 @@ import os
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Epochs
@@ -31,12 +32,15 @@ from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo, run_name
 from flarelog.stores import journal as journals
-from flarelog.stores.appender import LocalAppender, meaning, sync_directory
+from flarelog.stores.appender import LocalAppender, meaning
+from flarelog.stores.directory import DIRECTORY_MODE, Directory
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 
+_RUN_JOURNAL = ".run.journal"
 _READ = 1 << 20  # bytes a read hands out at most
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
@@ -56,17 +60,21 @@ class LocalStore:
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
+        self._left_out: set[str] = set()  # what was said of links and the like
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
 
     async def __aenter__(self) -> LocalStore:
         try:
-            self.root.mkdir(mode=0o750, parents=True, exist_ok=True)
-            self._lock_fd = os.open(self.root / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            _make(self.root)
+            with Directory(self.root) as directory:
+                self._lock_fd = directory.open(".lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise NotAllowed(
                 f"the store {self.root} cannot be written: {error.strerror}; name a directory that can"
             ) from error
+        except Unavailable as error:
+            raise NotAllowed(str(error)) from error
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -127,7 +135,11 @@ class LocalStore:
             found = Epochs()
             try:
                 for other in self._streams_of(stream.run, stream.site):
-                    found.learn(journals.holder_of(self.journal_path(other).read_bytes()))
+                    try:
+                        with self.directory(other) as directory:
+                            found.learn(journals.holder_of(directory.read(self.journal_path(other).name)))
+                    except Unavailable as error:
+                        self._leave_out(error)
             except OSError as error:
                 raise meaning(error, f"the producers of {stream.run}/{stream.site} could not be read") from error
             self._epochs[stream.run, stream.site] = found
@@ -161,7 +173,8 @@ class LocalStore:
                     raise NotFound(f"the store holds no stream {stream}")
                 if fd < 0 and info.committed:
                     try:
-                        fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                        with self.directory(stream) as directory:
+                            fd = directory.open(self.path(stream).name, os.O_RDONLY)
                     except OSError as error:
                         raise meaning(error, f"{stream} could not be read") from error
                 while start < info.committed:
@@ -191,27 +204,26 @@ class LocalStore:
             await asyncio.sleep(0)  # a store may hold many
 
     async def set_run(self, run: str, state: RunState) -> None:
-        path = self.root / run_name(run) / ".run.journal"
-        line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
+        line = b"\n" + journals.run_line(run_name(run), state.value)  # a torn line before it must not swallow it
+        durable = self.durability == "disk"
         try:
-            path.parent.mkdir(mode=0o750, exist_ok=True)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
-            try:
-                if os.write(fd, line) < len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                if self.durability == "disk":
-                    os.fdatasync(fd)
-                    sync_directory(path.parent)
-                    sync_directory(self.root)
-            finally:
-                os.close(fd)
+            with Directory(self.root, (run,), make=True, durable=durable) as directory:
+                fd = directory.open(_RUN_JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                try:
+                    if os.write(fd, line) < len(line):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    if durable:
+                        os.fdatasync(fd)
+                        directory.sync()
+                finally:
+                    os.close(fd)
         except OSError as error:
             raise meaning(error, f"the state of run {run} could not be written") from error
 
     async def runs(self) -> dict[str, RunState]:
         found: dict[str, RunState] = {}
         for name in _directories(self.root):
-            raw = _content(self.root / name / ".run.journal") or b""
+            raw = self._look(partial(Directory, self.root, (name,)), lambda run: run.read(_RUN_JOURNAL)) or b""
             for record in journals.records(raw):
                 with contextlib.suppress(ValueError):  # of a state that this version does not know
                     if record is not None and record.get("t") == "run":
@@ -219,6 +231,11 @@ class LocalStore:
         return found
 
     # --- paths: names were validated when the StreamId was made
+
+    def directory(self, stream: StreamId, *, make: bool = False) -> Directory:
+        """The directory of the stream's files. Raises OSError, and Unavailable where a link leads to it."""
+        parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
+        return Directory(self.root, parts, make=make, durable=self.durability == "disk")
 
     def path(self, stream: StreamId) -> Path:
         return self.root / stream.run / stream.site / stream.log
@@ -249,25 +266,39 @@ class LocalStore:
         if appender is not None:
             journal = appender.journal
         else:
-            raw = _content(self.journal_path(stream))
-            if raw is None:
+            found = self._recorded(stream)
+            if found is None:
                 return None
-            journal = journals.replay(raw)
-            if not journal.sealed:
-                self._believe(stream, journal)
+            journal = found
         return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
 
-    def _believe(self, stream: StreamId, journal: journals.Journal) -> None:
-        """After a power cut nobody may have opened *stream* yet: what is not there is not to be shown."""
+    def _recorded(self, stream: StreamId) -> journals.Journal | None:
+        """What the journal says, as far as the bytes are there; None when there is none."""
+
+        def recorded(directory: Directory) -> journals.Journal:
+            journal = journals.replay(directory.read(self.journal_path(stream).name))
+            if not journal.sealed:
+                _believe(directory, self.path(stream).name, journal)
+            return journal
+
+        return self._look(lambda: self.directory(stream), recorded)
+
+    def _look(self, where: Callable[[], Directory], read: Callable[[Directory], T]) -> T | None:
+        """What *read* finds there; None when nothing is there, or something that flarelog did not put there."""
         try:
-            fd = os.open(self.path(stream), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            journal.roll_back(0)
-            return
-        try:
-            journal.believe(fd)
-        finally:
-            os.close(fd)
+            with where() as directory:
+                return read(directory)
+        except Unavailable as error:
+            self._leave_out(error)
+        except OSError as error:
+            _unless_gone(error)
+        return None
+
+    def _leave_out(self, error: Unavailable) -> None:
+        """Say once why something is not shown: one link in a store must not hide all the rest of it."""
+        if str(error) not in self._left_out:
+            self._left_out.add(str(error))
+            log.warning("%s; until then it is left out", error)
 
     def changed(self, stream: StreamId) -> None:
         for wake in self._followers.get(stream, ()):
@@ -305,10 +336,21 @@ def _directories(parent: Path) -> list[str]:
         return []
 
 
-def _content(path: Path) -> bytes | None:
-    """What *path* holds; None when it is not there."""
+def _believe(directory: Directory, name: str, journal: journals.Journal) -> None:
+    """After a power cut nobody may have opened the stream yet: what is not there is not to be shown."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        _unless_gone(error)
-        return None
+        fd = directory.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        journal.roll_back(0)
+        return
+    try:
+        journal.believe(fd)
+    finally:
+        os.close(fd)
+
+
+def _make(directory: Path) -> None:
+    """With its parents, which pathlib would make as open as the umask allows."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)

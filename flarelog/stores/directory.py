@@ -1,0 +1,148 @@
+"""A directory of a local store, held open, and the files in it: nothing below the root is reached through a link.
+
+Whoever else can write into a store must not make its receiver read or write elsewhere. So each part of a path is
+opened relative to the one before it and may be no symbolic link, and a file must be a regular one that has no second
+name: a FIFO would block, a device would act, and a hard link is somebody else's file. The root itself may be a link:
+whoever started the receiver named it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from flarelog.errors import Unavailable
+
+DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
+_READ = 1 << 20
+
+
+class Directory:
+    """The directory *parts* below *root*. Use as a context manager.
+
+    With *make* what is missing is made, and with *durable* it is made durable. Raises OSError (NotADirectoryError where
+    a part is a file), and Unavailable where a part is a link.
+    """
+
+    def __init__(self, root: Path, parts: Sequence[str] = (), *, make: bool = False, durable: bool = False) -> None:
+        self.path = root
+        self.fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
+        try:
+            for part in parts:
+                self._descend(part, make, durable)
+        except BaseException:
+            self.close()
+            raise
+
+    def _descend(self, part: str, make: bool, durable: bool) -> None:
+        try:
+            below = self._below(part)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, DIRECTORY_MODE, dir_fd=self.fd)
+            if durable:
+                self.sync()
+            below = self._below(part)
+        os.close(self.fd)
+        self.fd, self.path = below, self.path / part
+
+    def _below(self, part: str) -> int:
+        try:
+            return os.open(part, _DIRECTORY, dir_fd=self.fd)
+        except OSError as error:
+            if error.errno in (errno.ENOTDIR, errno.ELOOP):
+                self._refuse_link(part)
+            raise
+
+    def _refuse_link(self, name: str) -> None:
+        if stat.S_ISLNK(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode):
+            raise Unavailable(f"{self.path / name} is a symbolic link, and the store follows none: move it away")
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+    # --- files
+
+    def open(self, name: str, flags: int) -> int:
+        """A descriptor of the regular file *name*. Raises OSError, and Unavailable where it is anything else."""
+        try:
+            fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=self.fd)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self._refuse_link(name)
+            if error.errno == errno.ENXIO:  # a FIFO that nobody reads, or a socket
+                raise self._irregular(name) from error
+            raise
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and found.st_nlink <= 1:  # 0: it was replaced just now
+            return fd
+        os.close(fd)
+        if stat.S_ISREG(found.st_mode):
+            raise Unavailable(f"{self.path / name} has {found.st_nlink} names (hard links): remove the others")
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
+        raise self._irregular(name)
+
+    def _irregular(self, name: str) -> Unavailable:
+        return Unavailable(f"{self.path / name} is no regular file: move it away")
+
+    def open_new(self, name: str) -> int:
+        """A descriptor of the new file *name*, to write; what has the name is removed, whatever it is."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE
+        try:
+            return os.open(name, flags, FILE_MODE, dir_fd=self.fd)
+        except FileExistsError:
+            self.remove(name)
+            return os.open(name, flags, FILE_MODE, dir_fd=self.fd)
+
+    def read(self, name: str) -> bytes:
+        """What the file *name* holds. Raises as ``open`` does."""
+        fd = self.open(name, os.O_RDONLY)
+        try:
+            return b"".join(iter(lambda: os.read(fd, _READ), b""))
+        finally:
+            os.close(fd)
+
+    def has(self, name: str) -> bool:
+        """Whether anything has the name *name*. Raises OSError."""
+        return self._status(name) is not None
+
+    def size(self, name: str) -> int:
+        """Of the file *name*; 0 when it is not there. Raises OSError."""
+        found = self._status(name)
+        return found.st_size if found is not None else 0
+
+    def is_directory(self, name: str) -> bool:
+        found = self._status(name)
+        return found is not None and stat.S_ISDIR(found.st_mode)
+
+    def _status(self, name: str) -> os.stat_result | None:
+        try:
+            return os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def rename(self, name: str, new: str) -> None:
+        """Replaces what is called *new*; a link there is replaced, not followed."""
+        os.replace(name, new, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+
+    def remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self.fd)
+
+    def sync(self) -> None:
+        os.fsync(self.fd)
