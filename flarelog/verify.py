@@ -8,12 +8,14 @@ source file tells the very offset.
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 from flarelog.model import EMPTY_DIGEST, Extent, StreamId, extend, extents
 from flarelog.sources.identity import identity, inode
 from flarelog.stores.journal import Journal, replay
+from flarelog.stores.local import LocalStore
 
 _READ = 1 << 20
 
@@ -29,13 +31,19 @@ class Verdict:
     text: str = "ok"
 
 
-def verify(stream: StreamId, data: Path, journal: Path, source: Path | None = None) -> Verdict:
-    """Compare the bytes in *data* with *journal*, and with the files under *source*. Raises OSError."""
-    held = replay(journal.read_bytes())
-    with open(data, "rb") as stored:
-        found = _against_journal(stream, stored.fileno(), held)
+def verify(store: LocalStore, stream: StreamId, source: Path | None = None) -> Verdict:
+    """Compare the stored bytes with their journal, and with the files under *source*. Raises OSError, and Unavailable
+    where the store has something in their place.
+    """
+    with store.directory(stream) as directory:
+        held = replay(directory.read(store.journal_path(stream).name))
+        fd = directory.open(store.path(stream).name, os.O_RDONLY)
+    try:
+        found = _against_journal(stream, fd, held)
         if found.first is None and source is not None:
-            found = _against_source(stream, stored.fileno(), held, source, found.text)
+            found = _against_source(stream, fd, held, source, found.text)
+    finally:
+        os.close(fd)
     return found
 
 
@@ -66,7 +74,7 @@ def _against_source(stream: StreamId, fd: int, held: Journal, source: Path, text
         path = _file_of(extent, source)
         if path is None:
             continue
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
             at = 0
             while at < extent.length:
                 ours = os.pread(fd, min(_READ, extent.length - at), extent.offset + at)
@@ -91,11 +99,16 @@ def _file_of(extent: Extent, source: Path) -> Path | None:
             path = Path(directory) / name
             try:
                 status = path.stat()
-                if (status.st_dev, status.st_ino) != wanted:
+                if (status.st_dev, status.st_ino) != wanted or not stat.S_ISREG(status.st_mode):
                     continue
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=_without_waiting) as file:
                     if identity(file.fileno()) == extent.identity:
                         return path
             except OSError:
                 continue
     return None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Whoever wrote the marks chose the inode that is looked for: it may be a FIFO's by now."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -261,8 +261,13 @@ def test_what_is_no_file_of_its_own_is_neither_read_nor_written_as_one(
     run(is_closed_to_all(store, caplog))
 
 
-def test_what_is_left_out_of_a_list_is_said_once(store: Path, outside: Path, caplog: pytest.LogCaptureFixture) -> None:
-    put(symlink, store, outside, JOURNAL)
+@pytest.mark.parametrize("name", [JOURNAL, LOG, DIRECTORY, DIRECTORY.parent, DIRECTORY.parent.parent], ids=str)
+def test_what_is_left_out_of_a_list_is_said_once(
+    store: Path, outside: Path, name: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(symlink, store, outside, name)
+    if (before := store / name.parent / "before").is_dir():
+        before.rename(store / ".before")
 
     async def go() -> None:
         reader = LocalStore(store)
@@ -272,7 +277,7 @@ def test_what_is_left_out_of_a_list_is_said_once(store: Path, outside: Path, cap
     with caplog.at_level(logging.WARNING, "flarelog"):
         run(go())
     assert [record.getMessage() for record in caplog.records] == [
-        f"{store / JOURNAL} is a symbolic link, and the store follows none: move it away; until then it is left out"
+        f"{store / name} is a symbolic link, and the store follows none: move it away; until then it is left out"
     ]
 
 

@@ -46,7 +46,7 @@ def check(tmp_path: Path) -> Callable[..., Verdict]:
     asyncio.run(fill())
 
     def run(*, against_source: bool = True) -> Verdict:
-        return verify(STREAM, store.path(STREAM), store.journal_path(STREAM), source if against_source else None)
+        return verify(store, STREAM, source if against_source else None)
 
     return run
 

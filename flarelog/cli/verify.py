@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from flarelog.cli import option, run
-from flarelog.errors import NotFound
-from flarelog.model import run_name
+from flarelog.errors import NotFound, Unavailable
+from flarelog.model import StreamId, run_name
 from flarelog.stores.local import LocalStore
 from flarelog.verify import Verdict, verify
 
@@ -25,20 +25,21 @@ from flarelog.verify import Verdict, verify
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again and compare them with their journals, and with their source files.
 
-    Says for each log that differs at which offset it first does; exit code 1 then.
+    Says for each log that differs at which offset it first does; exit code 1 then, and when something that is no log
+    of flarelog's, as a link, had to be left out.
 
     \b
     Example: flarelog verify job-1 --store logs
     """
-    verdicts = run(_verify(run_id, Path(store), Path(source) if source else None))
+    verdicts, left_out = run(_verify(run_id, Path(store), Path(source) if source else None))
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
         click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}: {verdict.text}")
-    if any(verdict.first is not None for verdict in verdicts):
+    if left_out or any(verdict.first is not None for verdict in verdicts):
         sys.exit(1)
 
 
-async def _verify(run_id: str, root: Path, source: Path | None) -> list[Verdict]:
+async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Verdict], set[str]]:
     run_name(run_id)
     if not root.is_dir():
         raise NotFound(f"there is no store at {root}")
@@ -46,4 +47,12 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> list[Verdict]
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
         raise NotFound(f"{root} holds no stream of run {run_id}")
-    return [verify(stream, store.path(stream), store.journal_path(stream), source) for stream in streams]
+    return [_verdict(store, stream, source) for stream in streams], store.left_out
+
+
+def _verdict(store: LocalStore, stream: StreamId, source: Path | None) -> Verdict:
+    try:
+        return verify(store, stream, source)
+    except (OSError, Unavailable) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        return Verdict(stream, 0, 0, 0, f"cannot be read: {why}")

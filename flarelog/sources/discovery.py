@@ -274,7 +274,7 @@ class Discovery:
                 if directory == ".":
                     self._no_root(error)
                 elif not isinstance(error, FileNotFoundError) and error.errno not in _NO_DESCRIPTOR:
-                    self._trouble(directory, f"{full} cannot be listed: {error.strerror}")
+                    self._trouble(directory, f"{_shown(full)} cannot be listed: {error.strerror}")
                 scanned.add(directory)
                 continue
             if directory == ".":
@@ -318,7 +318,7 @@ class Discovery:
             if error.errno in _NO_DESCRIPTOR:
                 self._hold(path)
             else:
-                self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be read: {error.strerror}")
+                self._trouble(path, f"{_shown(os.path.join(self.options.root, path))} cannot be read: {error.strerror}")
             return None
         self.waiting.discard(path)
         known_copy = self._copies.get(file.identity) == os.fstat(file.fd).st_size
@@ -348,7 +348,7 @@ class Discovery:
             file.close()
             if copy:
                 self._copies[file.identity] = size
-                log.info("%s is a compressed copy of what is sent; it is not sent again", path)
+                log.info("%s is a compressed copy of what is sent; it is not sent again", _shown(path))
             return None
         known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
         name, start = known_before or (origin, -1)
@@ -359,7 +359,7 @@ class Discovery:
             log_name(name)
         except InvalidName as error:
             file.close()
-            self._trouble(path, f"{os.path.join(self.options.root, path)} cannot be sent: {error}")
+            self._trouble(path, f"{_shown(os.path.join(self.options.root, path))} cannot be sent: {error}")
             return None
         self.troubles.pop(path, None)
         if start < 0 and not self._started and self._is_old(file):
@@ -411,6 +411,9 @@ class Discovery:
             try:
                 found = os.stat(os.path.join(self.options.root, path))
             except OSError:
+                self.waiting.discard(path)
+                continue
+            if not stat.S_ISREG(found.st_mode):  # something else has its name by now
                 self.waiting.discard(path)
                 continue
             tail_and_file = self._meet(path, path, (found.st_dev, found.st_ino), now)
@@ -640,6 +643,11 @@ class Discovery:
         for tail in self.tails.values():
             tail.close()
         self.watch.close()
+
+
+def _shown(path: str) -> str:
+    """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
+    return path if path.isprintable() else repr(path)
 
 
 def _is_one_member(file: SourceFile, size: int) -> bool:

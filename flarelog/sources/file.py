@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import stat
 from dataclasses import dataclass
 
 from flarelog.model import extend
@@ -54,7 +55,10 @@ class SourceFile:
         """Open what *path* leads to. Raises OSError."""
         fd = os.open(os.path.join(directory, path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            size = os.fstat(fd).st_size
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):  # it was replaced since it was found
+                raise FileNotFoundError(errno.ENOENT, "no regular file")
+            size = found.st_size
             return cls(fd, identity(fd), path, path, length=size, seen=size, opening=_opening(fd), quiet_since=now)
         except BaseException:
             os.close(fd)

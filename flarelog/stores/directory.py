@@ -24,6 +24,10 @@ _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without wa
 _READ = 1 << 20
 
 
+def link(path: Path) -> Unavailable:
+    return Unavailable(f"{path} is a symbolic link, and the store follows none: move it away")
+
+
 class Directory:
     """The directory *parts* below *root*. Use as a context manager.
 
@@ -65,7 +69,7 @@ class Directory:
 
     def _refuse_link(self, name: str) -> None:
         if stat.S_ISLNK(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode):
-            raise Unavailable(f"{self.path / name} is a symbolic link, and the store follows none: move it away")
+            raise link(self.path / name)
 
     def __enter__(self) -> Directory:
         return self

@@ -20,7 +20,7 @@ import fcntl
 import logging
 import os
 import resource
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo, run_name
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
-from flarelog.stores.directory import DIRECTORY_MODE, Directory
+from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class LocalStore:
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
-        self._left_out: set[str] = set()  # what was said of links and the like
+        self.left_out: set[str] = set()  # a sentence for each link and the like that lists leave out
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
 
@@ -222,7 +222,7 @@ class LocalStore:
 
     async def runs(self) -> dict[str, RunState]:
         found: dict[str, RunState] = {}
-        for name in _directories(self.root):
+        for name in self._directories():
             raw = self._look(partial(Directory, self.root, (name,)), lambda run: run.read(_RUN_JOURNAL)) or b""
             for record in journals.records(raw):
                 with contextlib.suppress(ValueError):  # of a state that this version does not know
@@ -245,21 +245,38 @@ class LocalStore:
         return path.with_name(f".{path.name}.journal")
 
     def _streams(self) -> Iterator[StreamId]:
-        for run in _directories(self.root):
-            for site in _directories(self.root / run):
+        for run in self._directories():
+            for site in self._directories(run):
                 yield from self._streams_of(run, site)
 
     def _streams_of(self, run: str, site: str) -> Iterator[StreamId]:
         base = self.root / run / site
-        names = [
-            (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
-            for directory, _, files in os.walk(base, onerror=_unless_gone)
-            for file in files
-            if file.startswith(".") and file.endswith(".journal")
-        ]
+        names = []
+        for directory, below, files in os.walk(base, onerror=_unless_gone):
+            for name in below:
+                if os.path.islink(path := os.path.join(directory, name)):
+                    self._leave_out(link(Path(path)))
+            names += [
+                (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
+                for file in files
+                if file.startswith(".") and file.endswith(".journal")
+            ]
         for name in sorted(names):
             with contextlib.suppress(InvalidName):
                 yield StreamId(run, site, name)
+
+    def _directories(self, *parts: str) -> Sequence[str]:
+        parent = self.root.joinpath(*parts)
+        try:
+            with os.scandir(parent) as entries:
+                found = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            _unless_gone(error)
+            return []
+        for entry in found:
+            if entry.is_symlink():
+                self._leave_out(link(parent / entry.name))
+        return sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
 
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._open.get(stream)
@@ -296,8 +313,8 @@ class LocalStore:
 
     def _leave_out(self, error: Unavailable) -> None:
         """Say once why something is not shown: one link in a store must not hide all the rest of it."""
-        if str(error) not in self._left_out:
-            self._left_out.add(str(error))
+        if str(error) not in self.left_out:
+            self.left_out.add(str(error))
             log.warning("%s; until then it is left out", error)
 
     def changed(self, stream: StreamId) -> None:
@@ -325,15 +342,6 @@ def _unless_gone(error: OSError) -> None:
     """
     if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
         raise meaning(error, f"{error.filename} could not be read") from error
-
-
-def _directories(parent: Path) -> list[str]:
-    try:
-        with os.scandir(parent) as entries:
-            return sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
-    except OSError as error:
-        _unless_gone(error)
-        return []
 
 
 def _believe(directory: Directory, name: str, journal: journals.Journal) -> None:
