@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test mutations soak fuzz check format protos protos-check bench clean
+.PHONY: poc test mutations soak fuzz check audit format protos protos-check bench clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -32,6 +32,14 @@ check: .venv/developing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Whether a dependency has a known vulnerability. It needs PyPI's advisories and fails where they cannot be had, so it
+# is no part of check.
+audit: .venv/installed
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip freeze --disable-pip-version-check --exclude-editable > .venv/audit/installed.txt
+	.venv/audit/bin/pip-audit --strict --no-deps --disable-pip --progress-spinner off -r .venv/audit/installed.txt
 
 format: .venv/developing
 	$(BIN)/ruff format .
