@@ -33,6 +33,8 @@ T = TypeVar("T")
 PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
+FLARELOG = (sys.executable, "-m", "flarelog")
+
 Streams = dict[str, dict[str, Any]]
 """What ``flarelog streams --json`` printed: SITE/LOG (of one run), and the object."""
 
@@ -114,15 +116,19 @@ def unprivileged(wanted: bool) -> list[str]:
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if wanted and os.geteuid() == 0 else []
 
 
+Plain = bool | tuple[str, ...]
+"""Whether a process may not do everything; or the command that is run in flarelog's place."""
+
+
 class Program:
     """One ``flarelog`` process."""
 
-    def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: bool, env: dict[str, Any]):
+    def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: Plain, env: dict[str, Any]):
         self.args = args
         self._out, self._err = directory / f"{number}.out", directory / f"{number}.err"
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
             self.process = subprocess.Popen(
-                [*unprivileged(plain), sys.executable, "-m", "flarelog", *args],
+                [*(plain if isinstance(plain, tuple) else (*unprivileged(plain), *FLARELOG)), *args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -292,12 +298,12 @@ class Place:
         self.log = self.root / LOG
         self.programs: list[Program] = []
 
-    def start(self, *args: str, plain: bool = False, **env: Any) -> Program:
+    def start(self, *args: str, plain: Plain = False, **env: Any) -> Program:
         program = Program(self.directory, len(self.programs), args, plain, env)
         self.programs.append(program)
         return program
 
-    def call(self, *args: str, plain: bool = False, **env: Any) -> Program:
+    def call(self, *args: str, plain: Plain = False, **env: Any) -> Program:
         """A command that ends by itself."""
         program = self.start(*args, plain=plain, **env)
         program.ends()
@@ -323,7 +329,7 @@ class Place:
         root: Path | None = None,
         site: str = SITE,
         run: str = RUN,
-        plain: bool = False,
+        plain: Plain = False,
         **env: Any,
     ) -> Program:
         address = receiver if isinstance(receiver, str) else receiver.address

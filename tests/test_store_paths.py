@@ -261,6 +261,19 @@ def test_what_is_no_file_of_its_own_is_neither_read_nor_written_as_one(
     run(is_closed_to_all(store, caplog))
 
 
+def test_a_link_without_a_journal_holds_its_log_and_leaves_no_journal_behind(store: Path, outside: Path) -> None:
+    put(symlink, store, outside, LOG)
+    (store / JOURNAL).unlink()
+
+    async def go() -> None:
+        async with LocalStore(store) as again:
+            with pytest.raises(Unavailable, match="symbolic link"):
+                await again.appender(STREAM, A)
+
+    run(go())
+    assert not (store / JOURNAL).exists()
+
+
 @pytest.mark.parametrize("name", [JOURNAL, LOG, DIRECTORY, DIRECTORY.parent, DIRECTORY.parent.parent], ids=str)
 def test_what_is_left_out_of_a_list_is_said_once(
     store: Path, outside: Path, name: Path, caplog: pytest.LogCaptureFixture

@@ -127,8 +127,10 @@ class Directory:
         return self._status(name) is not None
 
     def size(self, name: str) -> int:
-        """Of the file *name*; 0 when it is not there. Raises OSError."""
+        """Of the file *name*; 0 when it is not there. Raises OSError, and Unavailable where it is a link."""
         found = self._status(name)
+        if found is not None and stat.S_ISLNK(found.st_mode):
+            raise link(self.path / name)
         return found.st_size if found is not None else 0
 
     def is_directory(self, name: str) -> bool:

@@ -1,0 +1,331 @@
+"""What the two processes do to the files of others, and what hostile files do to them: nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import FLARELOG, LOG, RUN, SITE, Place, append, lines, until
+
+NOBODY = 65534
+# It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.
+AS_NOBODY = (
+    *(sys.executable, "-c"),
+    "import os, sys, encodings.idna, flarelog.cli, flarelog.cli.serve, flarelog.cli.sidecar\n"
+    f"os.umask(int(sys.argv.pop(1), 8)); os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+    "flarelog.cli.main(prog_name='flarelog')",
+)
+SECRET = b"nobody's but the owner's\n"
+
+
+@pytest.fixture
+def nobody(place: Place) -> tuple[str, ...]:
+    """A command that runs flarelog as an unprivileged user."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user: run the tests as root")
+    place.directory.chmod(0o777)
+    return (*AS_NOBODY, "022")
+
+
+def tree(root: Path) -> dict[str, tuple[int, ...]]:
+    """Everything in *root*, and when it was changed last; reading leaves no trace in it."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in (root, *root.rglob("*")):
+        status = path.lstat()
+        found[str(path)] = (
+            *(status.st_mode, status.st_ino, status.st_nlink, status.st_uid, status.st_size),
+            *(status.st_mtime_ns, status.st_ctime_ns),
+        )
+    return found
+
+
+# --- a sidecar that may read, and nothing else
+
+
+def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_may_not(
+    place: Place, nobody: tuple[str, ...]
+) -> None:
+    data = append(place.log, lines(100))
+    append(place.root / "secret.log", SECRET)
+    (place.root / "secret.log").chmod(0o600)
+    (place.root / "closed").mkdir(mode=0o700)
+    append(place.root / "closed" / "inner.log", SECRET)
+    before = tree(place.root)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, plain=nobody)
+    receiver.gets(data)
+    place.root.chmod(0o755)
+    more = append(place.log, lines(50, 100))
+    receiver.gets(data + more)
+    assert sidecar.stop() == 1, sidecar.talk()
+    assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
+    assert sidecar.said.count("closed cannot be listed: Permission denied") == 1
+    assert "Traceback" not in sidecar.said
+    assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
+    receiver.holds(data + more)
+    after = tree(place.root)
+    assert {key: value for key, value in after.items() if key not in (str(place.log), str(place.root))} == {
+        key: value for key, value in before.items() if key not in (str(place.log), str(place.root))
+    }
+
+
+def test_a_sidecar_without_capabilities_reads_a_root_that_nobody_can_write(place: Place) -> None:
+    data = append(place.log, lines(100))
+    append(place.root / "secret.log", SECRET)
+    (place.root / "secret.log").chmod(0o000 if os.geteuid() else 0o600)
+    if os.geteuid() == 0:  # without capabilities root is an owner like others
+        for path in (place.root, *place.root.iterdir()):
+            os.chown(path, NOBODY, NOBODY)
+    place.root.chmod(0o555)
+    before = tree(place.root)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, "--once", plain=True)
+    assert sidecar.ends() == 1, sidecar.talk()
+    assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
+    receiver.holds(data)
+    assert tree(place.root) == before
+    place.root.chmod(0o755)
+
+
+@pytest.fixture
+def read_only(place: Place) -> Iterator[Path]:
+    """The site's root, mounted so that nobody can write there."""
+    mounted = place.directory / "mounted"
+    mounted.mkdir()
+    asked = [("mount", "--bind", str(place.root), str(mounted)), ("mount", "-o", "remount,bind,ro", str(mounted))]
+    try:
+        for command in asked:
+            if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+                pytest.skip("nothing can be mounted here: run the tests as root, with the right to mount")
+        yield mounted
+    finally:
+        subprocess.run(("umount", str(mounted)), check=False, stderr=subprocess.DEVNULL)
+
+
+def test_a_root_that_is_mounted_read_only_is_sent(place: Place, read_only: Path, nobody: tuple[str, ...]) -> None:
+    data = append(place.log, lines(100))
+    with pytest.raises(OSError, match="Read-only"):
+        append(read_only / LOG, b"x")
+    state = place.directory / "state"
+    state.mkdir()
+    os.chown(state, NOBODY, NOBODY)
+    before = tree(place.root)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, "--state", str(state), root=read_only, plain=nobody)
+    receiver.gets(data)
+    data += append(place.log, lines(50, 100))
+    receiver.gets(data)
+    assert sidecar.stop() == 0, sidecar.talk()
+    receiver.holds(data)
+    assert [path.name for path in state.iterdir()] == [f"{RUN}.{SITE}.json"]
+    assert stat.S_IMODE((state / f"{RUN}.{SITE}.json").stat().st_mode) == 0o640
+    del before[str(place.log)]
+    assert {key: value for key, value in tree(place.root).items() if key != str(place.log)} == before
+
+
+CHANGING = (
+    "creat,mkdir,mkdirat,mknod,mknodat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat"
+)
+CHANGING += ",chmod,fchmod,fchmodat,chown,fchown,lchown,fchownat,truncate,ftruncate,utime,utimes,utimensat,futimesat"
+CHANGING += ",setxattr,lsetxattr,fsetxattr,removexattr,fallocate,open,openat,openat2"
+
+
+def test_a_sidecar_makes_no_call_that_changes_a_file_outside_its_state(place: Place) -> None:
+    """As the kernel is asked: whatever it may do, it does not try."""
+    if shutil.which("strace") is None:
+        pytest.skip("there is no strace: install it")
+    trace = place.directory / "trace"
+    traced = ("strace", "-f", "-qq", "-s", "4096", "-e", f"trace={CHANGING}", "-o", str(trace))
+    if subprocess.run((*traced, "true"), check=False, capture_output=True).returncode:
+        pytest.skip("strace may trace nothing here: give it CAP_SYS_PTRACE")
+    data = append(place.log, lines(100))
+    os.rename(append_to(place.root / "old.log"), place.root / "old.log.1")
+    state = place.directory / "state"
+    receiver = place.serve()
+    sidecar = place.sidecar(
+        receiver, "--once", "--state", str(state), plain=(*traced, *FLARELOG), PYTHONDONTWRITEBYTECODE="1"
+    )
+    assert sidecar.ends(60.0) == 0, sidecar.talk()
+    receiver.holds(data)
+    calls = [line.split(maxsplit=1)[1] for line in trace.read_text(errors="replace").splitlines()]
+    calls = [call for call in calls if not call.startswith(("+++", "---", "<... "))]
+    assert any(f'"{place.log}"' in call for call in calls), "the trace shows how the log is opened"
+    changing = [
+        call
+        for call in calls
+        if not call.startswith("open") or re.search(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND|TMPFILE)", call)
+    ]
+    assert any(f'"{state}/' in call for call in changing), "the trace shows what is changed"
+    elsewhere = [call for call in changing if f'"{state}' not in call and '"/dev/null"' not in call]
+    assert elsewhere == []
+
+
+def append_to(path: Path) -> Path:
+    append(path, lines(3))
+    return path
+
+
+# --- a receiver that is nobody
+
+
+@pytest.mark.parametrize(("umask", "file", "directory"), [("000", 0o640, 0o750), ("077", 0o600, 0o700)])
+def test_a_receiver_that_is_another_user_needs_nothing_but_its_store(
+    place: Place, nobody: tuple[str, ...], umask: str, file: int, directory: int
+) -> None:
+    data = append(place.log, lines(100))
+    store = place.directory / "store"
+    receiver = place.serve(plain=(*AS_NOBODY, umask), store=store)
+    assert place.once(receiver).ends() == 0
+    receiver.holds(data)
+    assert receiver.stop() == 0, receiver.program.talk()
+    found = {path: path.lstat() for path in (store, *store.rglob("*"))}
+    assert {status.st_uid for status in found.values()} == {NOBODY}
+    assert {stat.S_IMODE(s.st_mode) for s in found.values() if stat.S_ISDIR(s.st_mode)} == {directory}
+    assert {stat.S_IMODE(s.st_mode) for s in found.values() if not stat.S_ISDIR(s.st_mode)} == {file}
+    names = {path.name for path in found}
+    assert names >= {".lock", ".run.journal", LOG, f".{LOG}.journal"}
+
+
+@pytest.mark.parametrize("where", [RUN, f"{RUN}/{SITE}", f"{RUN}/{SITE}/{LOG}", f"{RUN}/{SITE}/.{LOG}.journal"])
+def test_a_link_that_was_planted_in_the_store_holds_its_streams_until_it_is_gone(place: Place, where: str) -> None:
+    """Nothing is read or written at its other end, other sites go on, and no byte is lost."""
+    data = append(place.log, lines(100))
+    outside = place.directory / "outside"
+    (outside / RUN / SITE).mkdir(parents=True)
+    for name in (LOG, f".{LOG}.journal"):
+        append(outside / RUN / SITE / name, SECRET)
+    store = place.directory / "store"
+    (store / where).parent.mkdir(parents=True)
+    (store / where).symlink_to(outside / where)
+    before = tree(outside)
+    receiver = place.serve(store=store)
+    sidecar = place.sidecar(receiver)
+    sentence = f"{store / where} is a symbolic link, and the store follows none: move it away"
+    until(lambda: sentence in receiver.program.said + sidecar.said, lambda: receiver.program.said + sidecar.said)
+    assert place.once(receiver, "--run", "run-2").ends() == 0
+    receiver.holds(data, run="run-2")
+    place.call("streams", RUN, "--receiver", receiver.address)
+    shown = place.call("streams", "--store", str(store))
+    assert f"{RUN} " not in shown.printed
+    # A link without a journal beside it is no log.
+    assert shown.said.count(sentence) == (0 if where.endswith(f"/{LOG}") else 1)
+    assert "Traceback" not in shown.said + receiver.program.said + sidecar.said
+    assert SECRET.decode().strip() not in shown.printed
+    assert tree(outside) == before
+    (store / where).unlink()
+    receiver.gets(data)
+    assert sidecar.stop() == 0, sidecar.talk()
+    receiver.holds(data)
+    assert tree(outside) == before
+
+
+def test_verify_fails_where_a_stored_log_became_a_link(place: Place) -> None:
+    data = append(place.log, lines(100))
+    receiver = place.serve()
+    place.once(receiver)
+    receiver.holds(data)
+    receiver.stop()
+    elsewhere = receiver.file().rename(place.directory / "elsewhere")
+    receiver.file().symlink_to(elsewhere)
+    verified = place.call("verify", RUN, "--store", str(receiver.store))
+    assert verified.ends() == 1
+    assert "is a symbolic link" in verified.printed
+    assert "Traceback" not in verified.said
+
+
+# --- a root that is hostile
+
+DEPTH = 100
+
+
+def plant(place: Place) -> dict[str, bytes]:
+    """Fill the root with what no log is; returns what is to be sent all the same."""
+    root, outside = place.root, place.directory / "outside"
+    wanted = {LOG: append(place.log, lines(100))}
+    outside.mkdir(mode=0o755)
+    append(outside / "linked.log", b"a link in the root leads here\n")
+    append(outside / "shadow", SECRET)
+    (outside / "shadow").chmod(0o600 if os.geteuid() == 0 else 0o000)
+    os.mkfifo(outside / "fifo")
+    os.mkfifo(root / "fifo.log")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(root / "socket.log"))
+    for name, target in {
+        "loop.log": "loop.log",
+        "ping.log": "pong.log",
+        "pong.log": "ping.log",
+        "self": ".",
+        "up": "..",
+        "outside": str(outside),
+        "shadow.log": str(outside / "shadow"),
+        "fifo-link.log": str(outside / "fifo"),
+        "zero.log": "/dev/zero",
+        "nowhere.log": "not-there",
+        "link.log": str(outside / "linked.log"),
+    }.items():
+        (root / name).symlink_to(target)
+    wanted["link.log"] = b"a link in the root leads here\n"
+    if os.geteuid() == 0:
+        os.mknod(root / "device.log", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    deep = root.joinpath(*["d"] * DEPTH)
+    deep.mkdir(parents=True)
+    name = "/".join(["d"] * DEPTH) + "/deep.log"
+    wanted[name] = append(root / name, b"far below\n")
+    for odd in (b"new\n2026 ERROR line.log", b"\xff\xfe.log", b"esc\x1b[2J.log"):
+        Path(os.fsdecode(os.fsencode(root) + b"/" + odd)).write_bytes(SECRET)
+    return wanted
+
+
+def test_a_hostile_root_holds_up_nothing_and_sends_nothing_that_no_link_in_it_leads_to(
+    place: Place, nobody: tuple[str, ...]
+) -> None:
+    wanted = plant(place)
+    receiver = place.serve()
+    stopped = threading.Event()
+
+    def come_and_go() -> None:
+        while not stopped.is_set():
+            (place.root / "fleeting" / "inner").mkdir(parents=True)
+            shutil.rmtree(place.root / "fleeting")
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=come_and_go, daemon=True)
+    thread.start()
+    try:
+        sidecar = place.sidecar(receiver, plain=nobody)
+        for name, data in wanted.items():
+            receiver.gets(data, log=name)
+        # A log becomes a directory, which holds a log of the same name.
+        replaced = append_to(place.root / "replaced.log")
+        before = replaced.read_bytes()
+        receiver.gets(before, log="replaced.log")
+        replaced.unlink()
+        replaced.mkdir()
+        wanted[LOG] += append(place.log, lines(50, 100))
+        receiver.gets(wanted[LOG])
+    finally:
+        stopped.set()
+        thread.join()
+    shutil.rmtree(place.root / "fleeting", ignore_errors=True)
+    assert sidecar.stop() == 1, sidecar.talk()
+    for name, data in wanted.items():
+        receiver.holds(data, log=name)
+    assert set(receiver.streams()) == {f"{SITE}/{name}" for name in (*wanted, "replaced.log")}
+    assert SECRET not in b"".join(path.read_bytes() for path in receiver.store.rglob("*") if path.is_file())
+    said = sidecar.said
+    assert "Traceback" not in said
+    assert said.count("shadow.log cannot be read: Permission denied") == 1
+    assert said.count(" cannot be sent: ") == 3
+    assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in said.splitlines()), "no name wrote a line of its own"
+    assert "\x1b" not in said
