@@ -209,6 +209,10 @@ def device(place: Path, target: Path) -> None:
         pytest.skip("a device cannot be made here: run the tests with CAP_MKNOD")
 
 
+def directory(place: Path, target: Path) -> None:
+    place.mkdir()
+
+
 FILES: list[Plant] = [symlink, dangling, loop, hard_link, fifo, device]
 LINKS: list[Plant] = [symlink, dangling, loop]
 SENTENCE = r"(is a symbolic link|has 2 names|is no regular file).*: "
@@ -274,6 +278,27 @@ def test_a_link_without_a_journal_holds_its_log_and_leaves_no_journal_behind(sto
     assert not (store / JOURNAL).exists()
 
 
+def test_a_directory_in_the_place_of_a_journal_hides_no_other_stream(
+    store: Path, outside: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(directory, store, outside, JOURNAL)
+    run(is_closed_to_all(store, caplog))
+
+
+def test_a_directory_in_the_place_of_a_log_hides_no_other_stream(store: Path, outside: Path) -> None:
+    put(directory, store, outside, LOG)
+
+    async def go() -> None:
+        async with LocalStore(store) as again:
+            with pytest.raises(NotAllowed):
+                await again.appender(STREAM, A)
+            other = StreamId("run-2", "site-1", "log.txt")
+            await (await again.appender(other, A)).append(0, DATA)
+            assert [info.stream async for info in again.list()] == [other]
+
+    run(go())
+
+
 @pytest.mark.parametrize("name", [JOURNAL, LOG, DIRECTORY, DIRECTORY.parent, DIRECTORY.parent.parent], ids=str)
 def test_what_is_left_out_of_a_list_is_said_once(
     store: Path, outside: Path, name: Path, caplog: pytest.LogCaptureFixture
@@ -306,7 +331,7 @@ def test_a_log_of_a_sealed_stream_that_was_replaced_by_a_link_cannot_be_read(sto
     run(go())
 
 
-@pytest.mark.parametrize("plant", FILES, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", [*FILES, directory], ids=lambda plant: plant.__name__)
 def test_the_runs_state_is_not_written_through_what_was_planted(store: Path, outside: Path, plant: Plant) -> None:
     put(plant, store, outside, RUN_JOURNAL)
 
@@ -319,7 +344,7 @@ def test_the_runs_state_is_not_written_through_what_was_planted(store: Path, out
     run(go())
 
 
-@pytest.mark.parametrize("plant", FILES, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", [*FILES, directory], ids=lambda plant: plant.__name__)
 def test_a_lock_that_is_no_file_of_its_own_ends_the_receiver_with_a_sentence(
     store: Path, outside: Path, plant: Plant
 ) -> None:

@@ -111,3 +111,22 @@ def test_the_digest_of_the_whole_is_that_of_zlib(check: Callable[..., Verdict], 
     check()
     journal = (tmp_path / "store" / "run-1" / "site-1" / ".log.txt.journal").read_text()
     assert f'"n":{len(OLD + NEW)},"d":{extend(0, OLD + NEW)}' in journal
+
+
+def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) -> None:
+    """A producer chooses what its marks say."""
+    source = tmp_path / "source"
+    source.mkdir()
+    os.mkfifo(source / "fifo")
+    found = (source / "fifo").stat()
+    store = LocalStore(tmp_path / "store", "memory")
+
+    async def fill() -> None:
+        async with store:
+            appender = await store.appender(STREAM, b"producer")
+            await appender.mark(Generation(0, 0, "fifo", 0, f"{found.st_dev:x}:{found.st_ino:x}:"))
+            await appender.append(0, NEW)
+            await appender.close()
+
+    asyncio.run(fill())
+    assert verify(store, STREAM, source) == Verdict(STREAM, len(NEW), 0)

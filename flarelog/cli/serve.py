@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import Any, cast
 
@@ -108,6 +109,8 @@ def _write(path: str, address: str) -> None:
     """Whoever sees the file sees the whole address."""
     temporary = f"{path}.{os.getpid()}.new"
     try:
+        with contextlib.suppress(FileNotFoundError):  # of one that was killed just there, and had the same number
+            os.unlink(temporary)
         with open(temporary, "x", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o644)) as file:
             file.write(address + "\n")
         os.replace(temporary, path)

@@ -89,7 +89,7 @@ class Directory:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 self._refuse_link(name)
-            if error.errno == errno.ENXIO:  # a FIFO that nobody reads, or a socket
+            if error.errno in (errno.ENXIO, errno.EISDIR):  # a FIFO that nobody reads, a socket; a directory
                 raise self._irregular(name) from error
             raise
         found = os.fstat(fd)
@@ -98,8 +98,6 @@ class Directory:
         os.close(fd)
         if stat.S_ISREG(found.st_mode):
             raise Unavailable(f"{self.path / name} has {found.st_nlink} names (hard links): remove the others")
-        if stat.S_ISDIR(found.st_mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path / name))
         raise self._irregular(name)
 
     def _irregular(self, name: str) -> Unavailable:
