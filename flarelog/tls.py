@@ -135,12 +135,11 @@ def why(address: str, tls: Tls | None) -> str:
     name = host.strip("[]")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
-    cert = ""
+    cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
     try:
         if tls is None:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         else:
-            cert = tls.cert
             tls.believe(context)
             tls.present(context)
         with (
@@ -153,10 +152,9 @@ def why(address: str, tls: Tls | None) -> str:
     except InvalidOption as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
-        assert tls is not None
         if "mismatch" in error.verify_message:
             return f"its certificate is not for {name}: connect to a name that it is for"
-        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=tls.ca)
+        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not to be trusted: {reason}"
     except ssl.SSLError as error:
         known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))

@@ -76,11 +76,11 @@ def _compiled(pattern: str) -> Callable[[str], object]:
     """
     if pattern not in _patterns:
         # The same stars in a row are one: they would only be tried in each other's place.
-        tokens = [token for token, before in _tokens(pattern) if token != before or token not in _STARS]
+        pieces = [piece for piece, before in _tokens(pattern) if piece != before or piece not in _STARS]
         # A regular expression tries each star at each place, times each place of every other: names are a writer's
         # choice, and a long one must not hold up the logs beside it.
-        many = sum(token in _STARS for token in tokens) > 2 and pattern not in NOT_LOGS
-        _patterns[pattern] = _walk(tokens) if many else re.compile("".join(map(_text, tokens)) + r"\Z", re.DOTALL).match
+        many = sum(piece in _STARS for piece in pieces) > 2 and pattern not in NOT_LOGS
+        _patterns[pattern] = _walk(pieces) if many else re.compile("".join(map(_text, pieces)) + r"\Z", re.DOTALL).match
     return _patterns[pattern]
 
 
@@ -89,30 +89,30 @@ _STARS = ("**/", "**", "*")
 
 
 def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
-    """Each token, and the one before it."""
+    """Each piece, and the one before it."""
     found = re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+(?:\][^]/]*|[^]/]+)\]|.", pattern, re.DOTALL)
     return zip(found, ["", *found], strict=False)
 
 
-def _text(token: str) -> str:
-    """The regular expression of *token*."""
-    if token in _WILD:
-        return _WILD[token]
-    if len(token) == 1:
-        return re.escape(token)
+def _text(piece: str) -> str:
+    """The regular expression of *piece*."""
+    if piece in _WILD:
+        return _WILD[piece]
+    if len(piece) == 1:
+        return re.escape(piece)
     # Two hyphens and other signs mean something between brackets to a later version of re.
-    return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", token[1:-1])) + "]"
+    return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", piece[1:-1])) + "]"
 
 
-def _walk(tokens: list[str]) -> Callable[[str], bool]:
-    """Matches in time that is the number of *tokens* times the length of the name."""
-    singles = {token: re.compile(_text(token), re.DOTALL).match for token in tokens if token not in _STARS}
+def _walk(pieces: list[str]) -> Callable[[str], bool]:
+    """Matches in time that is the number of *pieces* times the length of the name."""
+    singles = {piece: re.compile(_text(piece), re.DOTALL).match for piece in pieces if piece not in _STARS}
 
     def match(path: str) -> bool:
-        reached = [True] + [False] * len(path)  # after which characters the tokens so far can end
-        for token in tokens:
-            if token in singles:
-                one = singles[token]
+        reached = [True] + [False] * len(path)  # after which characters the pieces so far can end
+        for piece in pieces:
+            if piece in singles:
+                one = singles[piece]
                 reached = [
                     False,
                     *(at and one(character) is not None for at, character in zip(reached, path, strict=False)),
@@ -120,11 +120,11 @@ def _walk(tokens: list[str]) -> Callable[[str], bool]:
                 continue
             open_ = False
             for n, at in enumerate(reached):
-                if token == "**/":
+                if piece == "**/":
                     reached[n] = at or (open_ and path[n - 1] == "/")
                     open_ = open_ or at
                 else:
-                    open_ = at or (open_ and (token == "**" or path[n - 1] != "/"))
+                    open_ = at or (open_ and (piece == "**" or path[n - 1] != "/"))
                     reached[n] = open_
         return reached[-1]
 
