@@ -332,7 +332,9 @@ class Sidecar:
             self._said = {said: when for said, when in self._said.items() if now - when < SAY_EVERY} | {sentence: now}
             if isinstance(trouble, _Lost | CannotConnect):
                 receiver = self.options.receiver
-                reason = await asyncio.to_thread(why, receiver, self.options.tls)
+                reason = ""
+                with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
+                    reason = await asyncio.to_thread(why, receiver, self.options.tls)
                 sentence = f"no connection to {receiver}: {reason}" if reason else sentence
             log.warning("%s; trying again", sentence)
 

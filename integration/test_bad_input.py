@@ -73,7 +73,9 @@ BAD_COMMANDS = [
     pytest.param(["serve", "--store", "s", "--listen", ":4721"], 78, "HOST:PORT", id="serve-with-empty-host"),
     pytest.param(["serve", "--store", "s", "--listen", "localhost:http"], 78, "HOST:PORT", id="serve-no-port"),
     pytest.param(["serve", "--store", "s", "--listen", "localhost:65536"], 78, "HOST:PORT", id="serve-port-too-large"),
-    pytest.param(["serve", "--store", "s", "--listen", "192.0.2.1:4721"], 1, "192.0.2.1:4721", id="serve-elsewhere"),
+    pytest.param(
+        ["serve", "--store", "s", "--listen", "192.0.2.1:1", "--insecure"], 1, "192.0.2.1:1", id="serve-elsewhere"
+    ),
     pytest.param(["serve", "--store", "s", "--listen", "no host:0"], 78, "HOST:PORT", id="serve-with-blank-host"),
     pytest.param(["serve", "--store", "FILE"], 2, "FILE", id="serve-into-a-file"),
     pytest.param(["serve", "--store", "FILE/below"], 5, "FILE/below", id="serve-below-a-file"),

@@ -44,6 +44,7 @@ _RUN_JOURNAL = ".run.journal"
 _READ = 1 << 20  # bytes a read hands out at most
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
+_TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
 _SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
 
 
@@ -148,10 +149,13 @@ class LocalStore:
     def _spare_descriptors(self) -> None:
         """Raises Full when so many are open that one more stream could keep a connection out."""
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        taken: list[int] = []
         with contextlib.suppress(OSError):
-            os.close(lowest := os.dup(self._lock_fd))
-            if lowest < limit - min(_SPARE, limit // 4):
-                return
+            taken.extend(os.dup(self._lock_fd) for _ in range(_TAKEN))
+        for fd in taken:
+            os.close(fd)
+        if len(taken) == _TAKEN and max(taken) < limit - min(_SPARE, limit // 4):
+            return
         raise Full(
             f"no more logs can be open at once: this receiver may have {limit} files open (ulimit -n); raise that, or"
             " wait until one has ended"
