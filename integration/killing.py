@@ -86,8 +86,10 @@ class Site:
         return path.with_name(f".{path.name}.journal")
 
     def journal(self, log: str) -> Journal:
-        path = self._journal_path(log)
-        return replay(path.read_bytes()) if path.exists() else Journal()
+        try:
+            return replay(self._journal_path(log).read_bytes())
+        except FileNotFoundError:  # also while it is set aside
+            return Journal()
 
     def is_stored(self) -> bool:
         for log, wanted in self.written.items():

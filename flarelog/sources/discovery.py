@@ -448,8 +448,9 @@ class Discovery:
         if size < 18 or not _GZIP.match(file.read(0, 4)):
             return False
         writer = has_writer(file.fd)
-        if writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER):
-            return False if self._closing else None
+        written = writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER)
+        if written and not self._closing:
+            return None
         crc, length = struct.unpack("<II", file.read(size - 8, 8))
         known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
         alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
