@@ -297,8 +297,8 @@ MUTANTS = [
     Mutant(
         "discovery: a compressed copy is judged while it is written",
         DISCOVERY,
-        "        writer = has_writer(file.fd)\n        if writer",
-        "        writer = False\n        if writer",
+        "        writer = has_writer(file.fd)\n        written",
+        "        writer = False\n        written",
         "discovery",
     ),
     Mutant(
