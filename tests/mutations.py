@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import Queue
 
 TREE = Path(__file__).parent.parent
-COPIED = ("flarelog", "tests", "setup.cfg", "pyproject.toml")
+COPIED = ("flarelog", "fuzz", "tests", "setup.cfg", "pyproject.toml")
 WORKERS = 2
 PATIENCE = 120.0  # seconds that one run of tests may take; a mutant that hangs it is killed
 
