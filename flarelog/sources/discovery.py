@@ -37,6 +37,8 @@ MOVING = 1024  # files that were moved away, and of which it may yet be reported
 PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
 READ_AHEAD = 100  # batches of reports that are read at once, at most
 _LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
+_GZIP_NAMES = (".gz", ".tgz", ".gzip")
+_GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 
@@ -445,12 +447,16 @@ class Discovery:
         """
         status = os.fstat(file.fd)
         size = status.st_size
-        if size < 18 or not _GZIP.match(file.read(0, 4)):
+        # A copy is seen before its first byte is: only its name tells it from a new log then.
+        begun = file.path.endswith(_GZIP_NAMES) and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
+        if not (begun if size < 18 else _GZIP.match(file.read(0, 4))):
             return False
         writer = has_writer(file.fd)
         written = writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER)
         if written and not self._closing:
             return None
+        if size < 18:
+            return False
         crc, length = struct.unpack("<II", file.read(size - 8, 8))
         known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
         alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
