@@ -136,6 +136,7 @@ def why(address: str, tls: Tls | None) -> str:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
     cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
+    agreed = False
     try:
         if tls is None:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -146,6 +147,7 @@ def why(address: str, tls: Tls | None) -> str:
             socket.create_connection((name, port), PROBE) as plain,
             context.wrap_socket(plain, server_hostname=name) as shaken,
         ):
+            agreed = True
             # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
             if tls is not None and not shaken.recv(1):
                 return _ALERTS["UNKNOWN_CA"].format(cert=cert)
@@ -156,11 +158,13 @@ def why(address: str, tls: Tls | None) -> str:
             return f"its certificate is not for {name}: connect to a name that it is for"
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not to be trusted: {reason}"
+    except ConnectionResetError:  # one that was cut before is no answer
+        return _ALERTS["UNKNOWN_CA"].format(cert=cert) if agreed and tls is not None else ""
     except ssl.SSLError as error:
+        if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
+            return ""
         known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))
         return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
-    except ConnectionResetError:
-        return _ALERTS["UNKNOWN_CA"].format(cert=cert) if tls is not None else ""
     except OSError:
         return ""
     return "it wants TLS: give --tls-ca, --tls-cert and --tls-key" if tls is None else ""

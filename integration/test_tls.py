@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 import socket
 import ssl
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import flarelog
+from flarelog.client import Client
+from flarelog.errors import CannotConnect
 from flarelog.lifecycle import Event
 from flarelog.tls import Tls
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, free_address, lines, until
@@ -93,6 +99,44 @@ def test_a_receiver_whose_name_is_another_is_not_believed(place: Place, ca: Auth
 def test_a_receiver_without_tls_is_not_spoken_to(place: Place, ca: Authority) -> None:
     receiver = place.serve()
     assert "it does not speak TLS" in refused(place, receiver.address, *files(ca.issue("me")))
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_connection_that_is_cut_before_tls_is_agreed_on_is_no_answer(
+    place: Place, ca: Authority, reset: bool
+) -> None:
+    """As somebody does who forwards connections to a receiver that is away."""
+    with closing_listener(reset) as address:
+        program = place.once(address, "--drain-timeout", "2", *files(ca.issue(SITE)))
+        with pytest.raises(CannotConnect) as caught:
+            asyncio.run(streams(address, ca.issue("me")))
+    assert program.ends() == 4, program.talk()
+    assert not re.search("TLS|CA that", f"{program.said}{caught.value}"), program.said
+
+
+async def streams(address: str, tls: Tls) -> None:
+    async with Client(address, patience=0.5, tls=tls) as client:
+        await client.streams(RUN)
+
+
+@contextlib.contextmanager
+def closing_listener(reset: bool) -> Iterator[str]:
+    """Accepts connections, waits for a first byte, and ends them; with *reset* or in good order."""
+    stopped = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0.05)
+
+        def close() -> None:
+            while not stopped.is_set():
+                with contextlib.suppress(OSError), listening.accept()[0] as one:
+                    one.settimeout(1.0)
+                    one.recv(1 if reset else 1 << 16)  # what is left unread resets the connection
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        yield "{}:{}".format(*listening.getsockname())
+        stopped.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("end", ["serve", "sidecar"])
