@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
 from flarelog.poc.simulation import RATE
 from flarelog.poc.writer import LOSS
@@ -42,11 +44,32 @@ def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: P
 def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     done = poc("--fault", "all", "--sites", "2", "--bytes", "2000000", "--json")
     assert done.returncode == 0, done.stderr
-    assert all(f" s  {fault}: " in done.stderr or f"{fault} is left out: " in done.stderr for fault in MOMENTS)
+    assert all(
+        f" s  {fault}: " in done.stderr or f"{fault} is left out: " in done.stderr for fault in MOMENTS.keys() - OF_TLS
+    )
     found = rows(done)
+    assert not re.search("|".join(OF_TLS), done.stderr)
     assert all(int(str(row["reconnects"])) > 0 for row in found)
     assert [(row["lost"], row["gaps"]) for row in found] == [(LOSS, 1), (0, 0)]
     assert all(row["written"] == int(str(row["stored"])) + int(str(row["lost"])) for row in found)
+
+
+def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_path: Path) -> None:
+    done = poc("--tls", "--json", "--bytes", "1000000", "--sites", "2", "--keep", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    *sites, stranger, claimant = rows(done)
+    for row in sites:
+        assert (row["stored"], row["verdict"], row["gaps"]) == (1000000, "ok", 0)
+        talk = (tmp_path / "sites" / str(row["site"]) / "sidecar.log").read_text()
+        assert "the certificates have changed: new connections use" in talk
+        assert not re.search("ERROR|Traceback", talk), talk
+    assert "the certificates have changed: new connections get" in (tmp_path / "receiver.log").read_text()
+    assert [(one["intruder"], one["stored"], one["verdict"]) for one in (stranger, claimant)] == [
+        ("another CA's site-1", 0, "refused"),
+        ("site-1 as site-2", 0, "refused"),
+    ]
+    assert "does not know the CA that signed" in str(stranger["answer"])
+    assert "certificate 'site-1' may not" in str(claimant["answer"])
 
 
 def test_for_a_given_time_faults_come_again_and_again() -> None:
@@ -57,6 +80,18 @@ def test_for_a_given_time_faults_come_again_and_again() -> None:
         assert row["verdict"] == "ok"
         assert row["written"] == int(str(row["stored"])) + int(str(row["lost"]))
         assert int(str(row["written"])) >= 10 * RATE
+
+
+def test_without_cryptography_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "cryptography.py").write_text("raise ImportError")
+    command = [sys.executable, "-m", "flarelog", "poc", "--tls"]
+    path = f"{tmp_path}:{Path(__file__).parent.parent}"
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr.splitlines()[-1].endswith("install it: pip install 'flarelog[tls]'")
+    assert "Traceback" not in done.stderr
 
 
 def test_what_a_fault_can_do_to_no_replayed_file_is_left_out(tmp_path: Path) -> None:
@@ -89,6 +124,7 @@ def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
     ("arguments", "code", "says"),
     [
         pytest.param(["--fault", "earthquake"], 78, "there is no fault 'earthquake'", id="unknown-fault"),
+        pytest.param(["--fault", "intruders"], 78, "say --tls as well", id="intruders-without-tls"),
         pytest.param(["--sites", "0"], 78, "sites must be", id="no-sites"),
         pytest.param(["--seconds", "0"], 78, "seconds must be from 1", id="no-time"),
         pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs"),

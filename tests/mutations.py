@@ -894,6 +894,20 @@ MUTANTS = [
         "poc",
     ),
     Mutant(
+        "poc: an intruder whom nobody refused counts as refused",
+        "poc/judge.py",
+        "refused = intruder.refused == intruder.attempts",
+        "refused = True",
+        "poc",
+    ),
+    Mutant(
+        "poc: an intruder of whom bytes are stored counts as refused",
+        "poc/judge.py",
+        "return self.refused and self.stored == 0",
+        "return self.refused",
+        "poc",
+    ),
+    Mutant(
         "sidecar: gaps do not show in the exit code",
         "sidecar.py",
         "if not codes and any(stream.gaps for stream in self.streams):",

@@ -8,10 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
-from flarelog.errors import GAPS, OK
+from flarelog.errors import GAPS, OK, InvalidOption
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Receipt, StreamId
-from flarelog.poc.judge import SiteVerdict, judge
+from flarelog.poc.certificates import OPERATOR, RECEIVER, STRANGER, Certificates
+from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
+from flarelog.poc.intruders import Intruder, intruders
+from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record
 from flarelog.poc.simulation import Evidence, PocOptions
 from flarelog.poc.writer import Log
 from flarelog.stores.local import LocalStore
@@ -58,7 +62,7 @@ def judged(work: Path, pieces: list[Piece], exit_code: int) -> SiteVerdict:
                     await appender.mark(type(piece)(**fields | {"offset": appender.committed}))
             await appender.sync()
             await appender.seal(Receipt(appender.committed, appender.digest, len(appender.marks)))
-        (verdict,) = await judge(Evidence(work, PocOptions(sites=1), {"site-1": exit_code}))
+        (verdict,), _ = await judge(Evidence(work, PocOptions(sites=1), {"site-1": exit_code}))
         return verdict
 
     return asyncio.run(go())
@@ -114,3 +118,78 @@ def test_how_much_is_written_in_which_time(
     make: Callable[..., PocOptions] = PocOptions
     made = make(**options)
     assert (made.length, made.size, made.rotations) == (length, size, rotations)
+
+
+# --- over TLS
+
+
+@pytest.mark.parametrize(
+    ("named", "tls", "faults"),
+    [
+        pytest.param((), False, DEFAULT, id="by-default"),
+        pytest.param((), True, DEFAULT + OF_TLS, id="by-default-over-tls"),
+        pytest.param(("all",), True, tuple(FAULTS), id="all-over-tls"),
+        pytest.param(("all",), False, tuple(name for name in FAULTS if name not in OF_TLS), id="all"),
+        pytest.param(("rotate",), True, ("rotate",), id="those-that-are-named"),
+    ],
+)
+def test_which_faults_there_are(named: tuple[str, ...], tls: bool, faults: tuple[str, ...]) -> None:
+    assert chosen(named, tls) == faults
+    assert PocOptions(faults=faults, tls=tls).faults == faults
+
+
+@pytest.mark.parametrize("fault", OF_TLS)
+def test_without_certificates_there_is_nothing_to_renew_and_nobody_to_refuse(fault: str) -> None:
+    with pytest.raises(InvalidOption, match="say --tls as well"):
+        PocOptions(faults=(fault,))
+
+
+def test_certificates_are_replaced_all_at_once_and_the_stranger_s_are_of_another_ca(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path, ["site-1", "site-2"])
+
+    def serials() -> dict[str, int]:
+        names = (RECEIVER, OPERATOR, STRANGER, "site-1", "site-2")
+        read = ((name, Path(certificates.of(name).cert).read_bytes()) for name in names)
+        return {name: x509.load_pem_x509_certificate(pem).serial_number for name, pem in read}
+
+    before = serials()
+    certificates.renew()
+    changed = {name for name, serial in serials().items() if serial != before[name]}
+    assert changed == {RECEIVER, "site-1", "site-2"}
+    certificates.of(RECEIVER).check("server")
+    for name in (OPERATOR, STRANGER, "site-1"):
+        certificates.of(name).check("client")
+    issuer = {
+        name: x509.load_pem_x509_certificate(Path(certificates.of(name).cert).read_bytes()).issuer
+        for name in ("site-1", STRANGER)
+    }
+    assert issuer["site-1"] != issuer[STRANGER]
+
+
+def intruder_verdicts(work: Path, *tried: Intruder) -> list[IntruderVerdict]:
+    """What is said of *tried* when the store holds 9 bytes as forged-by-site-1.txt of site-2."""
+    (work / "sites" / "site-1").mkdir(parents=True)
+    (work / "sites" / "site-1" / "truth.json").write_text("{}")
+    (work / "receiver.log").touch()
+
+    async def go() -> list[IntruderVerdict]:
+        async with LocalStore(work / "store", "memory") as store:
+            appender = await store.appender(StreamId("poc", "site-2", "forged-by-site-1.txt"), b"producer")
+            await appender.append(0, b"any bytes")
+            await appender.sync()
+        return (await judge(Evidence(work, PocOptions(sites=1), {"site-1": OK}, tried)))[1]
+
+    return asyncio.run(go())
+
+
+def test_an_intruder_of_whom_a_byte_is_stored_or_whom_nobody_refused_was_let_in(tmp_path: Path) -> None:
+    stranger, claimant = intruders(["site-1", "site-2"])
+    unrefused = intruders(["site-1"])[0]
+    stranger.attempts = stranger.refused = claimant.attempts = claimant.refused = unrefused.attempts = 2
+    unrefused.refused = 1
+    verdicts = intruder_verdicts(tmp_path, stranger, claimant, unrefused)
+    assert [(verdict.stored, record(verdict)["verdict"]) for verdict in verdicts] == [
+        (0, "refused"),
+        (9, "LET IN"),
+        (0, "LET IN"),
+    ]

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from flarelog.cli import aligned, checked, option, run
-from flarelog.poc.faults import DEFAULT, FAULTS
-from flarelog.poc.judge import SiteVerdict, judge, record
+from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
+from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
 from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplace
 
 
@@ -31,11 +31,16 @@ from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplac
     help="How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
 )
 @option(
+    "--tls",
+    is_flag=True,
+    help="With certificates, which change on the way, and intruders; needs the extra: pip install 'flarelog[tls]'.",
+)
+@option(
     "--fault",
     "faults",
     multiple=True,
     metavar="NAME",
-    help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}]",
+    help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}; with --tls also {', '.join(OF_TLS)}]",
 )
 @option(
     "--seed",
@@ -57,23 +62,29 @@ def command(size: int | None, faults: tuple[str, ...], keep: str | None, as_json
     \b
     Examples:
       flarelog poc
+      flarelog poc --tls
       flarelog poc --sites 8 --fault all --seconds 120
     """
-    chosen = tuple(FAULTS) if "all" in faults else faults or DEFAULT
-    verdicts = run(_prove(checked(lambda: PocOptions(bytes=size, faults=chosen, **options)), keep))
-    for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(verdicts):
+    struck = chosen(faults, options["tls"])
+    sites, intruders = run(_prove(checked(lambda: PocOptions(bytes=size, faults=struck, **options)), keep))
+    verdicts: list[SiteVerdict | IntruderVerdict] = [*sites, *intruders]
+    for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(sites, intruders):
         click.echo(line)
-    if not all(verdict.ok for verdict in verdicts):
+    if not all(verdict.ok for verdict in sites):
         click.echo("flarelog: what is stored is not what was written", err=True)
+    if not all(verdict.ok for verdict in intruders):
+        click.echo("flarelog: somebody was let in who had no right to", err=True)
+    if not all(verdict.ok for verdict in verdicts):
         sys.exit(1)
 
 
-def _table(verdicts: list[SiteVerdict]) -> list[str]:
+def _table(verdicts: list[SiteVerdict], intruders: list[IntruderVerdict]) -> list[str]:
     """A row a site; bytes that are lost have a column, and a word below, when there are any."""
     lost = any(verdict.lost for verdict in verdicts)
     counts = ("WRITTEN", "STORED", *(("LOST",) if lost else ()), "MISSES", "RECONNECTS", "GENERATIONS", "GAPS")
     head = ("SITE", *counts, "RECEIPT", "SHA-256 WRITTEN", "STORED", "")
-    rows = aligned([head, *(_row(verdict, lost) for verdict in verdicts)], range(1, len(counts) + 1))
+    refusals = (_intruder(verdict, len(head)) for verdict in intruders)
+    rows = aligned([head, *(_row(verdict, lost) for verdict in verdicts), *refusals], range(1, len(counts) + 1))
     if lost:
         rows.append(
             "LOST: truncated away after they were sent and before they were stored; each range of them is a gap."
@@ -94,11 +105,16 @@ def _row(verdict: SiteVerdict, lost: bool) -> tuple[str, ...]:
         "agreed" if verdict.receipt else "none",
         verdict.written_sha256[:12],
         verdict.stored_sha256[:12],
-        "ok" if verdict.ok else "DIFFERS",
+        word(verdict),
     )
 
 
-async def _prove(options: PocOptions, keep: str | None) -> list[SiteVerdict]:
+def _intruder(verdict: IntruderVerdict, columns: int) -> tuple[str, ...]:
+    known = (verdict.intruder, f"{verdict.written:,}", f"{verdict.stored:,}")
+    return (*known, *("-" for _ in range(columns - len(known) - 1)), word(verdict))
+
+
+async def _prove(options: PocOptions, keep: str | None) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
     async with workplace(keep) as work:
         progress = _Progress()
         simulation = Simulation(options, work, progress.say)

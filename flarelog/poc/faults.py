@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 FAULTS = {
     "late-receiver": "the receiver starts after its producers, and learns of the run later still",
     "rotate": "the logs are rotated by renaming, with their tails unread",
@@ -15,9 +17,20 @@ FAULTS = {
     "truncate": "a log is truncated when bytes of it were sent and not stored: that loss is known, and a gap",
     "remove": "a log is removed with its tail unread, and begun anew",
     "full-disk": "the receiver's disk fills up, and is given room again",
+    "renew-certificates": "the receiver and all sites get other certificates, and then all connections are cut",
+    "intruders": "a site of another CA, and a site that claims another's name, try to send",
 }
 DEFAULT = ("late-receiver", "rotate")
-PROXIED = frozenset({"cut-connection", "hang-connection", "truncate"})
+OF_TLS = ("renew-certificates", "intruders")
+"""Those that certificates are needed for."""
+PROXIED = frozenset({"cut-connection", "hang-connection", "truncate", "renew-certificates"})
 """Those that need a stretch of network between site and receiver."""
 PROOF = "corrupt-store"
 """Not a fault that flarelog promises to survive: one stored byte is changed, to show that the table can fail."""
+
+
+def chosen(named: Sequence[str], tls: bool) -> tuple[str, ...]:
+    """The faults that *named* means: "all" is all that there can be, and nothing is what is usual."""
+    if "all" in named:
+        return tuple(name for name in FAULTS if tls or name not in OF_TLS)
+    return tuple(named) or (DEFAULT + OF_TLS if tls else DEFAULT)

@@ -10,13 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import GAPS, OK
 from flarelog.model import Gap, Generation, StreamInfo
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.talk import MISSED, OPENED, RUN, told
 from flarelog.stores.local import LocalStore
+
+if TYPE_CHECKING:
+    from flarelog.poc.intruders import Intruder
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +65,39 @@ class SiteVerdict:
     logs: tuple[LogVerdict, ...]
 
 
-async def judge(evidence: Evidence) -> list[SiteVerdict]:
-    """A verdict for each site."""
+@dataclass(frozen=True, slots=True)
+class IntruderVerdict:
+    """A row of somebody who had no right to send anything."""
+
+    intruder: str
+    claims: str  # the site whose name it used
+    written: int  # that it would have sent
+    stored: int
+    refused: bool  # each time
+    answer: str  # to its last attempt
+
+    @property
+    def ok(self) -> bool:
+        return self.refused and self.stored == 0
+
+
+async def judge(evidence: Evidence) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
+    """A verdict for each site, and for each intruder."""
     store = LocalStore(evidence.work / "store")
     held = {(info.stream.site, info.stream.log): info async for info in store.list(f"{RUN}/")}
+    return await _sites(evidence, store, held), [_intruder(intruder, held) for intruder in evidence.intruders]
+
+
+_Held = dict[tuple[str, str], StreamInfo]
+
+
+def _intruder(intruder: Intruder, held: _Held) -> IntruderVerdict:
+    stored = sum(info.committed for (_, log), info in held.items() if log == intruder.log)
+    refused = intruder.refused == intruder.attempts
+    return IntruderVerdict(intruder.who, intruder.claims, intruder.tried, stored, refused, intruder.answer)
+
+
+async def _sites(evidence: Evidence, store: LocalStore, held: _Held) -> list[SiteVerdict]:
     misses, opened = told(evidence.work, MISSED), told(evidence.work, OPENED)
     verdicts = []
     for name in evidence.options.names:
@@ -137,8 +169,15 @@ def _combined(logs: list[tuple[str, str]]) -> str:
     return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in logs).encode()).hexdigest()
 
 
-def record(verdict: SiteVerdict) -> dict[str, object]:
+def record(verdict: SiteVerdict | IntruderVerdict) -> dict[str, object]:
     """*verdict* as the JSON of ``flarelog poc --json`` has it."""
     found = asdict(verdict)
-    found["verdict"] = "ok" if found.pop("ok") else "DIFFERS"
-    return found
+    for name in ("ok", "refused"):
+        found.pop(name, None)
+    return found | {"verdict": word(verdict)}
+
+
+def word(verdict: SiteVerdict | IntruderVerdict) -> str:
+    """The last one of its row."""
+    good, bad = ("ok", "DIFFERS") if isinstance(verdict, SiteVerdict) else ("refused", "LET IN")
+    return good if verdict.ok else bad

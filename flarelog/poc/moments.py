@@ -143,6 +143,34 @@ async def full_disk(simulation: Simulation, _: list[str]) -> None:
         os.unlink(path)
 
 
+async def renew_certificates(simulation: Simulation, _: list[str]) -> None:
+    """Streams that are open go on; connections that are made from now on are made with the new certificates."""
+
+    def renewed() -> list[int]:
+        new = [simulation.talk_of(name).count("new connections use") for name in simulation.sidecars]
+        return [*new, (simulation.work / "receiver.log").read_text(errors="replace").count("new connections get")]
+
+    assert simulation.certificates is not None
+    before = renewed()
+    simulation.certificates.renew()
+    if simulation.options.logs is None:  # what is written now goes through the connections that are there
+        for name in simulation.sidecars:
+            await simulation.holds(name, *await simulation.order(name, "hold"))
+            await simulation.rotate(name, once=False)
+    for proxy in simulation.proxies.values():
+        proxy.cut()
+    await simulation.until(
+        lambda: all(after > was for after, was in zip(renewed(), before, strict=True)),
+        "the receiver and all sidecars use their new certificates",
+    )
+
+
+async def intruders(simulation: Simulation, _: list[str]) -> None:
+    await asyncio.gather(*(intruder.try_it(simulation) for intruder in simulation.intruders))
+    for intruder in simulation.intruders:
+        simulation.say(f"{intruder.who}: {intruder.answer or 'was not refused'}")
+
+
 MOMENTS: dict[str, Callable[[Simulation, list[str]], Awaitable[None]]] = {
     "restart-receiver": restart_receiver,
     "kill-receiver": kill_receiver,
@@ -154,6 +182,8 @@ MOMENTS: dict[str, Callable[[Simulation, list[str]], Awaitable[None]]] = {
     "truncate": truncate,
     "remove": remove,
     "full-disk": full_disk,
+    "renew-certificates": renew_certificates,
+    "intruders": intruders,
 }
 ORDERED = {"truncate", "remove"}
 """Those that a site's writer does."""

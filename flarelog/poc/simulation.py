@@ -5,6 +5,7 @@ WORK/receiver.log                what it said
 WORK/sites/SITE/logs/            what the site's writer writes
 WORK/sites/SITE/truth.json       what it wrote, by its own account
 WORK/sites/SITE/sidecar.log      what its sidecar said
+WORK/intruders/NAME/             logs and talk of who tries to send what it may not; certificates.py has its own
 """
 
 from __future__ import annotations
@@ -21,16 +22,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flarelog.client import Client
 from flarelog.errors import NOT_ALLOWED, CannotListen, InvalidOption, NotFound, TimedOut
-from flarelog.poc.faults import DEFAULT, FAULTS, PROOF, PROXIED
+from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, PROOF, PROXIED
 from flarelog.poc.moments import BALLAST, MOMENTS, ORDERED
 from flarelog.poc.proxy import Proxy
 from flarelog.poc.talk import MISSED, RUN, told
+
+if TYPE_CHECKING:
+    from flarelog.poc.certificates import Certificates
+    from flarelog.poc.intruders import Intruder
+    from flarelog.tls import Tls
 
 LATE = 0.8  # seconds that a late receiver needs to start
 PROVOKE = 5.0  # seconds that it does not know the run, at most; until each site has asked for it
@@ -53,6 +60,7 @@ class PocOptions:
     seed: int = 1
     # How long the writers write; the faults then come again and again, in random order. Otherwise each comes once.
     seconds: float | None = None
+    tls: bool = False  # with certificates of a CA that is made for it
 
     def __post_init__(self) -> None:
         if not 1 <= self.sites <= 200:
@@ -66,6 +74,8 @@ class PocOptions:
         for name in self.faults:
             if name not in FAULTS and name != PROOF:
                 raise InvalidOption(f"there is no fault {name!r}; there are: {', '.join(FAULTS)}, all, {PROOF}")
+            if name in OF_TLS and not self.tls:
+                raise InvalidOption(f"the fault {name!r} is about certificates; say --tls as well")
 
     @property
     def moments(self) -> list[str]:
@@ -102,13 +112,14 @@ class Evidence:
     work: Path
     options: PocOptions
     exit_codes: dict[str, int]  # of each site's last sidecar
+    intruders: Sequence[Intruder] = ()
 
 
 Progress = Callable[[str], None]
 
 
 class Simulation:
-    """``run`` once. *say* gets a line for each thing that happens."""
+    """``run`` once. *say* gets a line for each thing that happens. Raises NotInstalled, when TLS is asked for."""
 
     def __init__(self, options: PocOptions, work: Path, say: Progress) -> None:
         self.options = options
@@ -119,12 +130,20 @@ class Simulation:
         self.receiver: asyncio.subprocess.Process | None = None
         self.sidecars: dict[str, asyncio.subprocess.Process] = {}
         self.proxies: dict[str, Proxy] = {}
+        self.certificates: Certificates | None = None
+        self.intruders: list[Intruder] = []
         self._writers: dict[str, asyncio.subprocess.Process] = {}
         self._port = _free_port()
         self._processes: list[asyncio.subprocess.Process] = []
         self._exit_codes: dict[str, int] = {}
         self._moments = options.moments
         self._mounted = False
+        if options.tls:
+            from flarelog.poc.certificates import Certificates
+            from flarelog.poc.intruders import intruders
+
+            self.certificates = Certificates(work, options.names)
+            self.intruders = intruders(options.names)
 
     @property
     def store(self) -> Path:
@@ -148,7 +167,7 @@ class Simulation:
             await self._stop()
         if PROOF in self.options.faults:
             self._corrupt()
-        return Evidence(self.work, self.options, self._exit_codes)
+        return Evidence(self.work, self.options, self._exit_codes, [one for one in self.intruders if one.attempts])
 
     async def _prepare(self) -> None:
         if PROXIED & set(self._moments):
@@ -228,7 +247,7 @@ class Simulation:
             raise TimedOut(f"a process that {fault} was meant for had ended by itself; look at {self.work}") from None
 
     async def _end(self) -> None:
-        async with Client(f"127.0.0.1:{self._port}") as client:
+        async with self._client() as client:
             await client.end_run(RUN)
         for name, process in self.sidecars.items():
             self._exit_codes[name] = await process.wait()
@@ -268,8 +287,7 @@ class Simulation:
     async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
         """Wait until the older sidecar of site *name* has ended because a newer one has its logs. Raises TimedOut."""
         await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} is told so")
-        talk = (self.work / "sites" / name / "sidecar.log").read_text()
-        if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in talk:
+        if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in self.talk_of(name):
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
 
     # --- processes
@@ -303,7 +321,8 @@ class Simulation:
                 "--listen",
                 f"127.0.0.1:{self._port}",
             ),
-            *("--announced-runs-only", "--ready-file", ready),
+            *("--announced-runs-only", "--ready-file", ready, *self._tls_arguments("receiver")),
+            *(("--policy", self.certificates.policy) if self.certificates is not None else ()),
         )
         while not ready.exists():
             if self.receiver.returncode is not None:
@@ -311,18 +330,38 @@ class Simulation:
             await asyncio.sleep(0.02)
 
     async def _announce(self) -> None:
-        async with Client(f"127.0.0.1:{self._port}") as client:
+        async with self._client() as client:
             await client.start_run(RUN)
+
+    def _client(self) -> Client:
+        return Client(f"127.0.0.1:{self._port}", tls=self._tls("operator"))
+
+    def _tls(self, name: str) -> Tls | None:
+        return None if self.certificates is None else self.certificates.of(name)
+
+    def _tls_arguments(self, name: str) -> tuple[str, ...]:
+        """The options by which a process becomes *name*."""
+        tls = self._tls(name)
+        return () if tls is None else ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
 
     async def start_sidecar(self, name: str) -> None:
         site = self.work / "sites" / name
         (site / "logs").mkdir(parents=True, exist_ok=True)
-        port = self.proxies[name].port if name in self.proxies else self._port
-        self.sidecars[name] = await self._spawn(
-            site / "sidecar.log",
-            *("flarelog", "sidecar", "--receiver", f"127.0.0.1:{port}", "--run", RUN, "--site", name),
-            *("--root", site / "logs", "--state", site / "state", "--drain-timeout", END_TIMEOUT),
+        options = ("--state", site / "state", "--drain-timeout", END_TIMEOUT)
+        self.sidecars[name] = await self.run_sidecar(site, name, name, *options)
+
+    async def run_sidecar(self, place: Path, site: str, holder: str, *options: object) -> asyncio.subprocess.Process:
+        """A sidecar for PLACE/logs that says it is *site*, with the certificate of *holder*; it talks into PLACE."""
+        port = self.proxies[holder].port if holder in self.proxies else self._port
+        return await self._spawn(
+            place / "sidecar.log",
+            *("flarelog", "sidecar", "--receiver", f"127.0.0.1:{port}", "--run", RUN, "--site", site),
+            *("--root", place / "logs", *self._tls_arguments(holder), *options),
         )
+
+    def talk_of(self, name: str) -> str:
+        """What the sidecars of site *name* have said so far."""
+        return (self.work / "sites" / name / "sidecar.log").read_text(errors="replace")
 
     async def _start_writer(self, number: int, name: str) -> asyncio.subprocess.Process:
         site, options = self.work / "sites" / name, self.options
