@@ -60,6 +60,10 @@ class Tls:
             missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
             raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
 
+    def arguments(self) -> tuple[str, ...]:
+        """Them as the options of a command."""
+        return ("--tls-ca", self.ca, "--tls-cert", self.cert, "--tls-key", self.key)
+
     def stamp(self) -> Stamp:
         """Changes when one of the files does."""
         found = []

@@ -17,6 +17,7 @@ from flarelog.v1 import log_pb2
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
 
+files = Tls.arguments
 DATA = lines(100)
 POLICY = """
 defaults = true
@@ -107,10 +108,6 @@ class Federation:
                 await channel.close()
 
         return asyncio.run(go())
-
-
-def files(tls: Tls) -> tuple[str, ...]:
-    return ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,7 @@ from tests.certificates import Authority
 HEAD, TAIL = lines(1000), lines(200, 1000)
 HOSTS = ("localhost", "127.0.0.1")
 SHORT = 6 / 86400  # days
-
-
-def files(tls: Tls) -> tuple[str, ...]:
-    return ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
+files = Tls.arguments
 
 
 @pytest.fixture

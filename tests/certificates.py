@@ -1,4 +1,4 @@
-"""Certificates for tests: good ones, and those that are expired, not yet valid, or of another CA or purpose."""
+"""Certificates for tests: good ones, those that are expired, not yet valid, or of another CA or purpose; and kits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from flarelog.tls import Tls
@@ -86,3 +86,76 @@ def _host(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def nvflare_kits(directory: Path, server: str, hosts: Sequence[str], sites: Sequence[str], admin: str) -> Path:
+    """Start-up kits as NVFlare 2.9.0 provisions them, as far as certificates go: NAME/startup/ in *directory*.
+
+    Plain RSA keys, and certificates that hold a common name, an organization, an admin's role and SANs, but neither
+    purposes nor basic constraints. *hosts*: the server's ``default_host`` and ``host_names``; without, its name serves.
+    """
+    project = _nvflare_name("federation", None, None)
+    root = rsa.generate_private_key(65537, 2048)
+    certificate = _nvflare_certificate(project, root, project, root, [x509.DNSName("federation")], is_ca=True)
+    people: list[tuple[str, str, str | None, list[x509.GeneralName]]] = [
+        (server, "server", None, [_host(host) for host in hosts] or [x509.DNSName(server)]),
+        (admin, "client", "project_admin", [x509.DNSName(admin)]),
+    ]
+    people += [(site, "client", None, [x509.DNSName(site)]) for site in sites]
+    for name, stem, role, sans in people:
+        startup = directory / name / "startup"
+        startup.mkdir(parents=True)
+        key = rsa.generate_private_key(65537, 2048)
+        own = _nvflare_certificate(_nvflare_name(name, "nvidia", role), key, project, root, sans)
+        (startup / "rootCA.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        (startup / f"{stem}.crt").write_bytes(own.public_bytes(serialization.Encoding.PEM))
+        (startup / f"{stem}.key").write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+            )
+        )
+    return directory
+
+
+def kit(directory: Path, name: str) -> Tls:
+    """The files of the start-up kit of *name* in *directory*."""
+    startup = directory / name / "startup"
+    stem = "server" if (startup / "server.crt").exists() else "client"
+    return Tls(*(str(startup / file) for file in ("rootCA.pem", f"{stem}.crt", f"{stem}.key")))
+
+
+def _nvflare_name(common: str, organization: str | None, role: str | None) -> x509.Name:
+    said = (
+        (NameOID.COMMON_NAME, common),
+        (NameOID.ORGANIZATION_NAME, organization),
+        (NameOID.UNSTRUCTURED_NAME, role),
+    )
+    return x509.Name([x509.NameAttribute(oid, value) for oid, value in said if value is not None])
+
+
+def _nvflare_certificate(
+    subject: x509.Name,
+    key: rsa.RSAPrivateKey,
+    issuer: x509.Name,
+    root: rsa.RSAPrivateKey,
+    sans: Sequence[x509.GeneralName],
+    *,
+    is_ca: bool = False,
+) -> x509.Certificate:
+    now, public = datetime.now(UTC), key.public_key()
+    builder = (
+        x509.CertificateBuilder(issuer, subject, public, x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=360))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(root.public_key()), critical=False)
+    )
+    if is_ca:
+        usage = dict.fromkeys(
+            ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only"), False
+        )
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).add_extension(
+            x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, decipher_only=False, **usage),
+            critical=True,
+        )
+    return builder.add_extension(x509.SubjectAlternativeName(sans), critical=False).sign(root, hashes.SHA256())

@@ -342,7 +342,7 @@ class Simulation:
     def _tls_arguments(self, name: str) -> tuple[str, ...]:
         """The options by which a process becomes *name*."""
         tls = self._tls(name)
-        return () if tls is None else ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
+        return () if tls is None else tls.arguments()
 
     async def start_sidecar(self, name: str) -> None:
         site = self.work / "sites" / name

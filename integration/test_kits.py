@@ -1,0 +1,139 @@
+"""NVFlare's start-up kits as they are: the server's is a receiver, sites' push, the admin's reads.
+
+Kits of the same shape are made here. FLARELOG_NVFLARE=PATH names an ``nvflare`` command (``pip install nvflare`` in an
+environment of its own, it is big), whose own kits are then tried as well, and compared with them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from flarelog.tls import Tls
+from integration.conftest import LOG, Place, append, lines, new_place
+from tests.certificates import kit, nvflare_kits
+
+NVFLARE = os.environ.get("FLARELOG_NVFLARE", "")
+HOSTS, SITES, ADMIN = ("localhost", "127.0.0.1"), ("site-1", "site-2"), "admin@nvidia.com"
+SERVER = "localhost"
+PROJECT = f"""
+api_version: 3
+name: federation
+description: kits for flarelog
+participants:
+  - {{name: {SERVER}, type: server, org: nvidia, fed_learn_port: 8002, admin_port: 8003,
+     default_host: {HOSTS[0]}, host_names: [{", ".join(HOSTS)}]}}
+  - {{name: site-1, type: client, org: nvidia}}
+  - {{name: site-2, type: client, org: nvidia}}
+  - {{name: {ADMIN}, type: admin, org: nvidia, role: project_admin}}
+builders:
+  - {{path: nvflare.lighter.impl.workspace.WorkspaceBuilder}}
+  - {{path: nvflare.lighter.impl.static_file.StaticFileBuilder, args: {{config_folder: config, scheme: grpc}}}}
+  - {{path: nvflare.lighter.impl.cert.CertBuilder}}
+  - {{path: nvflare.lighter.impl.signature.SignatureBuilder}}
+"""
+
+
+def provisioned(directory: Path) -> Path:
+    """Kits that NVFlare itself has made."""
+    (directory / "project.yml").write_text(PROJECT)
+    command = (NVFLARE, "provision", "-p", "project.yml", "-w", "workspace")
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "workspace" / "federation" / "prod_00"
+
+
+def made(directory: Path) -> Path:
+    return nvflare_kits(directory / "kits", SERVER, HOSTS, SITES, ADMIN)
+
+
+REAL = pytest.param(
+    provisioned,
+    id="nvflare",
+    marks=pytest.mark.skipif(not NVFLARE, reason="name an nvflare command: FLARELOG_NVFLARE=PATH"),
+)
+
+
+class Federation:
+    """A receiver with the server's kit."""
+
+    def __init__(self, place: Place, kits: Path) -> None:
+        self.place, self.kits = place, kits
+        self.receiver = place.serve(*self.files(SERVER))
+        self.data = append(place.log, lines(100))
+
+    def files(self, name: str) -> tuple[str, ...]:
+        return kit(self.kits, name).arguments()
+
+    def address(self, host: str) -> str:
+        return f"{host}:{self.receiver.address.rpartition(':')[2]}"
+
+
+@pytest.fixture(scope="module", params=[pytest.param(made, id="same-shape"), REAL])
+def federation(request: pytest.FixtureRequest) -> Iterator[Federation]:
+    with new_place() as place:
+        yield Federation(place, request.param(place.directory))
+
+
+@pytest.mark.parametrize(("site", "host"), [("site-1", "localhost"), ("site-2", "127.0.0.1")])
+def test_a_site_s_kit_pushes_by_every_name_that_the_server_s_kit_is_for(
+    federation: Federation, site: str, host: str
+) -> None:
+    program = federation.place.once(federation.address(host), "--site", site, *federation.files(site))
+    assert program.ends() == 0, program.talk()
+    assert federation.receiver.stored(LOG, site) == federation.data
+
+
+def test_the_admin_s_kit_reads_all_and_pushes_nothing(federation: Federation) -> None:
+    place, address, admin = federation.place, federation.address("localhost"), federation.files(ADMIN)
+    site = place.once(address, "--run", "run-2", *federation.files("site-1"))
+    assert site.ends() == 0, site.talk()
+    assert "site-1/app.log" in place.streams("--receiver", address, *admin, run="run-2")
+    program = place.once(address, "--site", "admin", *admin)
+    assert program.ends() != 0
+    assert f"certificate '{ADMIN}' is no site" in program.sentence()
+
+
+def test_a_site_s_kit_reads_nothing_of_another_and_pushes_as_no_other(federation: Federation) -> None:
+    address = federation.address("localhost")
+    program = federation.place.once(address, "--site", "site-2", "--run", "run-3", *federation.files("site-1"))
+    assert program.ends() == 5, program.talk()
+    assert "certificate 'site-1' may not" in program.sentence()
+    assert not (federation.receiver.store / "run-3").exists()
+
+
+def test_a_server_s_kit_that_is_for_another_name_is_not_believed(place: Place) -> None:
+    """Without host_names it is for the server's name in the project file alone."""
+    kits = nvflare_kits(place.directory / "kits", "logs.example.org", (), SITES, ADMIN)
+    receiver = place.serve(*kit(kits, "logs.example.org").arguments())
+    sidecar = place.sidecar(receiver, *kit(kits, "site-1").arguments())
+    sidecar.says("its certificate is not for 127.0.0.1: connect to a name that it is for")
+
+
+def shape(tls: Tls) -> list[object]:
+    """What stands in the CA's and in the own certificate but for keys and dates, and how the key is written."""
+    found: list[object] = [Path(tls.key).read_text().splitlines()[0]]
+    for path in (tls.ca, tls.cert):
+        one = x509.load_pem_x509_certificate(Path(path).read_bytes())
+        found += [
+            one.subject,
+            one.issuer,
+            one.signature_algorithm_oid,
+            one.not_valid_after_utc - one.not_valid_before_utc,
+        ]
+        for extension in one.extensions:
+            keys = isinstance(extension.value, x509.SubjectKeyIdentifier | x509.AuthorityKeyIdentifier)
+            found.append((extension.oid, extension.critical, None if keys else extension.value))
+    return found
+
+
+@pytest.mark.skipif(not NVFLARE, reason="name an nvflare command: FLARELOG_NVFLARE=PATH")
+def test_the_kits_that_are_made_here_are_as_nvflare_makes_them(tmp_path: Path) -> None:
+    theirs, ours = provisioned(tmp_path), made(tmp_path)
+    for name in (SERVER, *SITES, ADMIN):
+        assert shape(kit(ours, name)) == shape(kit(theirs, name))
