@@ -66,7 +66,10 @@ class Malformed(FlarelogError):
 
 # --- channels
 
+# Identity alone: gRPC unpacks a message whole, and older versions look at its size only then: 4 MiB become 4 GiB.
+_UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
 CHANNEL_OPTIONS: list[tuple[str, Any]] = [
+    _UNCOMPRESSED,
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
     ("grpc.keepalive_time_ms", 20_000),
@@ -83,6 +86,7 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_send_message_length", MAX_MESSAGE),
     # Without this two receivers would share a port, each getting some of the streams.
     ("grpc.so_reuseport", 0),
+    _UNCOMPRESSED,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
 ]
