@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
     {"delivery", "lifecycle", "policy", "lines", "detectors", "render"},
-    {"sources", "stores", "bus", "tls"},
+    {"sources", "stores", "bus", "tls", "access", "tokens"},
     {"wire"},
     {"sidecar", "server", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},

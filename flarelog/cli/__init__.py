@@ -31,6 +31,7 @@ _COMMANDS = {
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
     "certs": "Make a private CA, and certificates for a receiver, sites and readers.",
+    "token": "Let readers and operators in that have no certificate.",
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
 

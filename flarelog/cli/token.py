@@ -1,0 +1,83 @@
+"""``flarelog token``: bearer tokens for people and programs without a certificate."""
+
+from __future__ import annotations
+
+import json
+import time
+from functools import partial
+
+import click
+
+from flarelog.cli import aligned, checked, option
+from flarelog.policy import Role
+from flarelog.tokens import EXPIRES, Tokens, duration, moment, tokens_path
+
+_store = option(
+    "--store", required=True, type=click.Path(file_okay=False), help="Directory of the receiver's logs, on its machine."
+)
+
+
+@click.group
+def command() -> None:
+    """Let people and programs in that have no certificate.
+
+    A token is kept as a hash beside the logs; its secret is shown once. A running receiver follows every change at
+    once.
+
+    \b
+    Example: (umask 077; flarelog token create wall --store logs --runs 'job-*' > wall.token)
+    """
+
+
+@command.command
+@click.argument("name")
+@_store
+@option(
+    "--role",
+    type=click.Choice([Role.READER.value, Role.OPERATOR.value]),
+    default=Role.READER.value,
+    show_default=True,
+    help="Read and list, or announce, end and delete runs.",
+)
+@option("--runs", multiple=True, metavar="GLOB", help="Only runs that are called so.  [default: all]")
+@option("--expires", default=EXPIRES, show_default=True, help="After which time: 12h, 30d, 2w.")
+def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
+    """Print the secret of a new token, alone and once, on stdout."""
+    token, secret = checked(
+        lambda: Tokens(tokens_path(store)).create(
+            name, Role(role), runs or ("*",), lifetime=duration(expires), now=time.time()
+        )
+    )
+    click.echo(secret)
+    click.echo(
+        f"token {token.id} ({token.name}): {role} of {', '.join(token.runs)} until {moment(token.expires)}; keep it in"
+        " a file of mode 600 and name that with --token-file: it is not shown again",
+        err=True,
+    )
+
+
+@command.command(name="list")
+@_store
+@option("--json", "as_json", is_flag=True, help="One object a line.")
+def list_tokens(store: str, as_json: bool) -> None:
+    """Show which tokens there are, valid and expired; never their secrets."""
+    now = time.time()
+    records = [token.record(now) for token in checked(Tokens(tokens_path(store)).all)]
+    if as_json:
+        for record in records:
+            click.echo(json.dumps(record))
+        return
+    rows = [tuple(", ".join(cell) if isinstance(cell, list) else str(cell) for cell in r.values()) for r in records]
+    for line in aligned([("ID", "NAME", "ROLE", "RUNS", "CREATED", "EXPIRES", "STATE"), *rows], ()):
+        click.echo(line)
+
+
+@command.command
+@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@_store
+def revoke(ids: tuple[str, ...], store: str) -> None:
+    """Take tokens away; the receiver refuses them from now on."""
+    tokens = Tokens(tokens_path(store))
+    for id in ids:
+        token = checked(partial(tokens.revoke, id))
+        click.echo(f"revoked {token.id} ({token.name})")

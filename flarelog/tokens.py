@@ -1,0 +1,320 @@
+"""Bearer tokens: what lets a reader or an operator in who has no certificate.
+
+A secret is shown once and never stored. What is stored is its SHA-256: a secret of 256 random bits cannot be guessed
+from it, so that the slow, salted hash that a password needs would only make each call slow. Every stored digest is
+compared, each in constant time. The file is replaced as a whole by whoever changes it, and read again when it has
+changed: what is revoked is refused at the next call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import logging
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flarelog.errors import InvalidOption, NotAllowed, NotFound
+from flarelog.policy import Identity, Role, run_patterns
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+EXPIRES = "90d"
+MAX_LIFETIME = 3650 * 86400  # seconds; what should live longer is a certificate's business
+MAX_TOKENS = 10_000  # all are compared at each call
+MAX_FILE = 16 << 20  # bytes
+MAX_SECRET = 4096  # bytes of a token file; a token of ours has 52
+PREFIX = "flarelog_"  # by which a redaction, or a scanner of repositories, knows one
+
+_NAME = re.compile(r"[A-Za-z0-9._@+-]{1,128}")
+_ID = re.compile(r"[0-9a-f]{8}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_SECRET = re.compile(r"[!-~]+")  # what may stand in a header
+_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
+_LATEST = 253_402_300_799  # the last second of the year 9999
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is known of a secret. Times are in whole seconds since 1970, UTC."""
+
+    id: str
+    name: str
+    role: Role
+    runs: tuple[str, ...]
+    created: int
+    expires: int
+    sha256: str
+
+    def state(self, now: float) -> str:
+        return "valid" if now < self.expires else "expired"
+
+    def identity(self) -> Identity:
+        return Identity(how="token", token=self.id, token_name=self.name, role=self.role, runs=self.runs)
+
+    def record(self, now: float) -> dict[str, object]:
+        """What ``flarelog token list --json`` shows of it: everything but the digest."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "role": self.role.value,
+            "runs": list(self.runs),
+            "created": moment(self.created),
+            "expires": moment(self.expires),
+            "state": self.state(now),
+        }
+
+
+def tokens_path(store: str | os.PathLike[str]) -> Path:
+    """Where the tokens of the receiver of *store* are: no run can be called so."""
+    return Path(store) / ".tokens.json"
+
+
+class Tokens:
+    """The tokens in the file at *path*; none where there is no file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._seen: tuple[int, ...] | None = None
+        self._tokens: tuple[Token, ...] = ()
+
+    def identify(self, secret: str, now: float) -> Identity | None:
+        """Who shows *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
+
+        A file that cannot be believed lets nobody in, and is said once.
+        """
+        digest = _digest(secret)
+        found = None
+        for token in self._current():
+            if hmac.compare_digest(token.sha256, digest):
+                found = token
+        return found.identity() if found is not None and now < found.expires else None
+
+    def holds(self, identity: Identity, now: float) -> bool:
+        """Whether the token of *identity* is still valid: for a call that goes on for long."""
+        return any(
+            token.id == identity.token and now < token.expires and token.identity() == identity
+            for token in self._current()
+        )
+
+    def all(self) -> list[Token]:
+        """Every token, the oldest first. Raises InvalidOption or NotAllowed for a file that cannot be believed."""
+        return sorted(self._read(), key=lambda token: (token.created, token.id))
+
+    def create(
+        self, name: str, role: Role = Role.READER, runs: Sequence[str] = ("*",), *, lifetime: int, now: float
+    ) -> tuple[Token, str]:
+        """A new token, valid for *lifetime* seconds, and its secret, which nobody can ask for again.
+
+        Raises InvalidOption, NotAllowed.
+        """
+        if not _NAME.fullmatch(name):
+            raise InvalidOption(
+                f"a token cannot be called {name[:80]!r}; use at most 128 letters, digits, '.', '_', '-', '+' and '@'"
+            )
+        if role is Role.SITE:
+            raise InvalidOption("a token's role is reader or operator; a site is known by its certificate")
+        if not runs:
+            raise InvalidOption("a token without runs is of no use; name some, or '*'")
+        if not 0 < lifetime <= MAX_LIFETIME:
+            raise InvalidOption(f"a token lives for at most {MAX_LIFETIME // 86400} days, and for one second at least")
+        patterns = run_patterns(runs, "the token's runs")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        with self._changing() as tokens:
+            taken = {token.id for token in tokens}
+            if len(taken) >= MAX_TOKENS:
+                raise InvalidOption(f"there are {len(taken)} tokens in {self.path}; revoke some first")
+            while (fresh := secrets.token_hex(4)) in taken:
+                pass
+            token = Token(fresh, name, role, patterns, int(now), int(now) + lifetime, _digest(secret))
+            tokens.append(token)
+        return token, secret
+
+    def revoke(self, id: str) -> Token:
+        """Take the token *id* away. Raises NotFound, InvalidOption, NotAllowed."""
+        with self._changing() as tokens:
+            for token in tokens:
+                if token.id == id:
+                    tokens.remove(token)
+                    return token
+            raise NotFound(f"there is no token {id[:80]!r} in {self.path}; flarelog token list shows those that are")
+
+    # --- the file
+
+    def _current(self) -> tuple[Token, ...]:
+        try:
+            status = os.stat(self.path)
+            seen: tuple[int, ...] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        except OSError:
+            seen = ()
+        if seen != self._seen:
+            self._tokens = ()
+            try:
+                self._tokens = self._read()
+            except (InvalidOption, NotAllowed) as error:
+                log.error("no token lets anyone in: %s", error)
+            self._seen = seen  # taken before the reading: what is replaced meanwhile is read again
+        return self._tokens
+
+    def _read(self) -> tuple[Token, ...]:
+        try:
+            # Not waiting for a writer, should somebody have put a pipe there.
+            file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
+        try:
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+                raise NotAllowed(f"the tokens {self.path} are no file that flarelog wrote")
+            if status.st_mode & 0o022:
+                raise NotAllowed(f"the tokens {self.path} can be written by others; chmod 600 it, and look who did")
+            raw = os.read(file, MAX_FILE)
+        except OSError as error:
+            raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
+        finally:
+            os.close(file)
+        return parse(raw, f"the tokens {self.path}")
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[list[Token]]:
+        """The tokens, to be changed; written when the block ends well. Two that change them wait for each other."""
+        directory = self.path.parent
+        try:
+            directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise NotAllowed(f"the tokens {self.path} cannot be written: {error.strerror}") from error
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            tokens = list(self._read())
+            yield tokens
+            self._write(tokens, held)
+        finally:
+            os.close(held)
+
+    def _write(self, tokens: Sequence[Token], directory: int) -> None:
+        said = [asdict(token) | {"role": token.role.value} for token in tokens]
+        body = json.dumps({"version": VERSION, "tokens": said}, indent=1).encode() + b"\n"
+        temporary = f"{self.path.name}.{secrets.token_hex(4)}.new"
+        try:
+            new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
+            try:
+                with open(new, "wb") as file:
+                    owner = os.fstat(directory)
+                    if os.geteuid() == 0 and owner.st_uid != 0:  # the receiver, who is not root, must read it
+                        os.fchown(new, owner.st_uid, owner.st_gid)
+                    file.write(body)
+                    file.flush()
+                    os.fsync(new)
+                os.replace(temporary, self.path.name, src_dir_fd=directory, dst_dir_fd=directory)
+                os.fsync(directory)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=directory)
+                raise
+        except OSError as error:
+            raise NotAllowed(f"the tokens {self.path} cannot be written: {error.strerror}") from error
+
+
+def parse(raw: bytes, where: str) -> tuple[Token, ...]:
+    """The tokens that a file says; *where* begins each sentence. Raises InvalidOption."""
+    try:
+        said = json.loads(raw)
+        listed = said.get("tokens") if isinstance(said, dict) and said.get("version") == VERSION else None
+        if not isinstance(listed, list):
+            raise ValueError(f"it is no list of tokens of version {VERSION}")  # noqa: TRY004  a wrong value, not a call
+        tokens = tuple(map(_token, listed))
+        if len({token.id for token in tokens}) < len(tokens):
+            raise ValueError("two tokens have one id")
+    except (ValueError, RecursionError) as error:
+        raise InvalidOption(
+            f"{where} cannot be used: {_one_line(error)}; restore the file, or remove it and create the tokens anew"
+        ) from error
+    return tokens
+
+
+def _token(said: object) -> Token:
+    fields = said if isinstance(said, dict) else {}
+    runs = fields.get("runs")
+    if not isinstance(runs, list) or not runs or not all(isinstance(run, str) for run in runs):
+        raise ValueError("a token's runs are no list of patterns")
+    if fields.get("role") not in (Role.READER.value, Role.OPERATOR.value):
+        raise ValueError("a token's role is neither reader nor operator")
+    return Token(
+        _shaped(fields, "id", _ID),
+        _shaped(fields, "name", _NAME),
+        Role(fields["role"]),
+        run_patterns(runs, "a token's runs"),
+        _time(fields, "created"),
+        _time(fields, "expires"),
+        _shaped(fields, "sha256", _DIGEST),
+    )
+
+
+def _shaped(fields: dict[str, object], key: str, shape: re.Pattern[str]) -> str:
+    value = fields.get(key)
+    if not isinstance(value, str) or not shape.fullmatch(value):
+        raise ValueError(f"a token's {key} is none")
+    return value
+
+
+def _time(fields: dict[str, object], key: str) -> int:
+    value = fields.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LATEST:
+        raise ValueError(f"a token's time {key} is none")
+    return value
+
+
+def duration(text: str) -> int:
+    """The seconds that ``30d``, ``12h``, ``45m``, ``2w`` or ``90s`` stand for. Raises InvalidOption."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise InvalidOption(f"{text[:40]!r} is no length of time; write 30d, 12h, 45m or 2w")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_token(path: str | os.PathLike[str]) -> str:
+    """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
+
+    The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. A pipe
+    will do as well. Raises NotAllowed, NotFound, InvalidOption.
+    """
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            raw = file.read(MAX_SECRET + 1)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no token file {path}") from error
+    except (OSError, ValueError) as error:
+        raise NotAllowed(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
+    if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
+        raise NotAllowed(f"the token file {path} can be read by others; chmod 600 it")
+    secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
+    if len(raw) > MAX_SECRET or not _SECRET.fullmatch(secret):
+        raise InvalidOption(f"the token file {path} holds no token: one line, as flarelog token create prints it")
+    return secret
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _one_line(error: BaseException) -> str:
+    return repr(" ".join(str(error).split())[:120])[1:-1]
