@@ -42,6 +42,7 @@ class Mutant:
 IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/discovery.py"
 FILE, RECORD = "sources/file.py", "sources/record.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
+POLICY, TOKENS, ACCESS = "policy.py", "tokens.py", "access.py"
 APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/local.py"
 DIRECTORY = "stores/directory.py"
 
@@ -1019,6 +1020,105 @@ MUTANTS = [
         "& 0o077",
         "& 0",
         "certs",
+    ),
+    # --- who may do what
+    Mutant(
+        "policy: a site pushes as another",
+        POLICY,
+        "(own := site_of(identity)) != site:",
+        "(own := site_of(identity)) == site and False:",
+        "policy",
+    ),
+    Mutant(
+        "policy: a site sees what others have",
+        POLICY,
+        "return site_of(identity) == site or site is None",
+        "return bool(site_of(identity))",
+        "policy",
+    ),
+    Mutant(
+        "policy: nobody is somebody",
+        POLICY,
+        '        if identity.how == "none":\n            raise',
+        "        if False:\n            raise",
+        "policy",
+    ),
+    Mutant(
+        "policy: a role is for all runs",
+        POLICY,
+        "or (run is not None and not _any_of(runs, [run])):",
+        "or False:",
+        "policy",
+    ),
+    Mutant(
+        "policy: one selector of several is enough",
+        POLICY,
+        "return bool(asked) and all(asked)",
+        "return any(asked)",
+        "policy",
+    ),
+    Mutant(
+        "policy: a reader's certificate pushes",
+        POLICY,
+        'yield (Role.READER if reads else Role.SITE), ("*",)',
+        'yield (Role.READER if reads else Role.SITE), ("*",)\n                yield Role.SITE, ("*",)',
+        "policy",
+    ),
+    Mutant(
+        "policy: what is escaped in a subject begins a part",
+        POLICY,
+        "((?:\\\\[0-9A-Fa-f]{2}|\\\\.|[^\\\\,+])*+)",
+        "([^,+]*+)",
+        "policy",
+    ),
+    Mutant(
+        "policy: an unknown key is passed over", POLICY, "        if key not in keys:", "        if False:", "policy"
+    ),
+    Mutant(
+        "tokens: the secret is stored",
+        TOKENS,
+        "int(now) + lifetime, _digest(secret))",
+        "int(now) + lifetime, secret)",
+        "tokens",
+    ),
+    Mutant(
+        "tokens: an expired one lets in",
+        TOKENS,
+        "return found.identity() if found is not None and now < found.expires else None",
+        "return found.identity() if found is not None else None",
+        "tokens",
+    ),
+    Mutant(
+        "tokens: a revoked one lets in",
+        TOKENS,
+        "        if seen != self._seen:\n            self._tokens = ()",
+        "        if self._seen is None:\n            self._tokens = ()",
+        "tokens",
+    ),
+    Mutant("tokens: others may add some", TOKENS, "if status.st_mode & 0o022:", "if False:", "tokens"),
+    Mutant(
+        "tokens: the file can be read by all",
+        TOKENS,
+        "os.O_CLOEXEC, 0o600, dir_fd",
+        "os.O_CLOEXEC, 0o644, dir_fd",
+        "tokens",
+    ),
+    Mutant(
+        "tokens: two changes at once lose one", TOKENS, "            fcntl.flock(held, fcntl.LOCK_EX)\n", "", "tokens"
+    ),
+    Mutant(
+        "tokens: a token file that others can read is taken",
+        TOKENS,
+        "(0o077 if status.st_uid else 0o037)",
+        "0",
+        "tokens",
+    ),
+    Mutant(
+        "access: a policy that became wrong lets nobody in",
+        ACCESS,
+        'log.error("the policy stays as it was: %s", error)',
+        'log.error("the policy stays as it was: %s", error)\n                self._policy = Policy(defaults=False)',
+        "tokens",
     ),
 ]
 
