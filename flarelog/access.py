@@ -10,7 +10,7 @@ import logging
 import os
 from pathlib import Path
 
-from flarelog.errors import InvalidOption, NotAllowed, NotFound
+from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.policy import Policy, parse
 
 log = logging.getLogger(__name__)
@@ -19,14 +19,12 @@ MAX_FILE = 1 << 20  # bytes
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
-    """The policy in the file at *path*. Raises NotFound, NotAllowed, InvalidOption."""
+    """The policy in the file at *path*. Raises NotAllowed, InvalidOption."""
     try:
         with open(path, "rb") as file:
             mode, raw = os.fstat(file.fileno()).st_mode, file.read(MAX_FILE + 1)
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no policy {path}") from error
     except OSError as error:
-        raise NotAllowed(f"the policy {path} cannot be read: {error.strerror}") from error
+        raise InvalidOption(f"the policy {path} cannot be read: {error.strerror}") from error
     if mode & 0o002:
         raise NotAllowed(f"the policy {path} can be written by everyone; chmod o-w it, and look who did")
     if len(raw) > MAX_FILE:
@@ -43,21 +41,26 @@ class PolicyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._seen = self._look()
+        self._seen: tuple[int, ...] | None = self._look()
         self._policy = load(path)
 
     @property
     def current(self) -> Policy:
         seen = self._look()
-        if seen != self._seen:
+        if seen != self._seen:  # by ``reread`` as well
             self._seen = seen  # taken before the reading: what is replaced meanwhile is read again
             try:
                 self._policy = load(self.path)
-            except (NotFound, NotAllowed, InvalidOption) as error:
+            except (NotAllowed, InvalidOption) as error:
                 log.error("the policy stays as it was: %s", error)
             else:
                 log.info("the policy %s was read again: %d grants", self.path, len(self._policy.grants))
         return self._policy
+
+    def reread(self) -> Policy:
+        """Read the file though it seems unchanged."""
+        self._seen = None
+        return self.current
 
     def _look(self) -> tuple[int, ...]:
         try:

@@ -24,17 +24,19 @@ class Client:
     """A connection to the receiver at *address* (``HOST:PORT``). Use as an asynchronous context manager.
 
     *patience*: seconds without an answer after which CannotConnect is raised; meanwhile it is tried again.
-    *tls*: this end's files. Raises InvalidOption for what is no address, and for certificates that cannot be used.
+    *tls*: this end's files. *token*: a secret that says who this is, for the receiver's port for readers; the CA is
+    enough then. Raises InvalidOption for what is no address, for certificates that cannot be used, and for a token that
+    would go unencrypted.
     """
 
-    def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None) -> None:
+    def __init__(self, address: str, *, patience: float = TIMEOUT, tls: Tls | None = None, token: str = "") -> None:
         parse_address(address)
         if tls is not None:
             tls.check("client")
         self.address = address
         self.patience = patience
         self._tls = tls
-        self._channel = wire.channel(address, tls)
+        self._channel = wire.channel(address, tls, token)
 
     async def __aenter__(self) -> Client:
         return self

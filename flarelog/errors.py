@@ -40,6 +40,10 @@ class NotAllowed(FlarelogError):
     exit_code = NOT_ALLOWED
 
 
+class NotAuthenticated(NotAllowed):
+    """Who asks is not known: no token that holds came with the call."""
+
+
 class CannotConnect(FlarelogError):
     """Nobody answers at the receiver's address."""
 

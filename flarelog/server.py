@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import grpc
 
 from flarelog import wire
+from flarelog.access import PolicyFile
 from flarelog.bus import Bus
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits, Quota, share
@@ -36,14 +37,15 @@ from flarelog.errors import (
     StoreError,
     Unavailable,
 )
+from flarelog.guard import Guard
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
-from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy, certificate_identity
+from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.stores.base import Appender, Store
-from flarelog.tls import Tls
+from flarelog.tls import ServerCertificates, Tls
+from flarelog.tokens import Tokens
 
 log = logging.getLogger(__name__)
-audit = logging.getLogger("flarelog.audit")
 
 LISTEN = "127.0.0.1:4721"
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
@@ -53,6 +55,7 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
+GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 
 
@@ -65,7 +68,9 @@ class ServerOptions(Limits):
     announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
     tls: Tls | None = None  # only certificates of this CA get in
     insecure: bool = False  # let other machines in without TLS
-    policy: Policy | None = None  # who may do what; None: what Policy() says with TLS, and everything without
+    policy: Policy | PolicyFile | None = None  # None: what Policy() says with TLS, and everything without
+    reader_listen: str = ""  # HOST:PORT for readers and operators who show a token instead of a certificate
+    tokens: Tokens | None = None  # who is let in there
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
 
     def __post_init__(self) -> None:
@@ -75,8 +80,27 @@ class ServerOptions(Limits):
             raise InvalidOption(
                 f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
             )
+        if self.tls is not None:
+            self.tls.whole()
+        if self.reader_listen:
+            self._check_readers()
         if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
             raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
+
+    def _check_readers(self) -> None:
+        _, port = parse_address(self.reader_listen)
+        if self.tls is None:
+            raise InvalidOption(
+                f"--reader-listen {self.reader_listen} is of no use without TLS: a token would go unencrypted, and"
+                " everybody may read at --listen; give --tls-ca, --tls-cert and --tls-key, or leave it out"
+            )
+        if self.tokens is None:
+            raise InvalidOption("reader_listen needs the tokens of those who are let in there")
+        if self.reader_listen == self.listen and port:
+            raise InvalidOption(
+                f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"
+                " tokens"
+            )
 
 
 def _is_loopback(host: str) -> bool:
@@ -107,9 +131,11 @@ class Server:
         self.options = options or ServerOptions()
         self.bus = bus or Bus()
         self.incarnation = os.urandom(8)
-        self.address = ""
+        self.address = self.reader_address = ""
         self.quota = Quota(self.options)
-        self.policy = self.options.policy or (Policy() if self.options.tls is not None else OPEN)
+        policy = self.options.policy or (Policy() if self.options.tls is not None else OPEN)
+        self.guard = Guard(policy, self.options.tokens if self.options.reader_listen else None)
+        self._certificates: ServerCertificates | None = None
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._counted: dict[str, float] = {}  # when the bytes of a run were counted
@@ -119,42 +145,59 @@ class Server:
         self._busy = 0  # of them
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._server: grpc.aio.Server | None = None
+        self._servers: list[grpc.aio.Server] = []  # one a port
 
     async def start(self) -> str:
         """Listen, and return ``HOST:PORT``. Raises CannotListen."""
         self._runs = await self.store.runs()
-        self._server = grpc.aio.server(options=wire.SERVER_OPTIONS)
-        self._server.add_generic_rpc_handlers(
-            wire.handlers(self._push, self._read, self._list, self._start_run, self._end_run, self._get_run)
-        )
-        host, port = parse_address(self.options.listen)
-        try:
-            if self.options.tls is not None:
-                bound = self._server.add_secure_port(f"{host}:{port}", self.options.tls.server_credentials())
-            else:
-                bound = self._server.add_insecure_port(f"{host}:{port}")
-        except RuntimeError:
-            bound = 0
-        if not bound:
-            raise CannotListen(
-                f"the address {self.options.listen} cannot be had: another process listens there, or it is not this"
-                " machine's; name another port (0 takes a free one)"
-            )
-        await self._server.start()
-        self.address = f"{host}:{bound}"
+        if self.options.tls is not None:
+            self._certificates = ServerCertificates(self.options.tls)
+        self.address = self._bind(self.options.listen, self.guard.meet)
+        if self.options.reader_listen:
+            self.reader_address = self._bind(self.options.reader_listen, self.guard.meet_token, demanded=False)
+            self.guard.begins()
+        for server in self._servers:
+            await server.start()
         self._spawn(self._share())
+        self._spawn(self._ask_again())
         for run in [run for run, state in self._runs.items() if state is RunState.ENDING]:
             self._spawn(self._finish_run(run, self.options.end_timeout))
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
+    def _bind(self, address: str, meet: wire.Meet, *, demanded: bool = True) -> str:
+        """Take *address* for calls that *meet* lets in, and return ``HOST:PORT``; *demanded*: certificates are.
+
+        Raises CannotListen.
+        """
+        server = grpc.aio.server(options=wire.SERVER_OPTIONS)
+        server.add_generic_rpc_handlers(
+            wire.handlers(
+                *(self._push, self._read, self._list, self._start_run, self._end_run, self._get_run), meet=meet
+            )
+        )
+        host, port = parse_address(address)
+        try:
+            if self._certificates is not None:
+                bound = server.add_secure_port(f"{host}:{port}", self._certificates.credentials(demanded=demanded))
+            else:
+                bound = server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise CannotListen(
+                f"the address {address} cannot be had: another process listens there, or it is not this machine's; name"
+                " another port (0 takes a free one)"
+            )
+        self._servers.append(server)
+        return f"{host}:{bound}"
+
     async def stop(self) -> None:
         """Accept nothing new, finish what is being appended, tell the producers, and close."""
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, "the receiver is stopping")
-        if self._server is not None:
-            await self._server.stop(STOP_GRACE)
+        await asyncio.gather(*(server.stop(STOP_GRACE) for server in self._servers))
+        self.guard.look(0, at_once=True)
         for timer in self._silent.values():
             timer.cancel()
         for task in self._tasks:
@@ -222,25 +265,42 @@ class Server:
             log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
         await self.announce(run, Event.END_RUN)
 
-    # --- calls
+    # --- who may do what
+
+    @property
+    def policy(self) -> Policy:
+        """As it is now."""
+        return self.guard.policy
 
     def asks(self, context: Any, action: Action, run: str | None = None, site: str | None = None) -> Identity:
-        """Who it is that asks for *action*; said in an audit line where everybody must say who he is.
+        """Who it is that asks for *action*. Raises NotAllowed: he may not."""
+        return self.guard.asks(context, action, run, site)
 
-        Raises:
-            NotAllowed: he may not.
-        """
-        if self.policy.unguarded:
-            return NOBODY
-        identity = certificate_identity(context.auth_context())
-        what = {"action": action.name, "run": run, "site": site, "identity": str(identity), "peer": context.peer()}
-        try:
-            self.policy.allows(identity, action, run=run, site=site)
-        except NotAllowed as error:
-            audit.warning("refused %s", json.dumps({**what, "why": str(error)}))
-            raise
-        audit.info("allowed %s", json.dumps(what))
-        return identity
+    def reread(self) -> None:
+        """Read certificates, policy and tokens again though they seem unchanged, and say what came of it."""
+        if self._certificates is not None:
+            self._certificates.reread()
+        if not self.guard.reread() and self._certificates is None:
+            log.info("there is nothing to read again: this receiver has neither certificates nor a policy's file")
+
+    async def _ask_again(self) -> None:
+        """End the streams of those whom a policy that has changed does not let push any longer; say what is due."""
+        asked = self.policy
+        while True:
+            await asyncio.sleep(GUARD_EVERY)
+            self.guard.look(self._certificates.connections if self._certificates is not None else 0)
+            if self.policy is asked:
+                continue
+            asked = self.policy
+            for session in list(self._sessions.values()):
+                try:
+                    self.guard.still(
+                        session.identity, Action.PUSH, session.peer, session.stream.run, session.stream.site
+                    )
+                except NotAllowed as error:
+                    session.leave(Code.REJECTED, str(error))
+
+    # --- calls
 
     async def _push(self, _: Any, context: Any) -> None:
         session = _Session(self, context)
@@ -252,8 +312,9 @@ class Server:
     async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
         try:
             stream, start, follow = wire.read_request(request)
-            self.asks(context, Action.READ, stream.run, stream.site)
-            async for piece in self.store.read(stream, start, follow):
+            identity = self.asks(context, Action.READ, stream.run, stream.site)
+            read = partial(self.store.read, stream, follow=follow)
+            async for piece in self.guard.reads(identity, context.peer(), stream, start, read):
                 yield piece
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
@@ -423,6 +484,7 @@ class _Session:
         self.taken = 0  # bytes, since the server last looked
         self.busy = True  # it sends much, as far as is known
         self.told_window = 0  # bytes
+        self.identity = NOBODY
         self._context = context
         self._dirty = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -435,6 +497,10 @@ class _Session:
         if self._work is not None:
             self._work.cancel()
 
+    @property
+    def peer(self) -> str:
+        return str(self._context.peer())
+
     def acknowledge(self) -> None:
         self._dirty.set()
 
@@ -443,7 +509,7 @@ class _Session:
             async with asyncio.timeout(OPEN_TIMEOUT):
                 opened = await self._read_open()
             self.stream, self.producer = opened.stream, opened.producer
-            self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
+            self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
             with self.server.quota.opened(opened.stream):
                 await self.server.admit(opened)
                 await self.server.count(opened.stream)

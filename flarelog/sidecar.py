@@ -43,7 +43,7 @@ from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
-from flarelog.tls import Tls, why
+from flarelog.tls import Follower, Tls, why
 from flarelog.version import __version__
 
 log = logging.getLogger(__name__)
@@ -81,6 +81,8 @@ class SidecarOptions:
         site_name(self.site)
         if not (0 < self.drain_timeout < math.inf and 0 < self.heartbeat < math.inf):
             raise InvalidOption("drain_timeout and heartbeat must be positive numbers of seconds")
+        if self.tls is not None:
+            self.tls.whole()
         if parse_address(self.receiver)[1] == 0:
             raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
 
@@ -129,10 +131,8 @@ class Sidecar:
         self.options = options
         self.bus = bus or Bus()
         self.producer_id = os.urandom(16)
-        if options.tls is not None:
-            options.tls.check("client")
-        self.channel = wire.channel(options.receiver, options.tls)
-        self._stamp = options.tls.stamp() if options.tls is not None else ()
+        self._channels = Follower(options.tls, self._connect) if options.tls is not None else None
+        self.channel = self._channels.look() if self._channels is not None else self._connect()
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
@@ -340,19 +340,27 @@ class Sidecar:
 
     def connection(self) -> grpc.aio.Channel:
         """The channel for a new call: with other certificates than before, if the files have changed."""
-        tls = self.options.tls
-        if tls is not None and (stamp := tls.stamp()) != self._stamp:
-            self._stamp = stamp
-            try:
-                tls.check("client")
-                channel = wire.channel(self.options.receiver, tls)
-            except InvalidOption as error:
-                log.error("the certificates have changed, but %s; the old ones stay in use", error)
-            else:
-                self._old_channels.append(self.channel)
-                self.channel = channel
-                log.info("the certificates have changed: new connections use %s", tls.cert)
+        if self._channels is not None:
+            self._use(self._channels.look())
         return self.channel
+
+    def reread(self) -> bool:
+        """Read the certificates again though they seem unchanged, and say what came of it; False: there are none."""
+        if self._channels is not None:
+            self._use(self._channels.look(anyway=True))
+        return self._channels is not None
+
+    def _connect(self) -> grpc.aio.Channel:
+        """Raises InvalidOption."""
+        tls = self.options.tls
+        if tls is not None:
+            tls.check("client")
+        return wire.channel(self.options.receiver, tls)
+
+    def _use(self, channel: grpc.aio.Channel) -> None:
+        if channel is not self.channel:
+            self._old_channels.append(self.channel)
+            self.channel = channel
 
     def failed(self, delivery: _Delivery, error: FlarelogError) -> None:
         """Say why *delivery* ended; a newer sidecar is said once, and is the end of all others as well."""

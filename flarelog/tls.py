@@ -1,8 +1,9 @@
 """Mutual TLS: the files that say who this end is, and whom it believes.
 
-Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key. They are tried
-against each other when a program starts, and read again when they have changed: calls that are under way go on. What
-gRPC says of a failed handshake helps nobody, so ``why`` makes one of its own to find the reason.
+Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key; whoever shows a
+token needs the CA alone. They are tried against each other when a program starts, and read again when they have
+changed: calls that are under way go on. What gRPC says of a failed handshake helps nobody, so ``why`` makes one of its
+own to find the reason.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import logging
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 import grpc
 
@@ -25,6 +27,7 @@ log = logging.getLogger(__name__)
 PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 
 Stamp = tuple[tuple[int, int, int], ...]
+T = TypeVar("T")
 
 _REASONS = {
     "certificate has expired": "it has expired: have a new one made",
@@ -37,7 +40,8 @@ _REASONS = {
     " everybody else's client authentication",
 }
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": "it wants a certificate: give --tls-cert and --tls-key",
+    "CERTIFICATE_REQUIRED": "it wants a certificate: give --tls-cert and --tls-key, or connect to its port for readers"
+    " with a token (serve --reader-listen)",
     "UNKNOWN_CA": "it does not know the CA that signed {cert}",
     "CERTIFICATE_EXPIRED": "it says that {cert} has expired",
     "BAD_CERTIFICATE": "it does not accept {cert}",
@@ -49,15 +53,20 @@ _ALERTS = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """The names of one end's PEM files. Raises InvalidOption unless all three are given."""
+    """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
 
     ca: str
-    cert: str
-    key: str
+    cert: str = ""
+    key: str = ""
 
     def __post_init__(self) -> None:
-        if not (self.ca and self.cert and self.key):
-            missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+        if not self.ca or bool(self.cert) != bool(self.key):
+            self.whole()
+
+    def whole(self) -> None:
+        """Raises InvalidOption unless all three are given."""
+        missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+        if missing:
             raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
 
     def arguments(self) -> tuple[str, ...]:
@@ -77,6 +86,10 @@ class Tls:
 
     def check(self, end: Literal["server", "client"]) -> None:
         """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
+        if end == "client" and not self.cert:
+            self.believe(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            return
+        self.whole()
         both = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         both[1].check_hostname, both[1].verify_mode = False, ssl.CERT_NONE
         for context in both:
@@ -117,12 +130,8 @@ class Tls:
     # --- gRPC's credentials
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
-        return grpc.ssl_channel_credentials(_read(self.ca), _read(self.key), _read(self.cert))
-
-    def server_credentials(self) -> grpc.ServerCredentials:
-        """For a port to which only certificates of the CA get; the files are looked at before each handshake."""
-        fetch: Any = _Fetcher(self, self.configuration)  # may return None, which the types do not know
-        return grpc.dynamic_ssl_server_credentials(self.configuration(), fetch, require_client_authentication=True)
+        own = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
+        return grpc.ssl_channel_credentials(_read(self.ca), *own)
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         """What the files say now. Raises InvalidOption."""
@@ -146,7 +155,8 @@ def why(address: str, tls: Tls | None) -> str:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         else:
             tls.believe(context)
-            tls.present(context)
+            if tls.cert:
+                tls.present(context)
         with (
             socket.create_connection((name, port), PROBE) as plain,
             context.wrap_socket(plain, server_hostname=name) as shaken,
@@ -154,7 +164,7 @@ def why(address: str, tls: Tls | None) -> str:
             agreed = True
             # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
             if tls is not None and not shaken.recv(1):
-                return _ALERTS["UNKNOWN_CA"].format(cert=cert)
+                return _not_accepted(cert)
     except InvalidOption as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
@@ -163,7 +173,7 @@ def why(address: str, tls: Tls | None) -> str:
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not to be trusted: {reason}"
     except ConnectionResetError:  # one that was cut before is no answer
-        return _ALERTS["UNKNOWN_CA"].format(cert=cert) if agreed and tls is not None else ""
+        return _not_accepted(cert) if agreed and tls is not None else ""
     except ssl.SSLError as error:
         if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return ""
@@ -171,28 +181,71 @@ def why(address: str, tls: Tls | None) -> str:
         return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
     except OSError:
         return ""
-    return "it wants TLS: give --tls-ca, --tls-cert and --tls-key" if tls is None else ""
+    wanted = "it wants TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
+    return wanted if tls is None else ""
 
 
-class _Fetcher:
-    """Gives gRPC new certificates when the files have changed, and keeps the old ones while they make no sense."""
+def _not_accepted(cert: str) -> str:
+    """What is known where the other end only hangs up."""
+    return _ALERTS["UNKNOWN_CA" if cert else "CERTIFICATE_REQUIRED"].format(cert=cert)
 
-    def __init__(self, tls: Tls, load: Callable[[], grpc.ServerCertificateConfiguration]) -> None:
+
+class Follower(Generic[T]):
+    """What *load* makes of the files of *tls*: made anew when they have changed, and kept while they make no sense.
+
+    Any thread may look.
+    """
+
+    def __init__(self, tls: Tls, load: Callable[[], T]) -> None:
         self._tls, self._load = tls, load
         self._seen = tls.stamp()
+        self._made = load()
+        self._lock = threading.Lock()
 
-    def __call__(self) -> grpc.ServerCertificateConfiguration | None:
-        stamp = self._tls.stamp()
-        if stamp == self._seen:
-            return None
-        self._seen = stamp
-        try:
-            configuration = self._load()
-        except InvalidOption as error:
-            log.error("the certificates have changed, but %s; the old ones stay in use", error)
-            return None
-        log.info("the certificates have changed: new connections get %s", self._tls.cert)
-        return configuration
+    def look(self, anyway: bool = False) -> T:
+        """What holds now; *anyway*: the files are read though they seem unchanged."""
+        with self._lock:
+            stamp = self._tls.stamp()
+            if anyway or stamp != self._seen:
+                happened = "have changed" if stamp != self._seen else "were read again"
+                self._seen = stamp
+                try:
+                    self._made = self._load()
+                except InvalidOption as error:
+                    log.error("the certificates %s, but %s; the old ones stay in use", happened, error)
+                else:
+                    log.info("the certificates %s: new connections use %s", happened, self._tls.cert or self._tls.ca)
+            return self._made
+
+
+class ServerCertificates:
+    """A receiver's certificates, for all its ports. Raises InvalidOption when they cannot be used."""
+
+    def __init__(self, tls: Tls) -> None:
+        self._files = Follower(tls, tls.configuration)
+        self._lock = threading.Lock()
+        self.connections = 0
+        """That were begun at any of the ports, whatever became of them."""
+
+    def credentials(self, *, demanded: bool) -> grpc.ServerCredentials:
+        """For a port. *demanded*: only certificates of the CA get in; else nobody's certificate is looked at.
+
+        The files are looked at before each handshake.
+        """
+        given = self._files.look()
+
+        def fetch() -> Any:  # may return None, which the types do not know
+            nonlocal given
+            with self._lock:
+                self.connections += 1
+            before, given = given, self._files.look()
+            return None if given is before else given
+
+        return grpc.dynamic_ssl_server_credentials(given, fetch, require_client_authentication=demanded)
+
+    def reread(self) -> None:
+        """Read the files though they seem unchanged, and say what came of it."""
+        self._files.look(anyway=True)
 
 
 def _read(path: str) -> bytes:

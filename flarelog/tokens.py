@@ -88,6 +88,9 @@ class Tokens:
         self.path = Path(path)
         self._seen: tuple[int, ...] | None = None
         self._tokens: tuple[Token, ...] = ()
+        self._told: tuple[Token, ...] = ()
+        self._changed_by = ""
+        self._believed = True
 
     def identify(self, secret: str, now: float) -> Identity | None:
         """Who shows *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
@@ -150,6 +153,19 @@ class Tokens:
                     return token
             raise NotFound(f"there is no token {id[:80]!r} in {self.path}; flarelog token list shows those that are")
 
+    def changes(self) -> tuple[list[Token], list[Token], str]:
+        """(made, revoked, who made the last change) since this was asked before; at first, all that there are."""
+        there = self._current()
+        if not self._believed:
+            return [], [], ""
+        told, self._told = self._told, there
+        return [t for t in there if t not in told], [t for t in told if t not in there], self._changed_by
+
+    def reread(self) -> int:
+        """Read the file though it seems unchanged: how many tokens there are."""
+        self._seen = None
+        return len(self._current())
+
     # --- the file
 
     def _current(self) -> tuple[Token, ...]:
@@ -159,10 +175,11 @@ class Tokens:
         except OSError:
             seen = ()
         if seen != self._seen:
-            self._tokens = ()
+            self._tokens, self._believed = (), True
             try:
                 self._tokens = self._read()
             except (InvalidOption, NotAllowed) as error:
+                self._believed = False
                 log.error("no token lets anyone in: %s", error)
             self._seen = seen  # taken before the reading: what is replaced meanwhile is read again
         return self._tokens
@@ -186,7 +203,8 @@ class Tokens:
             raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
         finally:
             os.close(file)
-        return parse(raw, f"the tokens {self.path}")
+        tokens, self._changed_by = parse(raw, f"the tokens {self.path}")
+        return tokens
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[Token]]:
@@ -207,7 +225,8 @@ class Tokens:
 
     def _write(self, tokens: Sequence[Token], directory: int) -> None:
         said = [asdict(token) | {"role": token.role.value} for token in tokens]
-        body = json.dumps({"version": VERSION, "tokens": said}, indent=1).encode() + b"\n"
+        who = {"version": VERSION, "changed_by": f"uid {os.getuid()}", "tokens": said}
+        body = json.dumps(who, indent=1).encode() + b"\n"
         temporary = f"{self.path.name}.{secrets.token_hex(4)}.new"
         try:
             new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
@@ -229,8 +248,8 @@ class Tokens:
             raise NotAllowed(f"the tokens {self.path} cannot be written: {error.strerror}") from error
 
 
-def parse(raw: bytes, where: str) -> tuple[Token, ...]:
-    """The tokens that a file says; *where* begins each sentence. Raises InvalidOption."""
+def parse(raw: bytes, where: str) -> tuple[tuple[Token, ...], str]:
+    """The tokens that a file says, and who changed them last; *where* begins each sentence. Raises InvalidOption."""
     try:
         said = json.loads(raw)
         listed = said.get("tokens") if isinstance(said, dict) and said.get("version") == VERSION else None
@@ -239,11 +258,12 @@ def parse(raw: bytes, where: str) -> tuple[Token, ...]:
         tokens = tuple(map(_token, listed))
         if len({token.id for token in tokens}) < len(tokens):
             raise ValueError("two tokens have one id")
+        by = said.get("changed_by")
     except (ValueError, RecursionError) as error:
         raise InvalidOption(
             f"{where} cannot be used: {_one_line(error)}; restore the file, or remove it and create the tokens anew"
         ) from error
-    return tokens
+    return tokens, by[:80] if isinstance(by, str) else ""
 
 
 def _token(said: object) -> Token:
@@ -294,16 +314,14 @@ def read_token(path: str | os.PathLike[str]) -> str:
     """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
 
     The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. A pipe
-    will do as well. Raises NotAllowed, NotFound, InvalidOption.
+    will do as well. Raises NotAllowed, InvalidOption.
     """
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             raw = file.read(MAX_SECRET + 1)
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no token file {path}") from error
     except (OSError, ValueError) as error:
-        raise NotAllowed(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
+        raise InvalidOption(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
         raise NotAllowed(f"the token file {path} can be read by others; chmod 600 it")
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")

@@ -7,7 +7,7 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,7 +19,9 @@ from flarelog.errors import (
     FlarelogError,
     Full,
     InvalidName,
+    InvalidOption,
     NotAllowed,
+    NotAuthenticated,
     NotFound,
     StreamRejected,
     TimedOut,
@@ -39,6 +41,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.policy import Action
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 
@@ -56,6 +59,9 @@ MAX_MESSAGE = 4 << 20
 Request = Open | Chunk | tuple[int, Mark] | Receipt
 """What a producer says; a mark comes with its number."""
 
+
+Meet = Callable[[Any, Action | None], Awaitable[Any]]
+"""Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
 
 _M = TypeVar("_M", bound=Message)
 
@@ -92,11 +98,22 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-def channel(address: str, tls: Tls | None) -> grpc.aio.Channel:
-    """A channel to the receiver at *address*. Raises InvalidOption when the files of *tls* make no sense."""
+def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
+    """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
+
+    Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
+    """
     if tls is None:
+        if token:
+            raise InvalidOption(
+                "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
+                " the token out"
+            )
         return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-    return grpc.aio.secure_channel(address, tls.channel_credentials(), options=CHANNEL_OPTIONS)
+    credentials = tls.channel_credentials()
+    if token:
+        credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
+    return grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
 
 
 def push(channel: grpc.aio.Channel) -> Any:
@@ -144,12 +161,21 @@ async def streams(channel: grpc.aio.Channel, run: str, site: str, timeout: float
     return found
 
 
-def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any, get_run: Any) -> list[Any]:
+def handlers(
+    push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any, get_run: Any, *, meet: Meet | None = None
+) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
     Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
-    ones. The requests of the others are decoded here: what a deserializer raises, gRPC logs with a traceback.
+    ones. The requests of the others are decoded here: what a deserializer raises, gRPC logs with a traceback. *meet*
+    comes before all of that.
     """
+
+    async def met(context: Any, action: Action | None) -> Any:
+        try:
+            return await meet(context, action) if meet is not None else context
+        except FlarelogError as error:
+            await context.abort(status_of(error), str(error))
 
     async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
         try:
@@ -157,15 +183,22 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
         except Malformed as error:
             await context.abort(status_of(error), str(error))
 
-    def run_handler(call: Any) -> Any:
+    async def pushed(requests: Any, context: Any) -> None:
+        await push(requests, await met(context, Action.PUSH))
+
+    def run_handler(call: Any, action: Action) -> Any:
         async def answer(raw: bytes, context: Any) -> bytes:
+            context = await met(context, action)
             state = await call(await decoded(_decode_run, raw, context), context)
             return pb.RunResponse(state=state).SerializeToString()
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
-    def stream_handler(call: Any, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]) -> Any:
+    def stream_handler(
+        call: Any, action: Action, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
+    ) -> Any:
         async def answers(raw: bytes, context: Any) -> AsyncIterator[Any]:
+            context = await met(context, action)
             async for answer in call(await decoded(decode, raw, context), context):
                 yield answer
 
@@ -174,6 +207,7 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
     async def health(request: bytes, context: Any) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
         # SERVING.
+        await met(context, None)
         if request[2:] not in (b"", SERVICE.encode()):
             await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
         return b"\x08\x01"
@@ -186,12 +220,12 @@ def handlers(push: Any, read: Any, list_streams: Any, start_run: Any, end_run: A
         grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Push": grpc.stream_stream_rpc_method_handler(push, response_serializer=encode_reply),
-                "Read": stream_handler(read, _decode_read, _encode_piece),
-                "List": stream_handler(list_streams, _decode_list, _encode_info),
-                "StartRun": run_handler(start_run),
-                "EndRun": run_handler(end_run),
-                "GetRun": run_handler(get_run),
+                "Push": grpc.stream_stream_rpc_method_handler(pushed, response_serializer=encode_reply),
+                "Read": stream_handler(read, Action.READ, _decode_read, _encode_piece),
+                "List": stream_handler(list_streams, Action.LIST, _decode_list, _encode_info),
+                "StartRun": run_handler(start_run, Action.START_RUN),
+                "EndRun": run_handler(end_run, Action.END_RUN),
+                "GetRun": run_handler(get_run, Action.GET_RUN),
             },
         ),
         # By hand, because the package for it ties its users to one range of protobuf versions.
@@ -211,6 +245,7 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
     Malformed: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
+    NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     # To be asked again: a producer that took it for an empty answer would begin from 0.
     Full: grpc.StatusCode.UNAVAILABLE,

@@ -206,7 +206,7 @@ class Program:
             line
             for line in self.said.splitlines()
             if line.strip()
-            and not line.startswith(("Usage: ", "Try ", "receiving at "))
+            and not line.startswith(("Usage: ", "Try ", "receiving at ", "readers with a token at "))
             and " INFO " not in line[:40]
             and " WARNING " not in line[:40]
         ]
@@ -231,8 +231,9 @@ def records_of(program: Program) -> Streams:
 class Receiver:
     """A ``flarelog serve`` that is ready, and its store."""
 
-    def __init__(self, place: Place, program: Program, store: Path, address: str) -> None:
+    def __init__(self, place: Place, program: Program, store: Path, address: str, reader_address: str = "") -> None:
         self.place, self.program, self.store, self.address = place, program, store, address
+        self.reader_address = reader_address  # of its port for readers, if it has one
 
     def file(self, log: str = LOG, site: str = SITE, run: str = RUN) -> Path:
         return self.store / run / site / log
@@ -320,7 +321,19 @@ class Place:
             lambda: f"{program} is ready; it said:\n{program.said}",
         )
         assert ready.exists(), program.talk()
-        return Receiver(self, program, store, ready.read_text().strip())
+        other = Path(f"{ready}.reader")
+        return Receiver(
+            self, program, store, ready.read_text().strip(), other.read_text().strip() if other.exists() else ""
+        )
+
+    def token(self, *args: str, store: str = "store") -> Path:
+        """A file with the secret of a new token."""
+        program = self.call("token", "create", *args, "--store", store)
+        assert program.ends() == 0, program.talk()
+        file = self.directory / f"{len(self.programs)}.token"
+        file.touch(0o600)
+        file.write_text(program.printed)
+        return file
 
     def sidecar(
         self,

@@ -89,7 +89,7 @@ class Failpoints:
         async def listing(*args: Any, **named: Any) -> Any:
             return await self.awaited("call.list", lambda: streams(*args, **named))
 
-        def handling(pushed: Any, read: Any, listed: Any, start: Any, end: Any, get: Any) -> list[Any]:
+        def handling(pushed: Any, read: Any, listed: Any, start: Any, end: Any, get: Any, **more: Any) -> list[Any]:
             async def taken(requests: Any, context: Any) -> None:
                 await pushed(requests, _Wrapping(self, context, "context", (), ("read", "write")))
 
@@ -103,7 +103,7 @@ class Failpoints:
                     if moment == "after":
                         self._die(site, moment)
 
-            return handlers(taken, read, told, *(self._answering(call) for call in (start, end, get)))
+            return handlers(taken, read, told, *(self._answering(call) for call in (start, end, get)), **more)
 
         for name, wrapped in (("push", calling), ("streams", listing), ("handlers", handling)):
             setattr(wire, name, wrapped)

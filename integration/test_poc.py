@@ -63,7 +63,7 @@ def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_p
         talk = (tmp_path / "sites" / str(row["site"]) / "sidecar.log").read_text()
         assert "the certificates have changed: new connections use" in talk
         assert not re.search("ERROR|Traceback", talk), talk
-    assert "the certificates have changed: new connections get" in (tmp_path / "receiver.log").read_text()
+    assert "the certificates have changed: new connections use" in (tmp_path / "receiver.log").read_text()
     assert [(one["intruder"], one["stored"], one["verdict"]) for one in (stranger, claimant)] == [
         ("another CA's site-1", 0, "refused"),
         ("site-1 as site-2", 0, "refused"),

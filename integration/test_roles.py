@@ -1,9 +1,10 @@
-"""Who may make which call: every call of the service by every role, over certificates that a receiver checks."""
+"""Who may make which call: every call of the service by every role at both ports, by certificates and by tokens."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,11 @@ import grpc
 import pytest
 
 from flarelog import wire
+from flarelog.guard import UNKNOWN
 from flarelog.model import Code, Open, Reply, StreamId
+from flarelog.policy import Role
 from flarelog.tls import Tls
+from flarelog.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
@@ -67,6 +71,14 @@ CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "EndRun": run_call("EndRun", "another-run"),
     "GetRun": run_call("GetRun"),
 }
+SHAPES = {
+    "Push": "stream_stream",
+    "Read": "unary_stream",
+    "List": "unary_stream",
+    "StartRun": "unary_unary",
+    "EndRun": "unary_unary",
+    "GetRun": "unary_unary",
+}
 #                  its own site, another site, a reader, an operator, a guest of other runs
 MAY = {
     "Push": (True, False, False, False, False),
@@ -77,6 +89,17 @@ MAY = {
     "GetRun": (True, True, True, True, True),
 }
 ROLES = (SITE, "site-2", "reader", "boss", "guest-7")
+#                  a reader, an operator, a reader of other runs, an operator of others
+TOKENS_MAY = {
+    "Push": (False, False, False, False),
+    "Read": (True, False, False, False),
+    "List": (True, False, False, False),
+    "StartRun": (False, True, False, False),
+    "EndRun": (False, True, False, False),
+    "GetRun": (True, True, False, False),
+}
+TOKENS = ("reader", "operator", "reader of public-*", "operator of public-*")
+STRANGERS = ("no token", "an unknown token", "a revoked token", "an expired token", "another scheme", "two tokens")
 
 
 class Federation:
@@ -90,24 +113,62 @@ class Federation:
         policy = place.directory / "policy.toml"
         policy.write_text(POLICY)
         server = ca.issue("receiver", hosts=("127.0.0.1",))
-        self.receiver: Receiver = place.serve(*files(server), "--policy", str(policy))
+        self.receiver: Receiver = place.serve(*files(server), "--policy", str(policy), "--reader-listen", "127.0.0.1:0")
+        self.ca = Tls(self.certificates[SITE].ca)
+        self.tokens = {name: self._made(name) for name in TOKENS}
         append(place.log, DATA)
         program = place.once(self.receiver, *files(self.certificates[SITE]))
         assert program.process.returncode == 0, program.talk()
+
+    def _made(self, name: str, ago: float = 0) -> str:
+        """The secret of a token that was made *ago* seconds ago, for an hour."""
+        role, _, runs = name.partition(" of ")
+        tokens = Tokens(tokens_path(self.receiver.store))
+        return tokens.create("t", Role(role), (runs or "*",), lifetime=3600, now=time.time() - ago)[1]
+
+    def metadata_of(self, stranger: str) -> tuple[tuple[str, str], ...]:
+        """What somebody shows whose token does not hold."""
+        if stranger == "no token":
+            return ()
+        if stranger == "another scheme":
+            return (("authorization", f"Basic {self.tokens['reader']}"),)
+        secret = {"an unknown token": "flarelog_" + "a" * 43, "an expired token": self._made("reader", 3601)}.get(
+            stranger
+        )
+        if secret is None:
+            secret = self._made("reader")
+            if stranger == "two tokens":
+                return tuple(("authorization", f"Bearer {one}") for one in (secret, self.tokens["reader"]))
+            tokens = Tokens(tokens_path(self.receiver.store))
+            identity = tokens.identify(secret, time.time())
+            assert identity is not None
+            tokens.revoke(identity.token)
+        return (("authorization", f"Bearer {secret}"),)
 
     def call(self, role: str, work: Callable[[grpc.aio.Channel], Awaitable[Any]]) -> Any:
         """What *work* returns over a channel of *role*; the error's words if the receiver does not permit it."""
 
         async def go() -> Any:
-            channel = wire.channel(self.receiver.address, self.certificates[role])
-            try:
-                return await work(channel)
-            except grpc.aio.AioRpcError as error:
-                return error.details() if error.code() is grpc.StatusCode.PERMISSION_DENIED else error.code()
-            finally:
-                await channel.close()
+            return await answer(wire.channel(self.receiver.address, self.certificates[role]), work)
 
         return asyncio.run(go())
+
+    def call_with(self, token: str, work: Callable[[grpc.aio.Channel], Awaitable[Any]], at: str = "") -> Any:
+        """The same over a channel of whom *token* says, at the port for readers or *at* another address."""
+
+        async def go() -> Any:
+            return await answer(wire.channel(at or self.receiver.reader_address, self.ca, token), work)
+
+        return asyncio.run(go())
+
+
+async def answer(channel: grpc.aio.Channel, work: Callable[[grpc.aio.Channel], Awaitable[Any]]) -> Any:
+    try:
+        return await work(channel)
+    except grpc.aio.AioRpcError as error:
+        return error.details() if error.code() is grpc.StatusCode.PERMISSION_DENIED else error.code()
+    finally:
+        await channel.close()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +179,7 @@ def federation() -> Iterator[Federation]:
 
 def test_every_call_of_the_service_has_a_row() -> None:
     service = log_pb2.DESCRIPTOR.services_by_name["LogService"]
-    assert {method.name for method in service.methods} == CALLS.keys() == MAY.keys()
+    assert {method.name for method in service.methods} == CALLS.keys() == MAY.keys() == TOKENS_MAY.keys()
 
 
 @pytest.mark.parametrize("method", MAY)
@@ -127,6 +188,65 @@ def test_a_role_may_make_its_calls_and_no_other(federation: Federation, role: st
     if method == "EndRun":
         federation.call("boss", CALLS["StartRun"])  # there is something to end
     assert (federation.call(role, CALLS[method]) is True) is MAY[method][ROLES.index(role)]
+
+
+@pytest.mark.parametrize("method", TOKENS_MAY)
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_may_make_its_calls_at_the_port_for_readers_and_no_other(
+    federation: Federation, token: str, method: str
+) -> None:
+    if method == "EndRun":
+        federation.call("boss", CALLS["StartRun"])
+    told = federation.call_with(federation.tokens[token], CALLS[method])
+    assert (told is True) is TOKENS_MAY[method][TOKENS.index(token)], told
+
+
+def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federation: Federation) -> None:
+    """All at once: their answers wait, some of them for seconds."""
+    shown = {stranger: federation.metadata_of(stranger) for stranger in STRANGERS}
+
+    async def call(channel: grpc.aio.Channel, method: str, metadata: Any) -> tuple[grpc.StatusCode, str] | None:
+        made = getattr(channel, SHAPES[method])(f"/{wire.SERVICE}/{method}")
+        try:
+            if SHAPES[method] == "unary_unary":
+                await made(b"", metadata=metadata, timeout=20)
+            elif SHAPES[method] == "unary_stream":
+                await made(b"", metadata=metadata, timeout=20).read()
+            else:
+                await made(metadata=metadata, timeout=20).read()
+        except grpc.aio.AioRpcError as error:
+            return error.code(), str(error.details())
+        return None
+
+    async def go() -> dict[tuple[str, str], Any]:
+        cases = [(stranger, method) for stranger in STRANGERS for method in CALLS]
+        async with wire.channel(federation.receiver.reader_address, federation.ca) as channel:
+            answers = await asyncio.gather(*(call(channel, method, shown[stranger]) for stranger, method in cases))
+        return dict(zip(cases, answers, strict=True))
+
+    refused = (grpc.StatusCode.UNAUTHENTICATED, UNKNOWN)
+    assert {case: answer for case, answer in asyncio.run(go()).items() if answer != refused} == {}
+
+
+@pytest.mark.parametrize("method", CALLS)
+def test_a_token_is_not_looked_at_at_the_main_port(federation: Federation, method: str) -> None:
+    async def go() -> Any:
+        tls = federation.certificates["guest-7"]
+        channel = wire.channel(federation.receiver.address, tls, federation.tokens["operator"])
+        return await answer(channel, CALLS[method])
+
+    assert (asyncio.run(go()) is True) is MAY[method][ROLES.index("guest-7")]
+    told = federation.call_with(federation.tokens["operator"], CALLS[method], at=federation.receiver.address)
+    assert told is grpc.StatusCode.UNAVAILABLE, "without a certificate nobody comes to a call"
+
+
+def test_a_certificate_is_not_looked_at_at_the_port_for_readers(federation: Federation) -> None:
+    async def go() -> Any:
+        return await answer(
+            wire.channel(federation.receiver.reader_address, federation.certificates["reader"]), CALLS["Read"]
+        )
+
+    assert asyncio.run(go()) is grpc.StatusCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize("log", [LOG, "no-such.log"])

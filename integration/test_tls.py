@@ -180,7 +180,7 @@ def test_certificates_are_renewed_without_a_restart_and_running_streams_go_on(
     append(place.root / "late.log", TAIL)  # a new call, with the new certificates
     receiver.gets(TAIL, "late.log")
     sidecar.says("the certificates have changed: new connections use")
-    receiver.program.says("the certificates have changed: new connections get")
+    receiver.program.says("the certificates have changed: new connections use")
     Path(site.key).write_text("half of a k")
     append(place.root / "later.log", TAIL)
     receiver.gets(TAIL, "later.log")

@@ -11,9 +11,9 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
-    {"delivery", "lifecycle", "policy", "lines", "detectors", "render"},
+    {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render"},
     {"sources", "stores", "bus", "tls", "access", "tokens"},
-    {"wire"},
+    {"wire", "guard"},
     {"sidecar", "server", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},

@@ -10,9 +10,12 @@ from typing import Literal
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from flarelog import wire
 from flarelog.errors import InvalidOption
 from flarelog.server import ServerOptions
-from flarelog.tls import Tls, _Fetcher
+from flarelog.sidecar import SidecarOptions
+from flarelog.sources.patterns import SourceOptions
+from flarelog.tls import Follower, Tls
 from tests.certificates import Authority
 
 SERVER, CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH,), (ExtendedKeyUsageOID.CLIENT_AUTH,)
@@ -69,26 +72,51 @@ def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
     assert "\n" not in str(refused.value)
 
 
-def test_tls_needs_all_three_files() -> None:
-    with pytest.raises(InvalidOption, match="missing: cert, key"):
-        Tls("ca.crt", "", "")
+def test_a_receiver_and_a_sidecar_need_all_three_files() -> None:
+    with pytest.raises(InvalidOption, match="missing: key"):
+        Tls("ca.crt", "me.crt")
+    with pytest.raises(InvalidOption, match="missing: ca"):
+        Tls("", "me.crt", "me.key")
+    for end in (
+        lambda: ServerOptions(tls=Tls("ca.crt")),
+        lambda: SidecarOptions("localhost:1", "run-1", "site-1", SourceOptions("/"), tls=Tls("ca.crt")),
+        lambda: Tls("ca.crt").check("server"),
+    ):
+        with pytest.raises(InvalidOption, match="missing: cert, key"):
+            end()
+
+
+def test_who_shows_a_token_needs_the_ca_alone(ca: Authority) -> None:
+    Tls(ca.issue("me").ca).check("client")
+    with pytest.raises(InvalidOption, match="/nowhere cannot be read"):
+        Tls("/nowhere").check("client")
+
+
+def test_a_token_never_goes_unencrypted() -> None:
+    with pytest.raises(InvalidOption, match="a token goes over TLS alone: give --tls-ca") as refused:
+        wire.channel("127.0.0.1:4721", None, "flarelog_secret")
+    assert "secret" not in str(refused.value)
 
 
 def test_new_certificates_are_taken_when_they_make_sense_and_the_old_ones_kept_when_not(
     ca: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = ca.issue("me")
-    fetch = _Fetcher(files, files.configuration)
-    assert fetch() is None
+    followed = Follower(files, files.configuration)
+    first = followed.look()
+    assert followed.look() is first
     ca.issue("me")
-    assert fetch() is not None
-    assert fetch() is None
+    second = followed.look()
+    assert second is not first
+    assert followed.look() is second
     Path(files.key).write_text("half of a k")
-    assert fetch() is None
-    assert fetch() is None
+    assert followed.look() is second
+    assert followed.look() is second
     assert [record.levelname for record in caplog.records if record.levelname != "INFO"] == ["ERROR"]
+    assert followed.look(anyway=True) is second
+    assert [record.levelname for record in caplog.records if record.levelname != "INFO"] == ["ERROR"] * 2
     ca.issue("me")
-    assert fetch() is not None
+    assert followed.look() is not second
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:4721", "[::]:4721", "receiver.example:4721", "10.0.0.1:4721"])

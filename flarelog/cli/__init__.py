@@ -39,6 +39,7 @@ _COMMANDS = {
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 if TYPE_CHECKING:
+    from flarelog.client import Client
     from flarelog.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,6 +62,21 @@ def tls_options(command: F) -> F:
     ):
         command = option(name, type=click.Path(dir_okay=False), help=text)(command)
     return command
+
+
+def client_options(command: F) -> F:
+    """``tls_options`` and ``--token-file``, of a command that asks a receiver: pass the values to ``client``."""
+    text = "Holds a token, for the receiver's port for readers: instead of certificate and key."
+    return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
+
+
+def client(receiver: str, options: dict[str, Any]) -> Client:
+    """A client of *receiver* with what ``client_options`` gave. Raises InvalidOption, NotAllowed."""
+    from flarelog.client import Client
+    from flarelog.tokens import read_token
+
+    path = options.pop("token_file")
+    return Client(receiver, tls=tls_of(options), token=read_token(path) if path else "")
 
 
 def tls_of(options: dict[str, Any]) -> Tls | None:
@@ -157,6 +173,11 @@ def on_stop(first: Callable[[], object]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
+
+
+def on_hangup(again: Callable[[], object]) -> None:
+    """SIGHUP calls *again*, to read files again; it never ends the process."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
 
 
 def tune_memory() -> None:

@@ -6,20 +6,18 @@ from typing import Any
 
 import click
 
-from flarelog.cli import option, run, tls_of, tls_options
-from flarelog.client import Client
-from flarelog.tls import Tls
+from flarelog.cli import client, client_options, option, run
 
 
 @click.command
 @click.argument("run_id", metavar="RUN")
 @option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
-@tls_options
+@client_options
 def command(run_id: str, receiver: str, **options: Any) -> None:
     """End RUN at a receiver: its sidecars send what they have and finish."""
-    click.echo(f"{run_id} {run(_end(run_id, receiver, tls_of(options)))}")
+    click.echo(f"{run_id} {run(_end(run_id, receiver, options))}")
 
 
-async def _end(run_id: str, receiver: str, tls: Tls | None) -> str:
-    async with Client(receiver, tls=tls) as client:
-        return await client.end_run(run_id)
+async def _end(run_id: str, receiver: str, options: dict[str, Any]) -> str:
+    async with client(receiver, options) as connected:
+        return await connected.end_run(run_id)

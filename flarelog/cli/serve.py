@@ -9,14 +9,15 @@ from typing import Any, cast
 
 import click
 
-from flarelog.cli import checked, more_descriptors, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.access import PolicyFile
+from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import MAX_IN_FLIGHT, MAX_SITE_STREAMS, MAX_STREAMS
 from flarelog.errors import InvalidOption, NotAllowed
-from flarelog.policy import Policy, parse
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
+from flarelog.tokens import Tokens, tokens_path
 
 
 @click.command
@@ -57,13 +58,24 @@ from flarelog.tls import Tls
     type=click.Path(dir_okay=False),
     help="TOML: who may do what. Without it a certificate pushes as the site of its name, and OU=reader reads.",
 )
+@option(
+    "--reader-listen",
+    default="",
+    help="HOST:PORT of a second port, for readers and operators who show a token (flarelog token) and no certificate.",
+)
 @option("--insecure", is_flag=True, help="Let other machines in without TLS; on loopback it is not needed.")
-@option("--ready-file", type=click.Path(dir_okay=False), help="Gets HOST:PORT once connections are accepted.")
+@option(
+    "--ready-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Gets HOST:PORT once connections are accepted; with --reader-listen, FILE.reader gets the other one.",
+)
 def command(store: str, durability: str, ready_file: str | None, policy_file: str | None, **options: Any) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
     SIGTERM stops accepting, finishes what is being written, and ends. What is over a limit, or finds the
-    disk full, is held at its site and goes on by itself when there is room.
+    disk full, is held at its site and goes on by itself when there is room. Certificates, policy and tokens are
+    read again when they change, and at SIGHUP.
 
     \b
     Example: flarelog serve --store logs
@@ -72,19 +84,15 @@ def command(store: str, durability: str, ready_file: str | None, policy_file: st
     more_descriptors()
     tls = tls_of(options)
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
-    settings = checked(lambda: ServerOptions(tls=tls, policy=policy, **options))
+    tokens = Tokens(tokens_path(store))
+    settings = checked(lambda: ServerOptions(tls=tls, policy=policy, tokens=tokens, **options))
     run(_serve(LocalStore(store, cast(Durability, durability)), settings, ready_file))
 
 
-def _policy(path: str, tls: Tls | None) -> Policy:
+def _policy(path: str, tls: Tls | None) -> PolicyFile:
     if tls is None:
         raise InvalidOption(f"the policy {path} is of no use without TLS: nobody could say who he is")
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse(file.read(), path)
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise InvalidOption(f"the policy {path} cannot be read: {why}") from error
+    return PolicyFile(path)
 
 
 async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:
@@ -92,11 +100,16 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
     on_stop(stopped.set)
     async with store:
         server = Server(store, options)
+        on_hangup(server.reread)
         address = await server.start()
         try:
             if ready_file is not None:
+                if server.reader_address:  # first: who sees the other file may look for this one
+                    _write(f"{ready_file}.reader", server.reader_address)
                 _write(ready_file, address)
             click.echo(f"receiving at {address} into {store.root}", err=True)
+            if server.reader_address:
+                click.echo(f"readers with a token at {server.reader_address}", err=True)
             await stopped.wait()
         finally:
             await server.stop()

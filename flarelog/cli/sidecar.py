@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from typing import Any
 
 import click
 
-from flarelog.cli import checked, more_descriptors, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
 from flarelog.sources.patterns import SourceOptions
+
+log = logging.getLogger(__name__)
 
 
 @click.command
@@ -58,9 +61,9 @@ def command(
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
-    A second signal ends at once. Exit codes: 0 everything is stored, 1 something was not sent, 4 no receiver, 5 a newer
-    sidecar has taken over (do not start this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain
-    took too long.
+    A second signal ends at once; SIGHUP has it read its certificates again. Exit codes: 0 everything is stored, 1
+    something was not sent, 4 no receiver, 5 a newer sidecar has taken over (do not start this one again:
+    RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain took too long.
 
     \b
     Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
@@ -88,7 +91,12 @@ async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
         for sidecar in sidecars:
             sidecar.drain()
 
+    def reread() -> None:
+        if not [sidecar for sidecar in sidecars if sidecar.reread()]:
+            log.info("there is nothing to read again: this sidecar has no certificates")
+
     on_stop(drain)
+    on_hangup(reread)
     return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
 
 

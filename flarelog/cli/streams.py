@@ -9,19 +9,17 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import aligned, option, run, tls_of, tls_options
-from flarelog.client import Client
+from flarelog.cli import aligned, client, client_options, option, run
 from flarelog.errors import NotFound
 from flarelog.model import StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
-from flarelog.tls import Tls
 
 
 @click.command
 @click.argument("run_id", metavar="[RUN]", default="")
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
-@tls_options
+@client_options
 @option("--json", "as_json", is_flag=True, help="One object a line.")
 @click.pass_context
 def command(
@@ -39,14 +37,14 @@ def command(
         store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
     if (store is None) == (receiver is None):
         raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
-    found = run(_streams(run_id, store, receiver, tls_of(options)))
+    found = run(_streams(run_id, store, receiver, options))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
     for note in _notes(found) if not as_json else ():
         click.echo(note, err=True)
 
 
-async def _streams(run_id: str, store: str | None, receiver: str | None, tls: Tls | None) -> list[StreamInfo]:
+async def _streams(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[StreamInfo]:
     if run_id:
         run_name(run_id)
     if store is not None:
@@ -54,8 +52,8 @@ async def _streams(run_id: str, store: str | None, receiver: str | None, tls: Tl
             raise NotFound(f"there is no store at {store}")
         found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "")]
     else:
-        async with Client(receiver or "", tls=tls) as client:
-            found = await client.streams(run_id)
+        async with client(receiver or "", options) as connected:
+            found = await connected.streams(run_id)
     if run_id and not found:
         raise NotFound(f"{store or receiver} holds no stream of run {run_id}")
     return found

@@ -148,7 +148,7 @@ async def renew_certificates(simulation: Simulation, _: list[str]) -> None:
 
     def renewed() -> list[int]:
         new = [simulation.talk_of(name).count("new connections use") for name in simulation.sidecars]
-        return [*new, (simulation.work / "receiver.log").read_text(errors="replace").count("new connections get")]
+        return [*new, (simulation.work / "receiver.log").read_text(errors="replace").count("new connections use")]
 
     assert simulation.certificates is not None
     before = renewed()
