@@ -155,7 +155,6 @@ class Server:
         self.address = self._bind(self.options.listen, self.guard.meet)
         if self.options.reader_listen:
             self.reader_address = self._bind(self.options.reader_listen, self.guard.meet_token, demanded=False)
-            self.guard.begins()
         for server in self._servers:
             await server.start()
         self._spawn(self._share())
@@ -286,6 +285,7 @@ class Server:
     async def _ask_again(self) -> None:
         """End the streams of those whom a policy that has changed does not let push any longer; say what is due."""
         asked = self.policy
+        self.guard.begins()
         while True:
             await asyncio.sleep(GUARD_EVERY)
             self.guard.look(self._certificates.connections if self._certificates is not None else 0)

@@ -1,0 +1,304 @@
+"""Readers with a token at a port of their own, as people use it; what is reread; and what is said of strangers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog import guard
+from flarelog.client import Client
+from flarelog.errors import NotAllowed
+from flarelog.model import StreamId
+from flarelog.refusals import SAID_A_MINUTE
+from flarelog.tls import Tls
+from integration.conftest import LOG, RUN, SITE, Place, Program, Receiver, append, lines, until
+from tests.certificates import Authority
+
+DATA = lines(500)
+HOSTS = ("127.0.0.1", "localhost")
+
+
+def files(tls: Tls) -> tuple[str, ...]:
+    return ("--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key)
+
+
+@pytest.fixture
+def ca(place: Place) -> Authority:
+    return Authority.new(place.directory / "certs")
+
+
+@pytest.fixture
+def receiver(place: Place, ca: Authority) -> Receiver:
+    """With a log of SITE."""
+    receiver = place.serve(*files(ca.issue("receiver", hosts=HOSTS)), "--reader-listen", "127.0.0.1:0")
+    append(place.log, DATA)
+    program = place.once(receiver, *files(ca.issue(SITE)))
+    assert program.process.returncode == 0, program.talk()
+    return receiver
+
+
+def streams(place: Place, address: str, *args: str, **env: Any) -> Program:
+    return place.call("streams", RUN, "--receiver", address, "--json", *args, **env)
+
+
+def trusting(place: Place) -> tuple[str, str]:
+    return ("--tls-ca", str(place.directory / "certs" / "ca.crt"))
+
+
+def test_a_person_at_a_terminal_reads_with_a_token_and_the_ca_alone(place: Place, receiver: Receiver) -> None:
+    token = place.token("wall", "--runs", "run-*")
+    by_option = streams(place, receiver.reader_address, *trusting(place), "--token-file", str(token))
+    by_variable = streams(
+        place, receiver.reader_address, FLARELOG_TLS_CA=trusting(place)[1], FLARELOG_TOKEN_FILE=str(token)
+    )
+    for program in (by_option, by_variable):
+        assert [record["committed"] for record in program.records()] == [len(DATA)], program.talk()
+    receiver.program.says('"identity": "token ')
+    secret = token.read_text().strip()
+    assert secret not in receiver.program.said + by_option.talk() + by_variable.talk()
+
+
+def test_an_operator_begins_and_ends_runs_with_a_token(place: Place, receiver: Receiver) -> None:
+    ops = str(place.token("ops", "--role", "operator"))
+    at = ("--receiver", receiver.reader_address, *trusting(place), "--token-file", ops)
+    assert place.call("run-start", "run-2", *at).printed == "run-2 running\n"
+    assert place.call("run-end", "run-2", *at).printed.startswith("run-2 end")
+    refused = streams(place, receiver.reader_address, *trusting(place), "--token-file", ops)
+    assert (refused.process.returncode, "a token with the role reader is needed" in refused.sentence()) == (5, True)
+
+
+def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(place: Place, receiver: Receiver) -> None:
+    assert receiver.program.said.splitlines()[:2] == [
+        f"receiving at {receiver.address} into {receiver.store}",
+        f"readers with a token at {receiver.reader_address}",
+    ]
+    (ready,) = place.directory.glob("*.ready")
+    assert ready.read_text() == receiver.address + "\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "args", "code", "sentence"),
+    [
+        pytest.param("reader", ["CA"], 5, "no token that holds came with the call: give --token-file", id="no-token"),
+        pytest.param("reader", ["TOKEN"], 78, "a token goes over TLS alone: give --tls-ca", id="a-token-without-tls"),
+        pytest.param("main", ["CA", "TOKEN"], 5, "it wants a certificate: give --tls-cert", id="at-the-sites-port"),
+        pytest.param("main", ["CA"], 5, "or connect to its port for readers with a token", id="neither"),
+        pytest.param("reader", [], 5, "it wants TLS: give --tls-ca", id="no-tls"),
+        pytest.param("reader", ["OTHER-CA", "TOKEN"], 5, "its certificate is not to be trusted", id="another-ca"),
+        pytest.param("localhost", ["CA", "TOKEN"], 0, "", id="by-its-name"),
+        pytest.param("reader", ["CA", "--token-file", "nowhere"], 78, "nowhere cannot be read", id="no-file"),
+        pytest.param("reader", ["CA", "--token-file", "open"], 5, "chmod 600 it", id="a-file-for-all"),
+    ],
+)
+def test_what_is_said_to_a_client_that_is_not_let_in(
+    place: Place, receiver: Receiver, where: str, args: list[str], code: int, sentence: str
+) -> None:
+    token = place.token("wall")
+    Authority.new(place.directory / "certs", "other")
+    (place.directory / "open").write_text("flarelog_x\n")
+    (place.directory / "open").chmod(0o644)
+    known = {
+        "CA": trusting(place),
+        "OTHER-CA": ("--tls-ca", str(place.directory / "certs" / "other.crt")),
+        "TOKEN": ("--token-file", str(token)),
+    }
+    address = receiver.address if where == "main" else receiver.reader_address
+    address = address.replace("127.0.0.1", where) if where == "localhost" else address
+    program = streams(place, address, *(part for arg in args for part in known.get(arg, (arg,))))
+    assert program.process.returncode == code, program.talk()
+    assert not sentence or sentence in program.sentence()
+    assert token.read_text().strip() not in program.talk() + receiver.program.said
+
+
+def test_a_sidecar_that_connects_to_the_port_for_readers_is_told_where_to_go(
+    place: Place, ca: Authority, receiver: Receiver
+) -> None:
+    program = place.once(receiver.reader_address, *files(ca.issue(SITE)))
+    assert program.process.returncode == 5
+    assert "Who has a certificate connects to the receiver's other port" in program.sentence()
+
+
+def test_a_port_for_readers_without_tls_is_refused_with_a_sentence(place: Place) -> None:
+    program = place.call("serve", "--store", "store", "--listen", "127.0.0.1:0", "--reader-listen", "127.0.0.1:0")
+    assert program.process.returncode == 78
+    assert "is of no use without TLS" in program.sentence()
+
+
+def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: Place, ca: Authority) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "{}:{}".format(*taken.getsockname())
+        tls = files(ca.issue("receiver", hosts=HOSTS))
+        program = place.call("serve", "--store", "store", "--listen", "127.0.0.1:0", "--reader-listen", address, *tls)
+    assert program.process.returncode == 1
+    assert f"the address {address} cannot be had" in program.sentence()
+
+
+# --- what changes while it runs
+
+
+class Follower:
+    """Follows SITE's log in a thread, until the receiver ends it."""
+
+    def __init__(self, address: str, tls: Tls, token: str = "") -> None:
+        self.got = bytearray()
+        self.error: Exception | None = None
+        self._of = address, tls, token
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._go()), daemon=True)
+        self._thread.start()
+
+    async def _go(self) -> None:
+        address, tls, token = self._of
+        try:
+            async with Client(address, tls=tls, token=token) as client:
+                async for _, data in client.read(StreamId(RUN, SITE, LOG), follow=True):
+                    self.got += data
+        except Exception as error:
+            self.error = error
+
+    def ended(self) -> Exception | None:
+        self._thread.join(guard.ASK_AGAIN * 4)
+        assert not self._thread.is_alive()
+        return self.error
+
+
+def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
+    place: Place, ca: Authority, receiver: Receiver
+) -> None:
+    token, other = place.token("wall"), place.token("hall")
+    secrets = [file.read_text().strip() for file in (token, other)]
+    append(place.log, DATA)
+    sidecar = place.sidecar(receiver, *files(ca.issue(SITE)))
+    receiver.gets(DATA * 2)
+    only = Tls(trusting(place)[1])
+    wall, hall = (Follower(receiver.reader_address, only, secret) for secret in secrets)
+    until(lambda: bytes(wall.got) == bytes(hall.got) == DATA * 2, "both have read everything")
+    listed = place.call("token", "list", "--store", "store", "--json").records()
+    (id,) = [record["id"] for record in listed if record["name"] == "wall"]
+    assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
+    ended = wall.ended()
+    assert isinstance(ended, NotAllowed)
+    assert f"token {id} (wall) does not hold any longer: it was revoked" in str(ended)
+    append(place.log, DATA)
+    until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
+    receiver.program.says("ended {")
+    audited = [line for line in receiver.program.said.splitlines() if "token made" in line or "token revoked" in line]
+    said = [json.loads(line[line.index("{") :]) for line in audited]
+    assert [line["name"] for line in said] == ["wall", "hall", "wall"]
+    assert said[-1]["token"] == id
+    assert sidecar.stop() == 0
+
+
+def test_a_policy_that_changes_ends_the_reads_and_the_streams_that_it_no_longer_allows(
+    place: Place, ca: Authority
+) -> None:
+    policy = place.directory / "policy.toml"
+    policy.write_text("defaults = true\n")
+    tls = files(ca.issue("receiver", hosts=HOSTS))
+    receiver = place.serve(*tls, "--policy", str(policy))
+    append(place.log, DATA)
+    sidecar = place.sidecar(receiver, *files(ca.issue(SITE)))
+    receiver.gets(DATA)
+    reader = Follower(receiver.address, ca.issue("reader", units=("reader",)))
+    until(lambda: bytes(reader.got) == DATA, "it has been read")
+    policy.write_text("half of a pol")
+    receiver.program.says("the policy stays as it was")
+    append(place.log, DATA)
+    until(lambda: bytes(reader.got) == DATA * 2, "it is read on")
+    policy.write_text('[[grant]]\nidentity = "nobody-else"\nrole = "site"\n')
+    assert "may not read run" in str(reader.ended())
+    assert sidecar.ends() == 1, sidecar.talk()
+    assert "certificate 'site-1' may not push into run" in sidecar.said
+
+
+def test_a_hangup_has_both_ends_read_their_files_again_and_ends_neither(place: Place, ca: Authority) -> None:
+    policy = place.directory / "policy.toml"
+    policy.write_text("defaults = true\n")
+    tls = ca.issue("receiver", hosts=HOSTS)
+    receiver = place.serve(*files(tls), "--policy", str(policy), "--reader-listen", "127.0.0.1:0")
+    append(place.log, DATA)
+    sidecar = place.sidecar(receiver, *files(ca.issue(SITE)))
+    receiver.gets(DATA)
+    for program in (receiver.program, sidecar):
+        program.tell(signal.SIGHUP)
+        program.says("the certificates were read again: new connections use")
+    receiver.program.says(f"the policy {policy} was read again: 0 grants")
+    receiver.program.says(f"the tokens {receiver.store / '.tokens.json'} were read again: 0")
+    Path(tls.key).write_text("half of a k")
+    policy.write_text("half of a pol")
+    receiver.program.tell(signal.SIGHUP)
+    receiver.program.says("the old ones stay in use")
+    receiver.program.says("the policy stays as it was")
+    append(place.log, DATA)
+    receiver.gets(DATA * 2)
+    assert sidecar.said.count("sending from offset") == 1
+    assert sidecar.stop() == 0
+
+
+def test_a_hangup_ends_nothing_where_there_is_nothing_to_read_again(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, DATA)
+    sidecar = place.sidecar(receiver)
+    receiver.gets(DATA)
+    for program in (receiver.program, sidecar):
+        program.tell(signal.SIGHUP)
+        program.says("there is nothing to read again")
+    assert sidecar.stop() == 0
+    assert receiver.stop() == 0
+
+
+# --- strangers
+
+
+def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Place, receiver: Receiver) -> None:
+    wrong = place.directory / "wrong.token"
+    wrong.touch(0o600)
+    wrong.write_text("flarelog_" + "w" * 43 + "\n")
+    token = place.token("wall").read_text().strip()
+    only = Tls(trusting(place)[1])
+
+    async def go() -> tuple[float, float]:
+        begin = time.monotonic()
+
+        async def stranger() -> None:
+            async with Client(receiver.reader_address, tls=only, token=wrong.read_text().strip()) as client:
+                with pytest.raises(NotAllowed, match="no token that holds"):
+                    await client.streams(RUN)
+
+        strangers = [asyncio.create_task(stranger()) for _ in range(3 * SAID_A_MINUTE)]
+        await asyncio.to_thread(receiver.program.says, " refused {", SAID_A_MINUTE)
+        before = time.monotonic()
+        async with Client(receiver.reader_address, tls=only, token=token) as client:
+            assert len(await client.streams(RUN)) == 1
+        served = time.monotonic() - before
+        await asyncio.gather(*strangers)
+        return served, time.monotonic() - begin
+
+    served, last = asyncio.run(go())
+    assert last > 4.9, "the last of them waited"
+    assert served < 2.5, "who has a token, at the same address, does not"
+    assert receiver.program.said.count(" refused {") == SAID_A_MINUTE
+    assert receiver.stop() == 0
+    refused = [line for line in receiver.program.said.splitlines() if " refused {" in line]
+    rest = json.loads(refused[-1].partition(" refused ")[2])
+    assert (rest["address"], rest["more"]) == ("127.0.0.1", 2 * SAID_A_MINUTE)
+    assert "w" * 43 not in receiver.program.said
+    assert "failures" in refused[0]
+
+
+def test_connections_that_come_to_no_call_are_counted(place: Place, ca: Authority, receiver: Receiver) -> None:
+    host, _, port = receiver.address.rpartition(":")
+    for _ in range(7):
+        with socket.create_connection((host, int(port))) as plain:
+            plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    receiver.program.says("WARNING 7 connections came to no call: ")
+    assert receiver.program.said.count("came to no call") == 1
