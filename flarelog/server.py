@@ -421,6 +421,7 @@ class Server:
         before = self._sessions.get(stream)
         self._sessions[stream] = session
         if before is not None:
+            self._busy -= before.busy  # when it leaves, it is none of the sessions any more
             same = before.producer == producer
             before.leave(
                 Code.GOING_AWAY if same else Code.FENCED,

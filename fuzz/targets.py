@@ -30,9 +30,6 @@ from flarelog.model import (
     EMPTY_DIGEST,
     Chunk,
     Code,
-    Ended,
-    Gap,
-    Generation,
     Mark,
     Open,
     Receipt,
@@ -52,23 +49,8 @@ from flarelog.stores import journal as journals
 from flarelog.stores.local import LocalStore
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import Malformed
-
-STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
-MARKS: list[Mark] = [
-    Generation(0, 0, "log.txt", 12, "fh:0102", 1024, 0x89ABCDEF, "no-lease,hole:7"),
-    Gap(9, 2, 4096, "truncated before they were read"),
-    Ended(9, 2, "rotated"),
-]
-
-
-class Broken(AssertionError):
-    """A law does not hold."""
-
-
-def hold(law: bool, what: object) -> None:
-    if not law:
-        raise Broken(what)
-
+from fuzz import sessions
+from fuzz.steps import MARKS, STREAM, Steps, hold
 
 # --- the wire
 
@@ -262,31 +244,6 @@ def globs(raw: bytes) -> None:
 # --- the state machines
 
 
-class Steps:
-    """Bytes as a sequence of choices; when they are used up, every choice is 0."""
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw, self._at = raw, 0
-
-    def __bool__(self) -> bool:
-        return self._at < len(self._raw)
-
-    def one(self, choices: int = 256) -> int:
-        self._at += 1
-        return self._raw[self._at - 1] % choices if self._at <= len(self._raw) else 0
-
-    def number(self, near: int) -> int:
-        """One that is near, or one that is far off."""
-        how = self.one()
-        if how < 240:
-            return max(0, near + how % 16 - 8)
-        return (0, 1, 2**31, 2**32, 2**62, wire.MAX_OFFSET, 2**63, 2**64 - 1)[how % 8]
-
-    def data(self) -> bytes:
-        size = self.one(16)
-        return bytes(self.one() for _ in range(size))
-
-
 def receiver(raw: bytes) -> None:
     """What a producer may say, in any order: what was accepted stays, and its digest is that of its bytes."""
     steps = Steps(raw)
@@ -410,7 +367,10 @@ def sendable(what: wire.Request) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
-    for target in (request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer)
+    for target in (
+        *(request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
+        *(sessions.session, sessions.sidecar),
+    )
 }
 
 _LINES = [
@@ -430,6 +390,8 @@ _SAID: list[wire.Request] = [
     *enumerate(MARKS),
     Receipt(2**63 - 1, 0xFFFFFFFF, 9),
 ]
+
+_CHOICES = (range(64), bytes(64), [1, 0, 1, 5, 0, 0, 0, 0, *([3, 0, 4, 7, 7, 7, 7, 0] * 12)], range(255, 55, -1))
 
 SEEDS: dict[str, list[bytes]] = {
     "request": [wire.encode_request(one) for one in _SAID],
@@ -465,4 +427,6 @@ SEEDS: dict[str, list[bytes]] = {
         b"\x01\x01\x08\x08\x00\x00\x00\x04\x05\x04\x01\x01\x08\x08\x00\x00\x00\x07",
         b"\x02\x00\x02\x08\x08\x00\x00\x00\x01\x02\x01\x01\x08\x08\x00\x01\x00\x01\x01\x06\x07\x00\x03",
     ],
+    "session": [bytes(choices) for choices in _CHOICES],
+    "sidecar": [bytes(choices) for choices in _CHOICES],
 }

@@ -924,6 +924,13 @@ MUTANTS = [
         "sidecar",
     ),
     Mutant(
+        "server: a session that another one has replaced still counts as one that sends",
+        "server.py",
+        "self._busy -= before.busy",
+        "pass",
+        "fuzz",
+    ),
+    Mutant(
         "server: a stream is sealed without a look at its receipt",
         "server.py",
         "receiver.finish(request)",

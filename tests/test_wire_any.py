@@ -1,0 +1,91 @@
+"""Any message, whole or not: what was said is heard, what a later version adds is passed over, a part is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog import wire
+from flarelog.errors import InvalidName
+from flarelog.model import Chunk, Code, Ended, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo
+
+offsets = st.integers(0, wire.MAX_OFFSET)
+numbers = st.integers(0, 2**64 - 1)
+words = st.integers(0, 2**32 - 1)
+texts = st.text(max_size=60).filter(lambda text: text.isprintable())
+names = st.text("abcXYZ019_-", min_size=1, max_size=20)
+streams = st.builds(StreamId, names, names, st.lists(names, min_size=1, max_size=3).map("/".join))
+marks = st.one_of(
+    st.builds(Generation, offsets, words, texts, offsets, texts, words, words, texts),
+    st.builds(Ended, offsets, words, texts),
+    st.builds(Gap, offsets, words, offsets, texts),
+)
+requests = st.one_of(
+    st.builds(Open, streams, st.binary(max_size=70), words, st.just(wire.MAJOR), texts),
+    st.builds(Chunk, offsets, st.binary(max_size=200), words),
+    st.tuples(words, marks),
+    st.builds(Receipt, offsets, words, words),
+)
+replies = st.builds(
+    Reply,
+    *(st.sampled_from(Code), offsets, words, words, st.binary(max_size=20), words, texts, st.booleans()),
+    idle_timeout=st.integers(0, 10_000).map(float),
+    window=words,
+)
+infos = st.tuples(
+    st.builds(StreamInfo, streams, offsets, offsets, words, st.booleans(), st.lists(marks, max_size=4).map(tuple)),
+    words,
+)
+Coded = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]
+MESSAGES: dict[str, Coded] = {
+    "request": (requests, wire.encode_request, wire.decode_request),
+    "reply": (replies, wire.encode_reply, wire.decode_reply),
+    "info": (infos, wire._encode_info, wire._decode_info),
+    "read": (
+        st.tuples(streams, offsets, st.booleans()),
+        wire._encode_read,
+        lambda raw: wire.read_request(wire._decode_read(raw)),
+    ),
+    "piece": (st.tuples(offsets, st.binary(max_size=99)), wire._encode_piece, wire._decode_piece),
+    "list": (st.tuples(names, names), wire._encode_list, wire._decode_list),
+    "run": (names, wire._encode_run, wire._decode_run),
+}
+LATER = b"\x98\x06\x07"  # field 99, which no version has yet
+
+any_message = pytest.mark.parametrize(("values", "encode", "decode"), MESSAGES.values(), ids=MESSAGES)
+often = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+
+
+@any_message
+def test_what_was_said_is_heard_and_what_a_later_version_says_besides_is_passed_over(
+    values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
+) -> None:
+    @often
+    @given(values)
+    def holds(value: Any) -> None:
+        raw = encode(value)
+        assert decode(raw) == value
+        assert decode(raw + LATER) == value
+        assert decode(LATER + raw) == value
+
+    holds()
+
+
+@any_message
+def test_a_part_of_a_message_or_one_that_is_spoilt_is_heard_or_refused(
+    values: st.SearchStrategy[Any], encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]
+) -> None:
+    @often
+    @given(values, st.integers(0, 300), st.binary(max_size=5))
+    def holds(value: Any, at: int, spoilt: bytes) -> None:
+        raw = encode(value)
+        for part in (raw[:at], raw[at:], raw[:at] + spoilt + raw[at + len(spoilt) :]):
+            with contextlib.suppress(wire.Malformed, InvalidName):
+                decode(part)
+
+    holds()
