@@ -4,6 +4,7 @@
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
     latency   of one line, from the append at the site to the receiver's file (latency.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
+    tls       the first of these with and without mutual TLS (bulk.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios.
@@ -23,7 +24,7 @@ from pathlib import Path
 from bench import bulk, content, detection, idle, latency, processes, results
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "latency", "idle", "detection")
+NAMES = ("bulk", "disk", "latency", "idle", "tls", "detection")
 
 
 def main() -> int:
@@ -76,6 +77,7 @@ def _measurements(options: argparse.Namespace, places: processes.Places) -> dict
         "disk": lambda: of_file(bulk.disk),
         "latency": lambda: latency.measure(places, 200 if quick else 500, options.rounds),
         "idle": lambda: idle.measure(places, 5 if quick else 20, 1 if quick else 2),
+        "tls": lambda: of_file(bulk.over_tls),
         "detection": lambda: (
             of_file(detection.of_bulk) + detection.of_idle(places, 5 if quick else 20, 1 if quick else 2)
         ),

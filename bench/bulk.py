@@ -9,7 +9,7 @@ length and, for flarelog, its journal has the seal: both ends agreed on length a
 
 ``memory``: durability memory, in memory if there is room, against stop-and-wait. ``disk``: durability disk, stored
 on a disk, against a loop that reads the same file and writes it there in 1 MiB pieces, with one fdatasync at the end;
-for information also with one each 16 MiB.
+for information also with one each 16 MiB. ``over_tls``: durability memory, in memory, with mutual TLS and without.
 
 Before each round what the one before left unwritten is synced. A virtual machine gets memory from its host when it is
 first touched, at a few hundred MB/s, and gives it back a second after it was freed; a round that happens to pay for
@@ -25,10 +25,14 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import content, processes
 from bench.results import Row, largest, medians
+from flarelog import certs
+from flarelog.certs import Role
+from flarelog.tls import Tls
 
 LOG = "log.txt"
 _LONGEST = 600.0  # seconds of a round
@@ -75,6 +79,31 @@ def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     ]
 
 
+def over_tls(source: Path, places: processes.Places, rounds: int) -> list[Row]:
+    """Rows of the comparison of mutual TLS with none; *source*, in ``places.memory``, is the file."""
+    with processes.scratch(places.memory) as directory:
+        server, site = _certificates(directory / "certs")
+        plain, tls = interleaved(
+            places.memory,
+            rounds,
+            lambda work: flarelog(source, work, places, "memory"),
+            lambda work: flarelog(source, work, places, "memory", tls=(server, site)),
+        )
+    return [
+        row("tls, bulk", "flarelog, mutual TLS", tls, f"{rate(tls) / rate(plain):.2f} x plain"),
+        row("tls, bulk", "flarelog, plain", plain, ""),
+    ]
+
+
+def _certificates(directory: Path) -> tuple[Tls, Tls]:
+    """The receiver's, and those of the site ``site``."""
+    now = datetime.now(UTC)
+    certs.init(directory, now=now)
+    issued = certs.issue_server(directory, ["127.0.0.1"], now=now), certs.issue(directory, Role.SITE, "site", now=now)
+    server, site = (Tls(str(directory / "ca.crt"), str(one.certificate), str(one.key)) for one in issued)
+    return server, site
+
+
 def interleaved(parent: Path, rounds: int, *candidates: Callable[[Path], Sample]) -> list[list[Sample]]:
     """The samples of each of *candidates*, which get a new directory in *parent* each time."""
     samples: list[list[Sample]] = [[] for _ in candidates]
@@ -97,14 +126,21 @@ def row(measurement: str, of: str, samples: Sequence[Sample], compared: str) -> 
 
 
 def flarelog(
-    source: Path, work: Path, places: processes.Places, durability: str, *, sender: str = "flarelog"
+    source: Path,
+    work: Path,
+    places: processes.Places,
+    durability: str,
+    *,
+    sender: str = "flarelog",
+    tls: tuple[Tls, Tls] | None = None,
 ) -> Sample:
-    """One round; *sender* is the module of the sending process."""
+    """One round; *sender* is the module of the sending process, *tls* what the receiver and the site show."""
+    receiving, sending_as = (one.arguments() for one in tls) if tls is not None else ((), ())
     site = work / "store" / "bench" / "site"
     touched = processes.touch(work, processes.size(source) * 5 // 4)
-    with processes.scratch(places.memory) as root, processes.serve(work, durability) as (receiver, address):
+    with processes.scratch(places.memory) as root, processes.serve(work, durability, *receiving) as (receiver, address):
         (root / "first.txt").write_bytes(content.line(1))
-        options = ("--drain-timeout", str(_LONGEST))
+        options = ("--drain-timeout", str(_LONGEST), *sending_as)
         with processes.sidecar(work, address, root, *options, module=sender) as sending:
             processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", sending, receiver)
             time.sleep(0.2)

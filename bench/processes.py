@@ -55,11 +55,11 @@ def python(*arguments: str | Path, talk: Path) -> Iterator[subprocess.Popen[byte
 
 
 @contextlib.contextmanager
-def serve(work: Path, durability: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def serve(work: Path, durability: str, *options: str) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """``flarelog serve`` with its store in *work*, and its address."""
     ready = work / "ready"
     command = ("flarelog", "serve", "--store", work / "store", "--listen", "127.0.0.1:0", "--ready-file", ready)
-    with python(*command, "--durability", durability, talk=work / "serve.err") as process:
+    with python(*command, "--durability", durability, *options, talk=work / "serve.err") as process:
         yield process, address(process, ready)
 
 
