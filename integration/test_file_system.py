@@ -197,6 +197,16 @@ def test_a_receiver_that_is_another_user_needs_nothing_but_its_store(
     assert names >= {".lock", ".run.journal", LOG, f".{LOG}.journal"}
 
 
+def test_a_receiver_without_capabilities_stores_what_comes(place: Place) -> None:
+    data = append(place.log, lines(100))
+    receiver = place.serve(plain=True)
+    assert place.once(receiver).ends() == 0
+    receiver.holds(data)
+    status = Path(f"/proc/{receiver.program.process.pid}/status").read_text()
+    assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
+    assert receiver.stop() == 0, receiver.program.talk()
+
+
 @pytest.mark.parametrize("where", [RUN, f"{RUN}/{SITE}", f"{RUN}/{SITE}/{LOG}", f"{RUN}/{SITE}/.{LOG}.journal"])
 def test_a_link_that_was_planted_in_the_store_holds_its_streams_until_it_is_gone(place: Place, where: str) -> None:
     """Nothing is read or written at its other end, other sites go on, and no byte is lost."""
