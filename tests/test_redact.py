@@ -1,0 +1,379 @@
+"""What a site's redaction masks, and that what it shows of a byte depends on the file's bytes alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog.errors import InvalidOption
+from flarelog.sources import redact
+from flarelog.sources.redact import NAMES, Rules
+
+ALL = Rules(("all",))
+
+
+def shown(data: bytes, rules: Rules = ALL) -> bytes:
+    out, _, _ = rules.show(lambda begin, end: data[begin:end], 0, len(data), len(data))
+    return out
+
+
+HEX40 = "0123456789abcdef0123456789abcdef01234567"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"
+GITHUB, HUGGING = f"ghp_{'aB3' * 12}", f"hf_{'AbC' * 11}x"
+KEY_LINE = "MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx"
+
+# Each line, and the secret of it that must be masked, and nothing else.
+SECRETS = [
+    ("tokens", f"cloning with {GITHUB}", GITHUB),
+    ("tokens", f"remote: https://{GITHUB}@github.com/a/b.git", GITHUB),
+    ("tokens", f"export GITHUB_TOKEN={GITHUB}", GITHUB),
+    ("tokens", f"github_pat_{'1aB_' * 20}", f"github_pat_{'1aB_' * 20}"),
+    ("tokens", f"login({HUGGING!r})", HUGGING),
+    ("tokens", f"HF_TOKEN={HUGGING}", HUGGING),
+    ("tokens", f"wandb login {HEX40}", HEX40),
+    ("tokens", f"WANDB_API_KEY={HEX40}", HEX40),
+    ("tokens", f'wandb login --relogin "x" {HEX40}'.replace(' "x"', ""), HEX40),
+    ("tokens", f"Authorization: Bearer {JWT}", JWT),
+    ("tokens", f"curl -H 'Authorization: Bearer {HEX40}' http://x", HEX40),
+    ("tokens", "{'Authorization': 'Basic dXNlcjpwYXNz'}", "dXNlcjpwYXNz"),
+    ("tokens", "AUTHORIZATION: TOKEN abc", "abc"),
+    ("tokens", f"sending BEARER {HEX40} to it", HEX40),
+    ("tokens", f"cookie jwt {JWT};", JWT),
+    ("tokens", 'api_key: "sk-not-a-number"', "sk-not-a-number"),
+    ("tokens", "api_key='correct horse battery'", "correct horse battery"),
+    ("tokens", '{"apiKey": "q1w2e3r4"}', "q1w2e3r4"),
+    ("tokens", r"{\"api-key\": \"q1w2e3r4\"}", "q1w2e3r4"),
+    ("tokens", "X-Api-Key: 0a1b2c3d", "0a1b2c3d"),
+    ("tokens", "run.py --api-key q1w2e3r4 --lr 0.1", "q1w2e3r4"),
+    ("tokens", "--auth-token 0a1b2c3d4e", "0a1b2c3d4e"),
+    ("tokens", '"access_token": "ya29.a0AfH6SMC"', "ya29.a0AfH6SMC"),
+    ("tokens", f"OPENAI=sk-proj-{'a1B2' * 8}", f"sk-proj-{'a1B2' * 8}"),
+    ("tokens", f"SLACK xoxb-{'1' * 12}-{'abc' * 5}", f"xoxb-{'1' * 12}-{'abc' * 5}"),
+    ("tokens", f"glpat-{'x1Y' * 7}", f"glpat-{'x1Y' * 7}"),
+    ("tokens", f"AIza{'Sy1' * 12}", f"AIza{'Sy1' * 12}"),
+    ("passwords", "password=hunter2", "hunter2"),
+    ("passwords", "DB_PASSWORD = 'hunter 2' # comment", "hunter 2"),
+    ("passwords", '{"user": "a", "passwd": "p\\"w", "n": 1}', '*p\\"w'[1:]),
+    ("passwords", "Password: 12345", "12345"),
+    ("passwords", "PassWord:hunter2", "hunter2"),
+    ("passwords", "passphrase => s3cret", "s3cret"),
+    ("passwords", "pwd=hunter2;server=x", "hunter2;server=x"),
+    ("passwords", "mysql --password hunter2 -h x", "hunter2"),
+    ("passwords", "client_secret: abcdef", "abcdef"),
+    ("passwords", "SECRET=abcdef", "abcdef"),
+    ("passwords", "password=(x)", "(x)"),
+    ("passwords", "postgres://user:p4ss@db.example:5432/x", "p4ss"),
+    ("passwords", "redis://:p4ss@cache", "p4ss"),
+    ("keys", "found AKIAIOSFODNN7EXAMPLE in env", "AKIAIOSFODNN7EXAMPLE"),
+    ("keys", "ASIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"),
+    (
+        "keys",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    ),
+    ("keys", "AccountKey=Eby8vdM02xNOcqF==;", "Eby8vdM02xNOcqF==;"),
+    ("keys", f"-----BEGIN RSA PRIVATE KEY-----{KEY_LINE}-----END RSA PRIVATE KEY-----", KEY_LINE),
+    ("email", "mail jane.d+x@sub.example.org now", "jane.d+x@sub.example.org"),
+    ("email", "<Jane@Example.COM>", "Jane@Example.COM"),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "secret"), SECRETS, ids=[line[:40] for _, line, _ in SECRETS])
+def test_a_secret_is_masked_and_nothing_else_of_its_line(name: str, line: str, secret: str) -> None:
+    wanted = line.replace(secret, "*" * len(secret))
+    for before, after in ((b"", b""), (b"12:00:01 INFO ", b""), (b"\r 3%|", b"\r"), (b"x\n", b"\nloss=0.1\n")):
+        data = before + line.encode() + b"\n" + after
+        assert shown(data, Rules((name,))) == before + wanted.encode() + b"\n" + after
+        assert len(shown(data)) == len(data)
+        assert secret.encode() not in shown(data)
+
+
+INNOCENT = """\
+tokens=1024 tokens/s: 3.2 total_tokens: 88,123
+token=512 token: 3.5e-4 token: 12/400 num_token: 7
+pad_token: '[PAD]' eos_token='</s>' unk_token=<unk> token = None use_auth_token=False
+{"next_token": null, "token": true, "max_tokens": 4096, "secret": null, "password": false}
+token = tokenizer.decode(ids)
+tokenizer.json: 100%|##########| 1.36M/1.36M [00:00<00:00, 5.1MB/s]
+keys: ['a', 'b', 'c'] key: value monkey=3 keyboard: none
+state_dict keys: odict_keys(['layer.weight'])
+commit 0123456789abcdef0123456789abcdef01234567 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+checkpoint saved to /models/hf_cache/step-1000 task-0123456789abcdef risk-free-strategy-for-2025-and-later
+forward pass: 0.31 s, backward pass=0.62 s, passed=12 compass: north bypass=1
+password: None passwd=true password is wrong; enter your password:
+PWD=/home/user/run pwd: /root
+recall@0.5 mAP@0.5:0.95 = 0.71 hits@10: 0.3 user@host git@github.com:org/repo.git @decorator a@b
+http://127.0.0.1:8080/path?x=1 https://example.org:443/a@b grpc://site-1:4721
+bearer authentication is required; the bearer of this; Basic training
+Authorization: required, unauthorized, authorization failed
+secret: none secretary: Anna secrets=12
+round 3/10: loss=0.123456 lr=1e-4 gpu_mem=71.3GiB eta 0:00:03
+api_key: None api-key missing
+2025-06-01 12:00:00,123 - trainer - INFO - step=12 loss=0.7
+-----BEGIN CERTIFICATE-----
+MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx
+-----END CERTIFICATE-----
+-----BEGIN PUBLIC KEY-----
+MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx
+"""
+
+
+@pytest.mark.parametrize("line", INNOCENT.splitlines())
+def test_an_innocent_line_stays(line: str) -> None:
+    assert shown(line.encode() + b"\n") == line.encode() + b"\n"
+
+
+def test_logs_of_real_trainings_stay() -> None:
+    samples = [parent / "shared" / "samples" / "train" for parent in Path(__file__).resolve().parents]
+    found = [path for place in samples for path in sorted(place.rglob("*.log")) if path.is_file()]
+    if not found:
+        pytest.skip("the samples of training logs are not here")
+    for path in found:
+        data = path.read_bytes() + b"\n"  # so that the last word is finished
+        assert shown(data) == data, path.name
+
+
+def test_a_private_key_is_masked_up_to_its_last_line_and_no_further() -> None:
+    lines = [b"-----BEGIN OPENSSH PRIVATE KEY-----", KEY_LINE.encode(), b"", KEY_LINE.encode()[:9]]
+    key = b"\r\n".join(lines) + b"\n-----END OPENSSH PRIVATE KEY-----\nloss=0.1\n"
+    wanted = b"\r\n".join([lines[0], b"*" * 44, b"", b"*" * 9]) + b"\n-----END OPENSSH PRIVATE KEY-----\nloss=0.1\n"
+    assert shown(b"a\n" + key) == b"a\n" + wanted
+    assert shown(key, Rules(("tokens", "passwords", "email"))) == key
+
+
+def test_a_private_key_without_an_end_is_masked_for_a_bounded_length() -> None:
+    begin, tail = b"-----BEGIN PRIVATE KEY-----", b"loss=0.1\n" * 10_000
+    data = begin + tail
+    out = shown(data)
+    assert out[: len(begin)] == begin
+    masked, rest = out[len(begin) :][: redact.KEY_BLOCK], out[len(begin) + redact.KEY_BLOCK :]
+    assert set(masked) == set(b"*\n")
+    assert rest == data[len(begin) + redact.KEY_BLOCK :]
+
+
+def test_own_patterns_are_masked_whole_and_within_a_line() -> None:
+    rules = Rules((), (r"patient \d+", r"(?i)ward\s+\w+"))
+    data = b"patient 17 in WARD b\nward\nc patient 4\n"
+    assert shown(data, rules) == b"********** in ******\nward\nc *********\n"
+    assert rules.show(lambda begin, end: data[begin:end], 0, len(data), len(data))[1:] == (3, 25)
+
+
+def test_what_is_counted_is_each_match_once_and_each_masked_byte() -> None:
+    data = b"password=ab token=12345678x me@a.org\n" * 3
+    fetch = lambda begin, end: data[begin:end]  # noqa: E731
+    assert ALL.show(fetch, 0, len(data), len(data))[1:] == (9, 3 * (2 + 9 + 8))
+    each = [ALL.show(fetch, at, 1, len(data))[1:] for at in range(len(data))]
+    assert tuple(map(sum, zip(*each, strict=True))) == (9, 3 * (2 + 9 + 8))
+
+
+# --- a function of the file's bytes
+
+
+@contextmanager
+def small() -> Iterator[None]:
+    """Windows that small examples go beyond."""
+    sizes: dict[str, Any] = {
+        "WINDOW": 64,
+        "OVERLAP": 16,
+        "KEY_BLOCK": 90,
+        "_LOOK": 8,
+        "OWN_WINDOW": 24,
+        "OWN_OVERLAP": 8,
+        "_BLOCK": 50,
+    }
+    with mock.patch.multiple(redact, **sizes):
+        yield
+
+
+def reference(data: bytes, rules: Rules) -> bytes:
+    """What is to be shown of a whole file that ended, said as plainly as possible."""
+    window, overlap = redact.WINDOW, redact.OVERLAP
+    ends = [at + 1 for at, byte in enumerate(data) if byte in b"\r\n"]
+    cuts = [
+        at for at in range(window, len(data), window) if not any(byte in b"\r\n" for byte in data[at - window : at])
+    ]
+    bounds = sorted({0, *ends, *cuts, len(data)})
+    out = bytearray(data)
+    for begin, end in pairwise(bounds):
+        line_end = next((at - 1 for at in ends if at >= end), len(data))
+        first = begin if begin == 0 or begin in ends else begin - overlap
+        behind = end - 1 if end in ends else min(end + overlap, line_end)
+        line = data[first:behind]
+        spans = [found.span(found.lastindex or 0) for found in rules._named.finditer(line)] if rules._named else []
+        for pattern in rules._own:
+            for at in range(0, len(line), redact.OWN_WINDOW):
+                low = max(0, at - redact.OWN_OVERLAP)
+                piece = line[low : at + redact.OWN_WINDOW + redact.OWN_OVERLAP]
+                spans += [(low + found.start(), low + found.end()) for found in pattern.finditer(piece)]
+        if end not in ends and behind == len(data) < end + overlap:
+            spans.append((0 if rules.own else max(line.rfind(b" "), line.rfind(b"\t")) + 1, len(line)))
+        for one, other in spans:
+            for at in range(max(begin, first + one), min(end, first + other)):
+                out[at] = ord("*")
+    if "keys" in rules.names:
+        for found in redact._KEY_BEGIN.finditer(data):
+            last = redact._KEY_END.search(data, found.end())
+            stop = len(data) if last is None else last.start()
+            for at in range(found.end(), min(stop, found.end() + redact.KEY_BLOCK)):
+                out[at] = out[at] if data[at] in b"\r\n" else ord("*")
+    return bytes(out)
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            b"\n",
+            b"\r",
+            b"\r\n",
+            b" ",
+            b"x",
+            b"loss=0.5 ",
+            b"y" * 30,
+            b"z" * 70,
+            b"password=hunter2",
+            b'password="a b',
+            b'"',
+        ),
+        *(
+            b"token=",
+            b"abc123def",
+            JWT.encode()[:60],
+            b"me@exam",
+            b"ple.org",
+            b"-----BEGIN PRIVATE KEY-----",
+            b"MIIE" * 9,
+        ),
+        *(b"-----END PRIVATE KEY-----", b"secret", b":", b"=", b"ID-4711", b"ID-", b"Bearer ", b"@", b"\0", b"\xff"),
+    ]
+)
+FILES = st.lists(PIECES, max_size=40).map(b"".join)
+RULES = st.sampled_from(
+    [ALL, Rules(("passwords",)), Rules((), (r"ID-\d+",)), Rules(("all",), (r"ID-\d+", "y+x")), Rules(("email",))]
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(FILES, RULES, st.lists(st.tuples(st.integers(0, 700), st.integers(1, 200)), max_size=6))
+def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
+    data: bytes, rules: Rules, reads: list[tuple[int, int]]
+) -> None:
+    with small():
+        wanted = reference(data, rules)
+        fetch = lambda begin, end: data[begin:end]  # noqa: E731
+        for offset, length in [(0, len(data)), *reads]:
+            assert rules.show(fetch, offset, length, len(data))[0] == wanted[offset : offset + length]
+
+
+@settings(max_examples=400, deadline=None)
+@given(FILES, RULES, st.lists(st.integers(0, 800), max_size=8), st.integers(1, 90))
+def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
+    data: bytes, rules: Rules, sizes: list[int], room: int
+) -> None:
+    with small():
+        wanted, out, matches, masked = reference(data, rules), b"", 0, 0
+        for size in sorted(min(size, len(data)) for size in sizes):
+            fetch = lambda begin, end, size=size: data[: int(size)][begin:end]  # noqa: E731
+            end = rules.decided(fetch, len(out), size)
+            assert len(out) <= end <= size
+            while len(out) < end:
+                more, found, bytes_ = rules.show(fetch, len(out), min(room, end - len(out)), size)
+                out, matches, masked = out + more, matches + found, masked + bytes_
+            assert out == wanted[:end]
+            held = data[end:size]
+            assert len(held) < 2 * redact.WINDOW + redact.OVERLAP, "no line is held back for long"
+            if end:
+                assert not re.search(rb"[\r\n]", held), "a line that ended is shown"
+        counted = rules.show(lambda begin, end: data[begin:end], 0, len(out), len(data))
+        assert (matches, masked) == counted[1:]
+
+
+SECRET = "kJ8s0Qw2"
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.integers(0, 200),
+    st.sampled_from(["x", "ab ", "12/", "-"]),
+    st.sampled_from([f"token={SECRET}", f"password={SECRET}", f"://u:{SECRET}@", f"Bearer {SECRET}"]),
+    st.sampled_from([b"\n", b" and more", b""]),
+    st.lists(st.integers(0, 500), max_size=5),
+)
+def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
+    before: int, filler: str, secret: str, after: bytes, sizes: list[int]
+) -> None:
+    """No four letters of it: what is shown of a file that ends in the middle of one gives none of it away, either."""
+    line = (filler * 200)[:before].encode() + b" " + secret.encode()
+    data = line + after
+    with mock.patch.multiple(redact, WINDOW=64, OVERLAP=32, _LOOK=8):
+        views = [shown(data[: min(size, len(data))]) for size in (*sizes, len(line), len(data))]
+    parts = [SECRET[at : at + 4].encode() for at in range(len(SECRET) - 3)]
+    assert not any(part in view for view in views for part in parts)
+
+
+@given(FILES)
+def test_where_no_hint_is_found_nothing_matches(data: bytes) -> None:
+    """The quick search is left out where it would find nothing."""
+    for name in NAMES:
+        rules = Rules((name,))
+        assert rules._named is not None
+        for line in re.split(rb"[\r\n]", data):
+            if rules._named.search(line):
+                assert any(hint.search(line + b"\n") for _, hint in rules._hints), line
+
+
+@pytest.mark.parametrize(("name", "line", "secret"), SECRETS, ids=[line[:40] for _, line, _ in SECRETS])
+def test_the_quick_search_finds_each_of_them_in_any_case_of_letters(name: str, line: str, secret: str) -> None:
+    rules = Rules((name,))
+    assert rules._named is not None
+    for changed in (line, line.upper(), line.lower(), line.title(), line.swapcase()):
+        if rules._named.search(changed.encode()):
+            assert any(hint.search(changed.encode() + b"\n") for _, hint in rules._hints), changed
+
+
+# --- what a site may ask for
+
+BAD = [
+    pytest.param(("nothing",), (), "no redaction 'nothing'; known are tokens", id="unknown-name"),
+    pytest.param((), ("(",), "no regular expression", id="no-regex"),
+    pytest.param((), ("a*",), "matches nothing at all as well", id="matches-nothing"),
+    pytest.param((), ("(a+)+b",), "possessive", id="nested"),
+    pytest.param((), ("(?:a|aa)+b",), "possessive", id="alternatives"),
+    pytest.param((), (r"(?:\w+\s?){20}!",), "possessive", id="many-times"),
+    pytest.param((), (r"\w+\w+\w+!",), "takes too long for a line of", id="polynomial"),
+    pytest.param((), ("\ud800",), "no regular expression", id="no-text"),
+]
+
+
+@pytest.mark.parametrize(("names", "own", "sentence"), BAD)
+def test_what_makes_no_sense_or_could_take_for_ever_is_refused(
+    names: tuple[str, ...], own: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(InvalidOption, match=re.escape(sentence)) as refused:
+        Rules(names, own)
+    assert "\n" not in str(refused.value)
+
+
+def test_what_cannot_take_long_is_taken() -> None:
+    rules = Rules((), (r"\b\d{3}-\d{2}-\d{4}\b", r"(?:\d++\.)++\d", r"patient[ _]id[:=]\s*\w+", "[A-Z]{2}[0-9]{6,12}"))
+    assert shown(b"id 123-45-6789, patient_id: ab\n", rules) == b"id ***********, **************\n"
+
+
+def test_rules_are_told_again_from_a_generations_notes() -> None:
+    own = Rules(("tokens",), ("x1",))
+    assert Rules(("email", "tokens")).note == "redacted:1:tokens+email"
+    assert own.note.startswith("redacted:1:tokens+own-")
+    assert ALL.once("no-handle,redacted:1:tokens+email,hole:3") == Rules(("tokens", "email"))
+    assert ALL.once("no-handle") == Rules()
+    assert own.once(own.note) is own
+    assert ALL.once(own.note) is None
+    assert ALL.once("redacted:2:tokens") is None
+    assert ALL.once("redacted:1:tokens+news") is None
