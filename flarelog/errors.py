@@ -44,6 +44,10 @@ class NotAuthenticated(NotAllowed):
     """Who asks is not known: no token that holds came with the call."""
 
 
+class NoConsent(NotAllowed):
+    """The site's administrator does not let its logs go."""
+
+
 class CannotConnect(FlarelogError):
     """Nobody answers at the receiver's address."""
 

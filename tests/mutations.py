@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "identity: the head is not compared where only the end seems changed",
         FILE,
-        "or head(self.fd, self.head[0]) != self.head\n",
+        "or self.fingerprint(self.head[0]) != self.head\n",
         "\n",
         "tail",
     ),
@@ -122,8 +122,8 @@ MUTANTS = [
     Mutant(
         "identity: what the receiver holds is not compared on resume",
         RECORD,
-        "return (crc, begin) if digest == piece.digest else None",
-        "return (crc, begin)",
+        "return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None",
+        "return Settled(crc, begin, True, matches, masked)",
         "tail",
     ),
     Mutant(

@@ -23,9 +23,12 @@ from dataclasses import dataclass, field, replace
 from flarelog.errors import InvalidName
 from flarelog.model import Generation, StreamInfo, log_name
 from flarelog.sources.file import SourceFile
+from flarelog.sources.file import shown as _shown
 from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
-from flarelog.sources.patterns import SourceOptions, any_of, rotated_shape, shape_of
+from flarelog.sources.patterns import SourceOptions, rotated_shape, shape_of
 from flarelog.sources.record import in_order, may_have_grown, take_back, wholes
+from flarelog.sources.redact import Rules
+from flarelog.sources.redacted import RedactedFile
 from flarelog.sources.tail import RELEASE_AFTER, Tail
 from flarelog.sources.watch import Change, Watch, What
 
@@ -40,6 +43,9 @@ _LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
+_COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
+# Magic numbers of gzip, bzip2, xz, zstandard, lz4 and zip
+_COMPRESSED = (_GZIP_MAGIC, b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04")
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 
 
@@ -81,6 +87,11 @@ class Discovery:
     _resumed: bool = False
     _closing: bool = False  # the last look is being taken
     _draining: bool = False
+    _rules: Rules = field(init=False)
+    _said_compressed: bool = False
+
+    def __post_init__(self) -> None:
+        self._rules = self.options.rules()
 
     # --- looking
 
@@ -198,7 +209,7 @@ class Discovery:
             same = known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino)
             if known is not None and same and (known.fd >= 0 or known.rest == (found.st_size, found.st_mtime_ns)):
                 seen.setdefault(known, []).append(path)
-            elif self.options.matches(path):
+            elif self.options.matches(path) and (not is_link or self._may_be_followed(path)):
                 strangers[path] = found.st_dev, found.st_ino
                 links |= {path} if is_link else set()
             else:
@@ -242,9 +253,19 @@ class Discovery:
 
     def _target(self, link: str) -> str:
         """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
+        target = self._behind(link)
+        return target if target is not None and self.options.matches(target) else link
+
+    def _behind(self, link: str) -> str | None:
+        """The path of what *link* leads to, if that is below the root."""
         root = os.path.realpath(self.options.root)
         target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
-        return target if not target.startswith("../") and self.options.matches(target) else link
+        return None if target.startswith("../") else target
+
+    def _may_be_followed(self, link: str) -> bool:
+        """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
+        target = self._behind(link) if self.options.sites else None
+        return target is None or self.options.permits(target)
 
     def _place(self, file: SourceFile, paths: list[str]) -> None:
         if file.path not in paths:
@@ -348,7 +369,10 @@ class Discovery:
         if copy is not False:
             size = os.fstat(file.fd).st_size
             file.close()
-            if copy:
+            if copy and self._rules:
+                self._copies[file.identity] = size
+                self._say_compressed(path)
+            elif copy:
                 self._copies[file.identity] = size
                 log.info("%s is a compressed copy of what is sent; it is not sent again", _shown(path))
             return None
@@ -428,9 +452,12 @@ class Discovery:
 
     def _open(self, path: str, now: float) -> SourceFile:
         """The file at *path*, with what its file system cannot tell. Raises OSError."""
-        file = SourceFile.open(self.options.root, path, now)
+        file = (RedactedFile if self._rules else SourceFile).open(self.options.root, path, now)
+        file.rules = self._rules
         unwatched = (os.path.dirname(path) or ".") in self._unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
+        if self._rules:
+            file.lacks = (*file.lacks, self._rules.note)
         return file
 
     def _is_old(self, file: SourceFile) -> bool:
@@ -445,6 +472,8 @@ class Discovery:
 
         gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
         """
+        if self._rules:
+            return self._is_compressed(file)
         status = os.fstat(file.fd)
         size = status.st_size
         # A copy is seen before its first byte is: only its name tells it from a new log then.
@@ -461,6 +490,20 @@ class Discovery:
         known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
         alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
         return alike and _is_one_member(file, size)
+
+    def _is_compressed(self, file: SourceFile) -> bool | None:
+        """Whether *file* is one that cannot be masked; None while too little is there to tell."""
+        begin = file.raw(0, 6)
+        if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
+            return True
+        return None if not self._closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
+
+    def _say_compressed(self, path: str) -> None:
+        if not self._said_compressed:
+            self._said_compressed = True
+            log.warning(
+                "%s is compressed: what is redacted cannot be found in it, so no such file is sent", _shown(path)
+            )
 
     def _raise(self, tail: Tail, file: SourceFile, path: str, scarce: bool) -> None:
         """Go on with a file that was at rest, unless only its name has changed."""
@@ -572,7 +615,7 @@ class Discovery:
             except OSError:
                 continue
             name = next((log for key, log in wanted[found.st_ino] if same(key, file.identity)), None)
-            if name is None or file.identity in self._known:
+            if name is None or file.identity in self._known or not self.options.continues(path, name):
                 file.close()
                 continue
             self._take_in(file, name, 0, now)
@@ -598,7 +641,7 @@ class Discovery:
             between: list[tuple[int, SourceFile]] = []
             for path, _, is_link in self._entries({directory or "."}, set()):
                 alike = os.path.dirname(path) == directory and shape_of(os.path.basename(path)) == shape
-                if not alike or is_link or path == name or any_of(self.options.exclude, path):
+                if not alike or is_link or path == name or self.options.excludes(path):
                     continue
                 try:
                     file = self._open(path, now)
@@ -646,15 +689,18 @@ class Discovery:
         """Identity: (log, where its reading began), of each file that is held; what a checkpoint keeps."""
         return {key: self.remembered[key] for key in self._known if key in self.remembered}
 
+    def masked(self, log: Tail) -> tuple[int, int]:
+        """(matches, bytes) that were masked in the files of *log*, as far as this process, or the receiver's record
+        and the files that are still there, can tell.
+        """
+        files = [file for tail, file in (*self._known.values(), *self._departed.values()) if tail is log]
+        counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
+        return sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts)
+
     def close(self) -> None:
         for tail in self.tails.values():
             tail.close()
         self.watch.close()
-
-
-def _shown(path: str) -> str:
-    """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
-    return path if path.isprintable() else repr(path)
 
 
 def _is_one_member(file: SourceFile, size: int) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from flarelog.model import extend
 from flarelog.sources.identity import HEAD, head, identity
+from flarelog.sources.redact import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
 _READ = 1 << 20
@@ -49,6 +50,8 @@ class SourceFile:
     quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
     limit: int | None = None  # while draining: where to stop
     graced: bool = False  # while draining: the one read behind the limit was granted
+    rules: Rules = UNREDACTED  # what is masked of it
+    told: bool = False  # it was said that it had been sent with others
 
     @classmethod
     def open(cls, directory: str, path: str, now: float) -> SourceFile:
@@ -95,7 +98,7 @@ class SourceFile:
 
         What was seen behind the first that differs is gone.
         """
-        size = self.size(now)
+        size = SourceFile.size(self, now)  # of the file, whatever of it may be shown
         before, self.seen = self.seen, size
         if self.begun or self.start:
             if size >= self.position and self.intact():
@@ -118,6 +121,28 @@ class SourceFile:
     def read(self, offset: int, length: int) -> bytes:
         return os.pread(self.fd, length, offset)
 
+    def raw(self, begin: int, end: int) -> bytes:
+        """Its bytes as they are, whatever is shown of them."""
+        return os.pread(self.fd, end - begin, begin)
+
+    def masked(self, matches: int, count: int) -> None:
+        """So much of what was read was masked."""
+
+    def begins(self) -> None:
+        """It gets a Generation mark, at the position."""
+        self.head, self.opening = self.fingerprint(HEAD), b""
+
+    def fingerprint(self, length: int) -> tuple[int, int]:
+        """(bytes covered, CRC-32) of what is shown of its first *length* bytes."""
+        return head(self.fd, length)
+
+    def holds_back(self) -> bool:
+        """Whether it has bytes behind the position that are not shown yet because more may be added to them."""
+        return False
+
+    def finish(self) -> None:
+        """Nobody writes to it any more: show what was held back."""
+
     def hole(self) -> int:
         """How many bytes from the position on nobody wrote; 0 where they were written, or were told of before.
 
@@ -136,6 +161,8 @@ class SourceFile:
         if data > end:
             return self._behind_nuls(data) - begin
         return end if begin == 0 else 0
+
+    breaks = hole  # true where what comes next needs a Generation mark of its own
 
     def _behind_nuls(self, at: int) -> int:
         """The offset of the first byte from *at* on, within its page, that is not NUL."""
@@ -170,7 +197,7 @@ class SourceFile:
         now = os.pread(self.fd, min(len(self.marker), size - end), end)
         same = _common(self.marker, now)
         # What was read before this process began is vouched for by a marker's worth of bytes behind it.
-        unproven = end + same < begin + MARKER or self.head[0] > end or head(self.fd, self.head[0]) != self.head
+        unproven = end + same < begin + MARKER or self.head[0] > end or self.fingerprint(self.head[0]) != self.head
         if begin and unproven:
             return 0
         if end + same < size:  # something else follows: from the beginning of its line on
@@ -213,6 +240,11 @@ class SourceFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+def shown(path: str) -> str:
+    """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
+    return path if path.isprintable() else repr(path)
 
 
 def _opening(fd: int) -> bytes:

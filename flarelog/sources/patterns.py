@@ -7,9 +7,13 @@ import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from flarelog.errors import InvalidOption
+from flarelog.sources.redact import Rules
+
+if TYPE_CHECKING:
+    from flarelog.sources.consent import Consent
 
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
@@ -34,17 +38,12 @@ class SourceOptions:
     # Of files that are there at the start and unknown to the receiver:
     start_at: Literal["beginning", "end"] = "beginning"
     ignore_older: float | None = None  # seconds; of those not modified for so long send only what is added
+    redact: tuple[str, ...] = ()  # names of what is masked, beside what the site wants
+    sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
 
     def __post_init__(self) -> None:
-        for pattern in (*self.include, *self.exclude):
-            if not pattern or pattern.startswith("/"):
-                raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
-            try:
-                _compiled(pattern)
-            except re.error as error:
-                raise InvalidOption(
-                    f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]"
-                ) from error
+        check_globs((*self.include, *self.exclude))
+        Rules(self.redact)
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
@@ -52,14 +51,51 @@ class SourceOptions:
 
     def matches(self, path: str) -> bool:
         if self.include:
-            return any_of(self.include, path) and not any_of(self.exclude, path)
-        return not any_of(NOT_LOGS, path) and not any_of(self.exclude, path)
+            asked = any_of(self.include, path) and not any_of(self.exclude, path)
+        else:
+            asked = not any_of(NOT_LOGS, path) and not any_of(self.exclude, path)
+        return asked and self.permits(path)
+
+    def permits(self, path: str) -> bool:
+        """Whether the site lets go of the file at *path*, whoever asks for it."""
+        return all(site.permits(path) for site in self.sites)
+
+    def excludes(self, path: str) -> bool:
+        """Whether the file at *path* is never sent, whatever it was called before."""
+        return any_of(self.exclude, path) or any(any_of(site.exclude, path) for site in self.sites)
+
+    def rules(self) -> Rules:
+        """What is masked: what anybody wants to be."""
+        rules = Rules(self.redact)
+        for site in self.sites:
+            rules |= site.rules
+        return rules
+
+    def continues(self, path: str, log: str) -> bool:
+        """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
+        where the site says what it lets go, the name must at least be one that *log* is rotated to.
+        """
+        beside = os.path.dirname(path) == os.path.dirname(log) and rotated_shape(log, path) is not None
+        rotated = beside and self.permits(log) and not self.excludes(path)
+        return self.permits(path) or rotated
 
     def follows(self, path: str, origin: str) -> bool:
         """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
         rotated out of the include patterns it is, under a name that is left out it is not.
         """
-        return bool(self.include) and self.matches(origin) and not any_of(self.exclude, path)
+        limited = self.include or any(site.include for site in self.sites)
+        return bool(limited) and self.matches(origin) and not self.excludes(path)
+
+
+def check_globs(patterns: Iterable[str]) -> None:
+    """Raises InvalidOption for the first of *patterns* that makes no sense."""
+    for pattern in patterns:
+        if not pattern or pattern.startswith("/"):
+            raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
+        try:
+            _compiled(pattern)
+        except re.error as error:
+            raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]") from error
 
 
 def any_of(patterns: Iterable[str], path: str) -> bool:

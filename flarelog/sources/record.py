@@ -6,11 +6,15 @@ holds now.
 
 from __future__ import annotations
 
+import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flarelog.model import Ended, Gap, Generation, StreamInfo, extend, suffix_digest
-from flarelog.sources.file import MARKER, SourceFile
+from flarelog.sources.file import MARKER, SourceFile, shown
+from flarelog.sources.redact import Rules
+
+log = logging.getLogger(__name__)
 
 _READ = 1 << 20
 
@@ -35,7 +39,7 @@ def take_back(file: SourceFile, info: StreamInfo) -> None:
     settled = settled_on(file, piece)
     if settled is not None:
         file.start_at(piece.source_end)
-        file.settled, file.begun, file.found_as = settled, True, piece.begin.path
+        file.settled, file.begun, file.found_as = (settled.crc, settled.begin), True, piece.begin.path
 
 
 def shipped(info: StreamInfo) -> dict[str, Piece]:
@@ -53,24 +57,66 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     return found
 
 
-def settled_on(file: SourceFile, piece: Piece) -> tuple[int, int] | None:
-    """None unless *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file.
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a file was read for that still holds the bytes of a piece."""
 
-    Then (CRC-32 of them up to the marker, where they begin).
+    crc: int  # CRC-32 of its bytes up to the marker
+    begin: int  # where those begin
+    goes_on: bool = True  # what is shown from here on is shown by the same rules, and the piece ends with a whole line
+    matches: int = 0  # masked in the piece
+    bytes: int = 0
+
+
+def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
+    """None unless *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file, as
+    it was shown then.
     """
-    if piece.closed == "truncated" or os.fstat(file.fd).st_size < piece.source_end:
+    size, end = os.fstat(file.fd).st_size, piece.source_end
+    if piece.closed == "truncated" or size < end:
         return None
+    rules = file.rules.once(piece.begin.notes)
+    if rules is None:
+        _tell(file, "was sent with a redaction that cannot be repeated now; it is sent again from its beginning, %s")
+        return None
+    found = None
+    # A line that was not finished when a sidecar drained was shown as if it ended there.
+    if not rules or end <= rules.decided(file.raw, 0, size):
+        found = _settled_on(file, piece, rules, size)
+    if found is None and rules:
+        found = _settled_on(file, piece, rules, end)
+        found = replace(found, goes_on=False) if found is not None else None
+    if found is not None and rules != file.rules:
+        _tell(file, f"was sent up to offset {end} with another redaction, and stays so; from there on it is sent %s")
+        return replace(found, goes_on=False, matches=0, bytes=0)
+    return found
+
+
+def _tell(file: SourceFile, what: str) -> None:
+    if not file.told:
+        file.told = True
+        log.warning(
+            "%s %s", shown(file.path), what % ("redacted as is said now" if file.rules else "without redaction")
+        )
+
+
+def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Settled | None:
+    """The same, for what is shown by *rules* of a file that *ends* there."""
     digest, at = piece.begin.digest, piece.begin.source_offset
     crc, before_marker = 0, max(0, piece.source_end - MARKER)
-    begin = min(at, before_marker)
+    begin, matches, masked = min(at, before_marker), 0, 0
     while at < piece.source_end:
-        data = file.read(at, min(_READ, piece.source_end - at))
-        if not data:
+        length = min(_READ, piece.source_end - at)
+        raw = data = file.raw(at, at + length)
+        if rules:
+            data, more_matches, more = rules.show(file.raw, at, length, ends)
+            matches, masked = matches + more_matches, masked + more
+        if not data or len(data) != len(raw):
             return None
         digest = extend(digest, data)
-        crc = extend(crc, data[: max(0, before_marker - at)])
-        at += len(data)
-    return (crc, begin) if digest == piece.digest else None
+        crc = extend(crc, raw[: max(0, before_marker - at)])
+        at += len(raw)
+    return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
 
 
 def wholes(info: StreamInfo) -> set[tuple[int, int]]:

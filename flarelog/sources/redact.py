@@ -276,6 +276,8 @@ class Rules:
             yield text.left + begin, text.left + min(stop, begin + KEY_BLOCK)
 
 
+UNREDACTED = Rules()
+
 # --- a site's own patterns
 
 

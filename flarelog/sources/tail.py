@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extents
 from flarelog.sources.file import SourceFile
-from flarelog.sources.identity import has_writer, head
+from flarelog.sources.identity import has_writer
 from flarelog.sources.record import settled_on, shipped
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
@@ -138,11 +138,13 @@ class Tail:
             if self._truncated(file, now):
                 self._begin(file, now)
             if self._available(file, now) > 0:
-                if file.hole():
+                if file.breaks():
                     self._begin(file, now)
                 return
         following = self._following(now)
         if file is not None:
+            if self._lets_go(file, now):
+                return
             if following is None:
                 if not file.linked and self._finished_with(file, now):
                     self._end_current("removed")
@@ -158,9 +160,19 @@ class Tail:
         for file in self.files:
             if file is self._current:
                 continue
+            if file.begun:
+                self._lets_go(file, now)
             if not file.begun or self._truncated(file, now) or self._available(file, now) > 0:
                 return file
         return None
+
+    def _lets_go(self, file: SourceFile, now: float) -> bool:
+        """Whether *file* was rotated or removed with bytes held back, which nobody can continue any more."""
+        rotated = not file.linked or file is not self.files[-1]
+        if not rotated or not file.holds_back() or not self._finished_with(file, now):
+            return False
+        file.finish()
+        return True
 
     def _gives_way(self, file: SourceFile, now: float) -> bool:
         """Whether a newer file may begin: the rotated *file* cannot grow any more, or has held it up long enough."""
@@ -185,7 +197,7 @@ class Tail:
             file.start_at(file.position + hole)
             hole = 0
         file.hole_end = file.position + hole
-        file.head, file.opening = head(file.fd), b""
+        file.begins()
         self.marks.append(
             Generation(
                 *(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, *file.head),
@@ -334,9 +346,11 @@ class Tail:
             settled = settled_on(file, piece)
             if settled is not None:
                 file.start_at(piece.source_end)
-                file.settled = settled
+                file.settled = settled.crc, settled.begin
                 file.begun, file.found_as = True, piece.begin.path
-                if piece is last and piece.closed is None:
+                if first:
+                    file.masked(settled.matches, settled.bytes)
+                if piece is last and piece.closed is None and settled.goes_on:
                     self._current = file
                     self._segments.append(_Segment(self.end, file, file.position))
                 continue

@@ -1,0 +1,99 @@
+"""What a site's administrator lets go: a small TOML file, which whoever starts a sidecar can only make less of.
+
+Several such files may be in force, each of which must let a file go; what any of them wants to be masked is. A file
+that makes no sense lets nothing go.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from dataclasses import dataclass, field
+
+from flarelog.errors import InvalidOption, NoConsent
+from flarelog.policy import _known, _one_line, _strings
+from flarelog.sources.patterns import any_of, check_globs
+from flarelog.sources.redact import UNREDACTED, Rules
+
+VARIABLE = "FLARELOG_SITE_POLICY"
+"""Names a file that holds whatever else is said: who sets a process's environment has a say in what it sends."""
+
+MAX_FILE = 1 << 20  # bytes
+_KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What one file says."""
+
+    allow_log_streaming: bool = True
+    include: tuple[str, ...] = ()  # only these; without any: all
+    exclude: tuple[str, ...] = ()  # never these
+    rules: Rules = UNREDACTED  # what is masked
+    where: str = field(default="the site's policy", compare=False)
+
+    def permits(self, path: str) -> bool:
+        """Whether the file at *path*, relative to the root, may be sent."""
+        return (not self.include or any_of(self.include, path)) and not any_of(self.exclude, path)
+
+    def demand(self) -> None:
+        """Raises NoConsent when no log may leave the site."""
+        if not self.allow_log_streaming:
+            raise NoConsent(
+                f"{self.where} says allow_log_streaming = false: no log leaves this site, and nothing was read"
+            )
+
+
+def in_force(*files: str) -> tuple[Consent, ...]:
+    """What *files* say, and the one that the environment names. Raises InvalidOption."""
+    named = os.environ.get(VARIABLE, "")
+    return tuple(load(path) for path in dict.fromkeys((*files, named)) if path)
+
+
+def load(path: str) -> Consent:
+    """Raises InvalidOption."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise InvalidOption(f"the site's policy {path} is no file; nothing is sent until it can be read")
+            raw = file.read(MAX_FILE + 1)
+            if len(raw) > MAX_FILE:
+                raise InvalidOption(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
+            text = raw.decode()
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidOption):
+            raise
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise InvalidOption(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
+    return parse(text, path)
+
+
+def parse(text: str, where: str = "the site's policy") -> Consent:
+    """The consent that *text*, TOML, says; *where* it is from begins each sentence.
+
+        allow_log_streaming = true      # false: nothing leaves this site
+        include = ["*.log", "logs/**"]  # only these
+        exclude = ["**/private/**"]     # never these
+        redact = ["tokens", "passwords", "keys", "email"]  # or "all"
+        redact_patterns = ['patient[ _-]?id[:=]\\s*\\w+']    # regular expressions; what they match is masked
+
+    Raises InvalidOption.
+    """
+    try:
+        said = tomllib.loads(text)
+    except ValueError as error:  # also of numbers that are too long for int()
+        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
+    except RecursionError as error:
+        raise InvalidOption(f"{where} makes no sense: it is nested too deeply") from error
+    _known(where, said, _KEYS)
+    allow = said.get("allow_log_streaming", True)
+    if not isinstance(allow, bool):
+        raise InvalidOption(f"{where}: allow_log_streaming is true or false")
+    include, exclude, redact, own = (_strings(where, key, said[key]) if key in said else () for key in _KEYS[1:])
+    try:
+        check_globs((*include, *exclude))
+        return Consent(allow, include, exclude, Rules(redact, own), where)
+    except InvalidOption as error:
+        raise InvalidOption(f"{where}: {error}") from error
