@@ -48,6 +48,12 @@ class NoConsent(NotAllowed):
     """The site's administrator does not let its logs go."""
 
 
+class ConsentChanged(FlarelogError):
+    """What the site's administrator lets go is not what it was when the sidecar began."""
+
+    retry_safe = True
+
+
 class CannotConnect(FlarelogError):
     """Nobody answers at the receiver's address."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from flarelog.errors import InvalidName, InvalidOption
@@ -30,6 +30,7 @@ MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix a
 MAX_LOG = 1024
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
+REDACTED = "redacted"  # in a generation's notes, before what was masked
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -226,12 +227,21 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class Redaction:
+    """How much of a stream was masked, at least: what was masked of files that are gone by now may be missing."""
+
+    matches: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The end of a stream, as one end holds it."""
 
     length: int
     digest: int
     marks: int
+    redacted: Redaction | None = None  # None: as it was; only the producer knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +265,7 @@ class StreamInfo:
     digest: int
     sealed: bool
     marks: tuple[Mark, ...] = ()
+    redacted: Redaction | None = None  # as the receipt said; None also while there is none
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -283,6 +294,10 @@ class Extent:
     identity: str
     ended: str | None  # why no byte can be added; None while the generation is open
     notes: str = ""  # the generation's
+
+    @property
+    def redacted(self) -> bool:
+        return any(word.partition(":")[0] == REDACTED for word in self.notes.split(","))
 
 
 def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
@@ -335,4 +350,5 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
         ],
         "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
         "notes": list(info.notes),
+        "redacted": None if info.redacted is None else asdict(info.redacted),
     }

@@ -23,7 +23,7 @@ from flarelog import errors, wire
 from flarelog.bus import Bus
 from flarelog.delivery.liveness import HEARTBEAT, Liveness
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NotFound, StreamFenced
+from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NoConsent, NotFound, StreamFenced
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import (
     Code,
@@ -56,6 +56,7 @@ LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a wr
 HEED_EVERY = 5.0  # seconds
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
+CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy: what it takes back is sent no longer than that
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
@@ -145,6 +146,7 @@ class Sidecar:
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
+        self._sites = list(options.source.sites)
 
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
@@ -153,6 +155,14 @@ class Sidecar:
     async def run(self) -> Outcome:
         """Send until drained. Raises nothing for what the other end or the files do: the outcome tells."""
         error: FlarelogError | None = None
+        try:
+            for site in self.options.source.sites:
+                site.demand()
+        except NoConsent as refused:
+            log.warning("%s", refused)
+            self.discovery.close()
+            await self.channel.close()
+            return Outcome((), (), refused)
         if self._checkpoint is not None:
             self.discovery.remembered.update(self._checkpoint.load())
         try:
@@ -160,9 +170,11 @@ class Sidecar:
                 watching = group.create_task(self.watch())
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
+                minding = group.create_task(self._mind())
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
+                self._demand()
                 longest = min(FENCED_DRAIN, self.options.drain_timeout) if self._fenced else self.options.drain_timeout
                 try:
                     async with asyncio.timeout(longest):
@@ -172,7 +184,7 @@ class Sidecar:
                     error = None if self._fenced else self._not_in_time()
                 except NotFound as missing:
                     error = missing
-                for task in (watching, learning, heeding, *self._sending):
+                for task in (watching, learning, heeding, minding, *self._sending):
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
@@ -181,7 +193,7 @@ class Sidecar:
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
-            log.error("%s", error)
+            log.log(logging.WARNING if isinstance(error, NoConsent) else logging.ERROR, "%s", error)
         streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
         return Outcome(streams, tuple(self.discovery.troubles.values()), error)
 
@@ -262,6 +274,16 @@ class Sidecar:
             with contextlib.suppress(grpc.RpcError, wire.Malformed):
                 if await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
                     self.drain()
+
+    async def _mind(self) -> None:
+        """End all of it, and drain nothing, when the site takes its consent back."""
+        while self._sites:
+            await asyncio.sleep(CONSENT_EVERY)
+            self._demand()
+
+    def _demand(self) -> None:
+        """Raises NoConsent, InvalidOption, ConsentChanged."""
+        self._sites = [site.demand_still() for site in self._sites]
 
     def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> None:
         """Let the deliveries of *logs* look at their files; a log that is new gets its delivery."""
@@ -557,7 +579,7 @@ class _Delivery:
                 mark = replace(item, digest=producer.position_digest)
                 await call.write((producer.mark(), mark))
             elif self._complete(now):
-                self._receipt = producer.finish()
+                self._receipt = replace(producer.finish(), redacted=self._sidecar.discovery.masked(tail))
                 await call.write(self._receipt)
             elif live.heartbeat_in(now) <= 0 and producer.state is not State.FINISHING:
                 await call.write(producer.heartbeat())

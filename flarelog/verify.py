@@ -9,26 +9,30 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flarelog.model import EMPTY_DIGEST, Extent, StreamId, extend, extents
+from flarelog.model import EMPTY_DIGEST, Extent, Redaction, StreamId, extend, extents
 from flarelog.sources.identity import identity, inode
 from flarelog.stores.journal import Journal, replay
 from flarelog.stores.local import LocalStore
 
 _READ = 1 << 20
+_MASK = ord("*")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found of one stream; ``first`` is None when everything agrees."""
+    """What was found of one stream; ``first`` is None when everything agrees. Where a site's redaction has masked
+    something, its source may hold any byte.
+    """
 
     stream: StreamId
     length: int
     compared: int  # bytes that were compared with a source file
     first: int | None = None  # the first offset that differs, or the begin of the range in which it lies
     text: str = "ok"
+    redacted: Redaction | None = None  # as the receipt said
 
 
 def verify(store: LocalStore, stream: StreamId, source: Path | None = None) -> Verdict:
@@ -44,7 +48,7 @@ def verify(store: LocalStore, stream: StreamId, source: Path | None = None) -> V
             found = _against_source(stream, fd, held, source, found.text)
     finally:
         os.close(fd)
-    return found
+    return replace(found, redacted=held.redacted if held.sealed else None)
 
 
 def _against_journal(stream: StreamId, fd: int, held: Journal) -> Verdict:
@@ -79,8 +83,15 @@ def _against_source(stream: StreamId, fd: int, held: Journal, source: Path, text
             while at < extent.length:
                 ours = os.pread(fd, min(_READ, extent.length - at), extent.offset + at)
                 theirs = os.pread(file.fileno(), len(ours), extent.source_offset + at)
+                masked = _MASK if extent.redacted else None
                 if ours != theirs:
-                    same = next((n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), len(theirs))
+                    same = next(
+                        (n for n, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a not in (b, masked)),
+                        len(theirs),
+                    )
+                    if same == len(ours):
+                        at += len(ours)
+                        continue
                     first = extent.offset + at + same
                     text = f"differs at offset {first} from {path}, offset {extent.source_offset + at + same}"
                     return Verdict(stream, held.committed, compared + at + same, first, text)

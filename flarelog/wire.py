@@ -37,6 +37,7 @@ from flarelog.model import (
     Mark,
     Open,
     Receipt,
+    Redaction,
     Reply,
     StreamId,
     StreamInfo,
@@ -313,6 +314,7 @@ def encode_request(request: Request) -> bytes:
         message.finish.receipt.marks = request.marks
         message.finish.SetInParent()
         message.finish.receipt.SetInParent()
+        _set_redaction(message.finish.receipt, request.redacted)
     else:
         message.mark.index = request[0]
         message.mark.mark.CopyFrom(_mark_to_pb(request[1]))
@@ -354,7 +356,7 @@ def decode_request(raw: bytes) -> Request:
             return message.mark.index, _mark(message.mark.mark)
         case "finish":
             receipt = message.finish.receipt
-            return Receipt(receipt.length, receipt.digest, receipt.marks)
+            return Receipt(receipt.length, receipt.digest, receipt.marks, _redaction(receipt))
     raise Malformed("a PushRequest says nothing that this version knows")
 
 
@@ -456,6 +458,21 @@ def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
 
 def _stream(message: pb.StreamId) -> StreamId:
     return StreamId(message.run, message.site, message.log)
+
+
+def _set_redaction(message: pb.Receipt | pb.StreamInfo, redacted: Redaction | None) -> None:
+    if redacted is not None:
+        message.redacted.SetInParent()
+        message.redacted.matches, message.redacted.bytes = redacted.matches, redacted.bytes
+
+
+def _redaction(message: pb.Receipt | pb.StreamInfo) -> Redaction | None:
+    if not message.HasField("redacted"):
+        return None
+    found = Redaction(message.redacted.matches, message.redacted.bytes)
+    if max(found.matches, found.bytes) > MAX_OFFSET:
+        raise Malformed(f"more was masked than the {MAX_OFFSET} bytes that a stream can have")
+    return found
 
 
 def _mark_to_pb(mark: Mark) -> pb.Mark:
@@ -561,6 +578,7 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
         first_mark=first_mark,
     )
     _set_stream(message.stream, info.stream)
+    _set_redaction(message, info.redacted)
     return message.SerializeToString()
 
 
@@ -576,6 +594,7 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         message.digest,
         message.sealed,
         _marks(message.marks),
+        _redaction(message),
     )
     return info, message.first_mark
 

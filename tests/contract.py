@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
 from flarelog.errors import Fenced, Hole, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Ended, Gap, Generation, Mark, Receipt, StreamId, extend
+from flarelog.model import Ended, Gap, Generation, Mark, Receipt, Redaction, StreamId, extend
 from flarelog.stores.base import Appender, Store
 
 Fact = Callable[[Store], Awaitable[None]]
@@ -279,6 +280,21 @@ async def a_seal_is_kept_until_more_is_added(store: Store) -> None:
     await again.sync()
     await again.close()
     assert not (await store.appender(STREAM, B)).sealed
+
+
+@fact
+async def what_a_receipt_says_of_what_was_masked_is_kept_with_the_seal(store: Store) -> None:
+    appender = await filled(store)
+    await appender.seal(replace(receipt(appender), redacted=Redaction(2, 30)))
+    assert [info.redacted async for info in store.list()] == [Redaction(2, 30)]
+    await appender.close()
+    assert [info.redacted async for info in store.list()] == [Redaction(2, 30)]
+    again = await store.appender(STREAM, B)
+    await again.append(len(DATA), b"more")
+    await again.sync()
+    assert [info.redacted async for info in store.list()] == [None]
+    await again.seal(receipt(again))
+    assert [info.redacted async for info in store.list()] == [None]
 
 
 @fact

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
-from flarelog.model import Ended, Gap, Generation, Mark, StreamId, extend
+from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 from flarelog.stores.journal import (
     LOST,
     SPACING,
@@ -55,6 +55,19 @@ def test_what_was_written_is_read_again() -> None:
     journal = replay(WHOLE)
     assert said(journal) == (STREAM, 30, 7, MARKS, Holder(((1, b"A"), (2, b"B"))), True)
     assert (journal.records, journal.damaged) == (len(LINES), 0)
+
+
+def test_a_seal_says_what_was_masked_and_compacting_keeps_it() -> None:
+    redacted = Redaction(2, 30)
+    journal = replay(b"".join((*LINES[:-1], seal_line(30, 7, redacted))))
+    assert (journal.sealed, journal.redacted) == (True, redacted)
+    again = replay(journal.compacted())
+    assert (again.sealed, again.redacted) == (True, redacted)
+    assert replay(WHOLE).redacted is None
+    for wrong in (b"7", b"[1]", b'["a",1]', b"[-1,0]", b"[1,2,3]"):
+        line = b'{"t":"seal","n":30,"d":7,"x":%b}' % wrong
+        journal = replay(b"".join(LINES[:-1]) + b"%08x %b\n" % (extend(0, line), line))
+        assert (journal.sealed, journal.redacted, journal.damaged) == (False, None, 1)
 
 
 def test_an_empty_journal_says_nothing() -> None:

@@ -18,6 +18,7 @@ from flarelog.model import (
     Gap,
     Generation,
     Mark,
+    Redaction,
     StreamId,
     StreamInfo,
     extend,
@@ -171,9 +172,25 @@ def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> 
 def test_a_stream_as_scripts_see_it() -> None:
     marks = (FIRST, Ended(30, 0, "truncated"), Gap(30, 0, 5, "truncated before they were read"), LATER)
     record = stream_record(StreamInfo(STREAM, 0, 100, 0xABC, True, marks))
-    assert list(record) == ["run", "site", "log", "committed", "sealed", "digest", "generations", "gaps", "notes"]
+    assert list(record) == [
+        "run",
+        "site",
+        "log",
+        "committed",
+        "sealed",
+        "digest",
+        "generations",
+        "gaps",
+        "notes",
+        "redacted",
+    ]
     assert (record["run"], record["site"], record["log"]) == ("run-1", "site-1", "log.txt")
     assert (record["committed"], record["sealed"], record["digest"]) == (100, True, "crc32:00000abc")
+    assert record["redacted"] is None
+    assert stream_record(StreamInfo(STREAM, 0, 100, 0xABC, True, marks, Redaction(2, 30)))["redacted"] == {
+        "matches": 2,
+        "bytes": 30,
+    }
     assert record["gaps"] == [{"offset": 30, "length": 5, "reason": "truncated before they were read"}]
     both = {"path": "log.txt", "notes": []}
     assert record["generations"] == [

@@ -6,7 +6,7 @@ import pytest
 
 from flarelog.delivery.receiver import KNOWN, MAX_EPOCH, MAX_MARKS, REMEMBERED, Epochs, Holder, Receiver, Refused
 from flarelog.errors import Fenced
-from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, extend
+from flarelog.model import Chunk, Code, Ended, Gap, Generation, Mark, Receipt, Redaction, extend
 
 DATA = b"0123456789abcdef"
 
@@ -137,6 +137,7 @@ def test_marks_without_end_are_refused() -> None:
     ("receipt", "code"),
     [
         pytest.param(Receipt(8, digest(8), 1), None, id="agreed"),
+        pytest.param(Receipt(8, digest(8), 1, Redaction(1, 3)), None, id="only-the-producer-knows-what-it-masked"),
         pytest.param(Receipt(9, digest(9), 1), Code.HOLE, id="bytes-are-missing"),
         pytest.param(Receipt(8, digest(8), 2), Code.HOLE, id="marks-are-missing"),
         pytest.param(Receipt(7, digest(7), 1), Code.REJECTED, id="more-is-held-than-was-sent"),

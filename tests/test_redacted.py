@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.model import Ended, Gap, Generation, extents
+from flarelog.model import Ended, Gap, Generation, Redaction, extents
 from flarelog.sources.consent import Consent
 from flarelog.sources.redact import Rules
 from flarelog.sources.tail import ROTATION_GRACE
@@ -251,20 +251,20 @@ def test_a_file_whose_redaction_cannot_be_repeated_is_sent_anew_and_that_is_said
 
 
 def test_what_was_masked_is_counted_once_also_after_a_restart(site: Site) -> None:
-    def counted() -> tuple[int, int]:
+    def counted() -> Redaction | None:
         return site.discovery.masked(site.discovery.tails["a.log"])
 
     site.append("a.log", LINE * 3)
     site.settle()
-    assert counted() == (3, 3 * len(SECRET))
+    assert counted() == Redaction(3, 3 * len(SECRET))
     site.rename("a.log", "a.log.1")
     site.append("a.log", LINE)
     site.settle()
-    assert counted() == (4, 4 * len(SECRET))
+    assert counted() == Redaction(4, 4 * len(SECRET))
     site.restart()
     site.append("a.log", LINE)
     site.settle()
-    assert counted() == (5, 5 * len(SECRET))
+    assert counted() == Redaction(5, 5 * len(SECRET))
 
 
 STEPS = st.lists(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.model import Ended, Generation, StreamId, extend
+from flarelog.model import Ended, Generation, Receipt, Redaction, StreamId, extend
 from flarelog.sources.identity import head, identity
 from flarelog.stores.local import LocalStore
 from flarelog.verify import Verdict, verify
@@ -105,6 +105,33 @@ def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[...
     (tmp_path / "source" / "log.txt.1").unlink()
     verdict = check()
     assert (verdict.first, verdict.compared) == (None, len(NEW))
+
+
+def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path) -> None:
+    source, data = tmp_path / "source", b"password=hunter2\n" * 100_000
+    source.mkdir()
+    (source / "log.txt").write_bytes(data)
+    store = LocalStore(tmp_path / "store", "memory")
+    masked = data.replace(b"hunter2", b"*******")
+
+    async def fill(name: str, stored: bytes, notes: str) -> Verdict:
+        stream = StreamId("run-1", "site-1", name)
+        async with store:
+            appender = await store.appender(stream, b"producer")
+            with open(source / "log.txt", "rb") as file:
+                await appender.mark(Generation(0, 0, "log.txt", 0, identity(file.fileno()), notes=notes))
+            for at in range(0, len(stored), 1 << 20):
+                await appender.append(at, stored[at : at + (1 << 20)])
+            await appender.seal(Receipt(len(stored), appender.digest, 1, Redaction(100_000, 700_000)))
+            await appender.close()
+        return verify(store, stream, source)
+
+    good = asyncio.run(fill("a", masked, "redacted:1:passwords"))
+    assert (good.first, good.compared, good.redacted) == (None, len(data), Redaction(100_000, 700_000))
+    other = asyncio.run(fill("b", masked[:-1] + b"x", "redacted:1:passwords"))
+    assert other.first == len(data) - 1
+    unsaid = asyncio.run(fill("c", masked, ""))
+    assert unsaid.first == 9, "only what is said to be redacted may differ"
 
 
 def test_the_digest_of_the_whole_is_that_of_zlib(check: Callable[..., Verdict], tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from flarelog.model import (
     Mark,
     Open,
     Receipt,
+    Redaction,
     Reply,
     StreamId,
     StreamInfo,
@@ -47,6 +48,8 @@ REQUESTS: list[Request] = [
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
     Receipt(0, 0, 0),
+    Receipt(0, 0, 0, Redaction(0, 0)),
+    Receipt(BIG, 0xFFFFFFFF, 9, Redaction(7, BIG)),
     *((index, mark) for index, mark in enumerate(MARKS)),
 ]
 
@@ -75,7 +78,10 @@ def test_reading_and_listing_there_and_back() -> None:
     assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 0, False)))) == (STREAM, 0, False)
     assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
     assert wire._decode_list(wire._encode_list(("run-1", ""))) == ("run-1", "")
-    for info in (StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)), StreamInfo(STREAM, 0, 0, 0, False)):
+    for info in (
+        StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
+        StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
+    ):
         assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
     parts = list(wire.parts_of(many))
@@ -280,6 +286,9 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
         pytest.param(lambda: wire.read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
         pytest.param(lambda: wire._decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
         pytest.param(lambda: wire._decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
+        pytest.param(
+            lambda: wire.decode_request(wire.encode_request(Receipt(0, 0, 0, Redaction(2**63, 0)))), id="masks"
+        ),
     ],
 )
 def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]) -> None:

@@ -40,6 +40,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 if TYPE_CHECKING:
     from flarelog.client import Client
+    from flarelog.model import Redaction
     from flarelog.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -157,6 +158,11 @@ def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list
         ).rstrip()
         for row in rows
     ]
+
+
+def redaction_text(redacted: Redaction) -> str:
+    """What a receipt says of what was masked."""
+    return f"at least {redacted.matches:,} matches, {redacted.bytes:,} bytes masked"
 
 
 def on_stop(first: Callable[[], object]) -> None:

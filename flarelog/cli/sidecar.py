@@ -6,13 +6,16 @@ import asyncio
 import json
 import logging
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.errors import NOT_ALLOWED
+from flarelog.model import Receipt
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
+from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 
 log = logging.getLogger(__name__)
@@ -31,6 +34,19 @@ log = logging.getLogger(__name__)
 @option("--root", required=True, type=click.Path(), help="Directory of the logs; may appear later.")
 @option("--include", multiple=True, metavar="GLOB", help="Send only these; without '/' compared with a file's name.")
 @option("--exclude", multiple=True, metavar="GLOB", help="Do not send these.")
+@option(
+    "--redact",
+    multiple=True,
+    metavar="NAME",
+    help="Mask these with asterisks: tokens, passwords, keys, email or all; beside what the site's policy wants.",
+)
+@click.option(
+    "--site-policy",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="TOML of the site's administrator: what may leave. It outweighs all other options, and so does the file that"
+    " FLARELOG_SITE_POLICY names, whatever is said here.",
+)
 @option(
     "--start-at",
     type=click.Choice(["beginning", "end"]),
@@ -54,6 +70,8 @@ def command(
     root: str,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
+    redact: tuple[str, ...],
+    site_policy: tuple[str, ...],
     start_at: Any,
     ignore_older: float | None,
     as_json: bool,
@@ -62,15 +80,19 @@ def command(
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
     A second signal ends at once; SIGHUP has it read its certificates again. Exit codes: 0 everything is stored, 1
-    something was not sent, 4 no receiver, 5 a newer sidecar has taken over (do not start this one again:
-    RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain took too long.
+    something was not sent, 4 no receiver, 5 a newer sidecar has taken over, or the site lets no log go (do not start
+    this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain took too long, 78 the site's policy
+    makes no sense.
 
     \b
     Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
     """
+    sites = checked(lambda: in_force(*site_policy))
+    for site in sites:
+        checked(site.demand)
     tune_memory()
     more_descriptors()
-    source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older))
+    source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older, redact, sites))
     tls = tls_of(options)
     targets = checked(
         lambda: [SidecarOptions(address, run_id, source=source, tls=tls, **options) for address in receivers]
@@ -100,6 +122,10 @@ async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
     return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
 
 
+def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
+    return None if receipt is None or receipt.redacted is None else asdict(receipt.redacted)
+
+
 def _records(outcome: Outcome) -> list[dict[str, object]]:
     return [
         {
@@ -108,6 +134,7 @@ def _records(outcome: Outcome) -> list[dict[str, object]]:
             "log": stream.stream.log,
             "committed": stream.committed,
             "receipt": None if stream.receipt is None else f"crc32:{stream.receipt.digest:08x}",
+            "redacted": _redacted(stream.receipt),
             "misses": stream.misses,
             "reconnects": stream.reconnects,
             "generations": stream.generations,

@@ -9,9 +9,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import aligned, client, client_options, option, run
+from flarelog.cli import aligned, client, client_options, option, redaction_text, run
 from flarelog.errors import NotFound
-from flarelog.model import StreamInfo, run_name, stream_record
+from flarelog.model import REDACTED, StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
 
 
@@ -74,6 +74,7 @@ _SENTENCES = {
     "no-lease": "nobody can tell whether a rotated file still has a writer: it is held until it was quiet for 5 s",
     "no-inotify": "changes are not reported there: files are looked at every 0.25 s",
     "remote": "other machines may write there: their changes are seen when the file system shows them, not at once",
+    "redacted": "what the site's redaction matched is stored as asterisks",
     "hole": "a stretch that nobody wrote is stored as the NULs that it reads as: --json says where",
 }
 
@@ -83,7 +84,8 @@ def _notes(found: list[StreamInfo]) -> list[str]:
     logs: dict[str, list[str]] = {}
     for info in found:
         for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):
-            logs.setdefault(word, []).append(str(info.stream))
+            redacted = info.redacted if word == REDACTED else None
+            logs.setdefault(word, []).append(f"{info.stream}{f': {redaction_text(redacted)}' if redacted else ''}")
     return [
         f"note: {_SENTENCES.get(word, word)} ({', '.join(names[:3])}{' and others' if len(names) > 3 else ''})"
         for word, names in sorted(logs.items())

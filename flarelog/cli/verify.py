@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli import option, run
+from flarelog.cli import option, redaction_text, run
 from flarelog.errors import NotFound, Unavailable
 from flarelog.model import StreamId, run_name
 from flarelog.stores.local import LocalStore
@@ -34,7 +34,8 @@ def command(run_id: str, store: str, source: str | None) -> None:
     verdicts, left_out = run(_verify(run_id, Path(store), Path(source) if source else None))
     for verdict in verdicts:
         compared = f", {verdict.compared:,} compared with their source" if source else ""
-        click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}: {verdict.text}")
+        redacted = f", {redaction_text(verdict.redacted)}" if verdict.redacted is not None else ""
+        click.echo(f"{verdict.stream}: {verdict.length:,} bytes{compared}{redacted}: {verdict.text}")
     if left_out or any(verdict.first is not None for verdict in verdicts):
         sys.exit(1)
 

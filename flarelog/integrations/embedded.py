@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,7 @@ from flarelog.lifecycle import Event
 from flarelog.model import parse_address
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
+from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
@@ -329,7 +331,8 @@ class Producer(_Embedded):
     """Sends the logs under *root* as *site* while a run goes on.
 
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
-    files of the site, for all of them.
+    files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
+    lets go, read again at the start of each run; the one that FLARELOG_SITE_POLICY names holds as well.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
     each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
@@ -343,6 +346,8 @@ class Producer(_Embedded):
         *,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        redact: Sequence[str] = (),
+        site_policy: str | Sequence[str] = (),
         bus: Bus | None = None,
         tls: Tls | None = None,
         join_timeout: float = JOIN_TIMEOUT,
@@ -352,7 +357,8 @@ class Producer(_Embedded):
         self.outcomes: dict[str, list[Outcome]] = {}
         self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
         self._site = site
-        self._source = SourceOptions(root, tuple(include), tuple(exclude))
+        self._source = SourceOptions(root, tuple(include), tuple(exclude), redact=tuple(redact))
+        self._site_policy = [site_policy] if isinstance(site_policy, str) else list(site_policy)
         self._tls = tls
         self._join_timeout = join_timeout
         self._running: dict[str, list[_Sending]] = {}
@@ -361,8 +367,9 @@ class Producer(_Embedded):
         self._options("run")  # refuses now what would fail when the run starts
 
     def _options(self, run: str) -> list[SidecarOptions]:
+        source = replace(self._source, sites=in_force(*self._site_policy))
         return [
-            SidecarOptions(address, run, self._site, self._source, drain_timeout=self._join_timeout, tls=self._tls)
+            SidecarOptions(address, run, self._site, source, drain_timeout=self._join_timeout, tls=self._tls)
             for address in self._receivers
         ]
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from flarelog.errors import InvalidOption, NoConsent
+from flarelog.errors import ConsentChanged, InvalidOption, NoConsent
 from flarelog.policy import _known, _one_line, _strings
 from flarelog.sources.patterns import any_of, check_globs
 from flarelog.sources.redact import UNREDACTED, Rules
 
 VARIABLE = "FLARELOG_SITE_POLICY"
 """Names a file that holds whatever else is said: who sets a process's environment has a say in what it sends."""
+
+Stamp = tuple[int, ...]
 
 MAX_FILE = 1 << 20  # bytes
 _KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns")
@@ -32,6 +34,7 @@ class Consent:
     exclude: tuple[str, ...] = ()  # never these
     rules: Rules = UNREDACTED  # what is masked
     where: str = field(default="the site's policy", compare=False)
+    stamp: Stamp | None = field(default=None, compare=False)  # of the file that was read; None if it was none
 
     def permits(self, path: str) -> bool:
         """Whether the file at *path*, relative to the root, may be sent."""
@@ -44,6 +47,25 @@ class Consent:
                 f"{self.where} says allow_log_streaming = false: no log leaves this site, and nothing was read"
             )
 
+    def demand_still(self) -> Consent:
+        """The same, if the file still says so; for a sidecar that is at work. Raises NoConsent, InvalidOption, and
+        ConsentChanged when it says something else that lets logs go.
+        """
+        if self.stamp is None or self.stamp == _stamp(self.where):
+            return self
+        try:
+            now = load(self.where)
+        except InvalidOption as error:
+            raise InvalidOption(f"{error}; nothing more is sent") from error
+        if not now.allow_log_streaming:
+            raise NoConsent(f"{self.where} says allow_log_streaming = false by now: nothing more is sent")
+        if now != self:
+            raise ConsentChanged(
+                f"{self.where} was changed: nothing more is sent as it said before; start this again, and it goes on as"
+                " is said now"
+            )
+        return now
+
 
 def in_force(*files: str) -> tuple[Consent, ...]:
     """What *files* say, and the one that the environment names. Raises InvalidOption."""
@@ -53,11 +75,13 @@ def in_force(*files: str) -> tuple[Consent, ...]:
 
 def load(path: str) -> Consent:
     """Raises InvalidOption."""
+    path = os.path.abspath(path)  # it is looked at again, and an embedding program may go elsewhere
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise InvalidOption(f"the site's policy {path} is no file; nothing is sent until it can be read")
+            stamp = _stamp(fd)
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
                 raise InvalidOption(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
@@ -67,7 +91,16 @@ def load(path: str) -> Consent:
             raise
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise InvalidOption(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
-    return parse(text, path)
+    return replace(parse(text, path), stamp=stamp)
+
+
+def _stamp(file: str | int) -> Stamp | None:
+    """What changes when the file does; None when it cannot be looked at."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def parse(text: str, where: str = "the site's policy") -> Consent:

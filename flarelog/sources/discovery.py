@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import InvalidName
-from flarelog.model import Generation, StreamInfo, log_name
+from flarelog.model import Generation, Redaction, StreamInfo, log_name
 from flarelog.sources.file import SourceFile
 from flarelog.sources.file import shown as _shown
 from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
@@ -689,13 +689,15 @@ class Discovery:
         """Identity: (log, where its reading began), of each file that is held; what a checkpoint keeps."""
         return {key: self.remembered[key] for key in self._known if key in self.remembered}
 
-    def masked(self, log: Tail) -> tuple[int, int]:
-        """(matches, bytes) that were masked in the files of *log*, as far as this process, or the receiver's record
-        and the files that are still there, can tell.
+    def masked(self, log: Tail) -> Redaction | None:
+        """What was masked in the files of *log*, as far as this process saw it, or can tell from the receiver's record
+        and the files that are still there; None where nothing is to be.
         """
+        if not self._rules:
+            return None
         files = [file for tail, file in (*self._known.values(), *self._departed.values()) if tail is log]
         counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
-        return sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts)
+        return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
 
     def close(self) -> None:
         for tail in self.tails.values():

@@ -24,7 +24,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 from flarelog.errors import InvalidOption
-from flarelog.model import extend
+from flarelog.model import REDACTED, extend
 
 Fetch = Callable[[int, int], bytes]
 
@@ -34,7 +34,6 @@ KEY_BLOCK = 16 << 10  # bytes behind the first line of a private key that are ma
 OWN_WINDOW, OWN_OVERLAP = 4 << 10, 1 << 10  # the same for a site's own patterns, whose time may grow faster
 PROBE_SECONDS = 0.1  # of CPU that an own pattern may take for OWN_WINDOW bytes that were made to be hard
 RULES = 1  # the version of the patterns below: another one shows other bytes
-WORD = "redacted"  # in a generation's notes, before the names of what was masked
 
 _LOOK = 4 << 10  # bytes around what is asked for that are read first: most lines are shorter
 _MARGIN = 128  # bytes that the first line of a private key has at most
@@ -152,16 +151,16 @@ class Rules:
     def note(self) -> str:
         """What a generation's notes say of these rules, so that later it can be told what its bytes were made by."""
         own = [f"own-{extend(0, chr(10).join(self.own).encode()):08x}"] if self.own else []
-        return f"{WORD}:{RULES}:{'+'.join((*self.names, *own))}"
+        return f"{REDACTED}:{RULES}:{'+'.join((*self.names, *own))}"
 
     def once(self, notes: str) -> Rules | None:
         """The rules that a generation with these *notes* was made by; None if they cannot be told any more."""
-        said = next((word for word in notes.split(",") if word.partition(":")[0] == WORD), "")
+        said = next((word for word in notes.split(",") if word.partition(":")[0] == REDACTED), "")
         if not said:
             return Rules()
         if said == self.note:
             return self
-        version, _, names = said.removeprefix(f"{WORD}:").partition(":")
+        version, _, names = said.removeprefix(f"{REDACTED}:").partition(":")
         known = tuple(names.split("+"))
         return Rules(known) if version == str(RULES) and set(known) <= set(NAMES) else None
 

@@ -219,11 +219,12 @@ class LocalAppender:
 
     async def seal(self, receipt: Receipt) -> None:
         await self.sync()
-        await self._record(journals.seal_line(receipt.length, receipt.digest), self._sealed)
+        line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted)
+        await self._record(line, lambda: self._sealed(receipt))
         self._store.changed(self.stream)
 
-    def _sealed(self) -> None:
-        self.journal.sealed = True
+    def _sealed(self, receipt: Receipt) -> None:
+        self.journal.sealed, self.journal.redacted = True, receipt.redacted
 
     async def close(self) -> None:
         try:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamId, extend
+from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 
 VERSION = 1
 SPACING = 1 << 20
@@ -42,6 +42,7 @@ class Journal:
     marks: list[Mark] = field(default_factory=list)
     holder: Holder = field(default_factory=Holder)
     sealed: bool = False
+    redacted: Redaction | None = None  # as the latest receipt said
     records: int = 0
     damaged: int = 0  # lines that were dropped
 
@@ -78,6 +79,7 @@ class Journal:
             case "holder":
                 self.holder = self.holder.followed_by(_number(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
+                self.redacted = _redaction(record.get("x"))
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
 
     def _expect_marks(self, count: int) -> None:
@@ -133,7 +135,7 @@ class Journal:
         lines += [mark_line(index, mark) for index, mark in enumerate(self.marks)]
         lines += [length_line(length, digest, len(self.marks)) for length, digest in self.lengths]
         if self.sealed:
-            lines.append(seal_line(self.committed, self.digest))
+            lines.append(seal_line(self.committed, self.digest, self.redacted))
         self.records = len(lines)
         return b"".join(lines)
 
@@ -151,6 +153,11 @@ def _text(value: Any) -> str:
         raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
     value.encode()  # half of a surrogate pair would end the call that sends it
     return value
+
+
+def _redaction(value: Any) -> Redaction | None:
+    """Raises ValueError or TypeError."""
+    return None if value is None else Redaction(*(_number(each) for each in value))
 
 
 def _mark(kind: str, fields: dict[str, Any]) -> Mark:
@@ -186,8 +193,9 @@ def holder_line(epoch: int, producer: bytes) -> bytes:
     return _line({"t": "holder", "e": epoch, "p": producer.hex()})
 
 
-def seal_line(length: int, digest: int) -> bytes:
-    return _line({"t": "seal", "n": length, "d": digest})
+def seal_line(length: int, digest: int, redacted: Redaction | None = None) -> bytes:
+    said = {} if redacted is None else {"x": [redacted.matches, redacted.bytes]}
+    return _line({"t": "seal", "n": length, "d": digest, **said})
 
 
 def run_line(run: str, state: str) -> bytes:

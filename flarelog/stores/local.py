@@ -291,7 +291,8 @@ class LocalStore:
             if found is None:
                 return None
             journal = found
-        return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks))
+        redacted = journal.redacted if journal.sealed else None
+        return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks), redacted)
 
     def _recorded(self, stream: StreamId) -> journals.Journal | None:
         """What the journal says, as far as the bytes are there; None when there is none."""

@@ -142,14 +142,24 @@ class Finish(_message.Message):
     def __init__(self, receipt: _Optional[_Union[Receipt, _Mapping]] = ...) -> None: ...
 
 class Receipt(_message.Message):
-    __slots__ = ("length", "digest", "marks")
+    __slots__ = ("length", "digest", "marks", "redacted")
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     length: int
     digest: int
     marks: int
-    def __init__(self, length: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ...) -> None: ...
+    redacted: Redaction
+    def __init__(self, length: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ...) -> None: ...
+
+class Redaction(_message.Message):
+    __slots__ = ("matches", "bytes")
+    MATCHES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    matches: int
+    bytes: int
+    def __init__(self, matches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
     __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window")
@@ -202,7 +212,7 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +220,7 @@ class StreamInfo(_message.Message):
     SEALED_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -217,7 +228,8 @@ class StreamInfo(_message.Message):
     sealed: bool
     marks: _containers.RepeatedCompositeFieldContainer[Mark]
     first_mark: int
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ...) -> None: ...
+    redacted: Redaction
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)
