@@ -56,7 +56,7 @@ LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a wr
 HEED_EVERY = 5.0  # seconds
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
-CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy: what it takes back is sent no longer than that
+CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
@@ -147,6 +147,7 @@ class Sidecar:
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
         self._sites = list(options.source.sites)
+        self._refused = asyncio.Event()  # the site has taken its consent back
 
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
@@ -278,8 +279,18 @@ class Sidecar:
     async def _mind(self) -> None:
         """End all of it, and drain nothing, when the site takes its consent back."""
         while self._sites:
-            await asyncio.sleep(CONSENT_EVERY)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CONSENT_EVERY):
+                    await self._refused.wait()
             self._demand()
+
+    async def consents(self) -> None:
+        """Return if the site's files say what they said; else never: this sidecar is about to be ended."""
+        try:
+            self._demand()
+        except FlarelogError:
+            self._refused.set()
+            await asyncio.Event().wait()
 
     def _demand(self) -> None:
         """Raises NoConsent, InvalidOption, ConsentChanged."""
@@ -569,7 +580,10 @@ class _Delivery:
     async def _send(self, call: Any) -> None:
         producer, tail = self._producer, self._tail
         live = Liveness(time.monotonic(), interval=self._heartbeat)
+        minds = bool(self._sidecar.options.source.sites)
         while True:
+            if minds:
+                await self._sidecar.consents()
             self.wake.clear()
             now = time.monotonic()
             item = tail.next(producer.position, producer.marks_sent, producer.room(), now)

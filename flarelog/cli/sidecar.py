@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
     metavar="NAME",
     help="Mask these with asterisks: tokens, passwords, keys, email or all; beside what the site's policy wants.",
 )
-@click.option(
+@option(
     "--site-policy",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="TOML of the site's administrator: what may leave. It outweighs all other options, and so does the file that"
-    " FLARELOG_SITE_POLICY names, whatever is said here.",
+    help="TOML of the site's administrator: what may leave, whatever other options say. The files that the variable"
+    " names, with colons between them, hold beside those that are named here.",
 )
 @option(
     "--start-at",

@@ -332,7 +332,7 @@ class Producer(_Embedded):
 
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
     files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
-    lets go, read again at the start of each run; the one that FLARELOG_SITE_POLICY names holds as well.
+    lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
     each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.

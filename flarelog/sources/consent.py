@@ -17,7 +17,9 @@ from flarelog.sources.patterns import any_of, check_globs
 from flarelog.sources.redact import UNREDACTED, Rules
 
 VARIABLE = "FLARELOG_SITE_POLICY"
-"""Names a file that holds whatever else is said: who sets a process's environment has a say in what it sends."""
+"""Names files, with colons between them, that hold whatever else is said: who sets a process's environment has a say
+in what it sends.
+"""
 
 Stamp = tuple[int, ...]
 
@@ -68,9 +70,9 @@ class Consent:
 
 
 def in_force(*files: str) -> tuple[Consent, ...]:
-    """What *files* say, and the one that the environment names. Raises InvalidOption."""
-    named = os.environ.get(VARIABLE, "")
-    return tuple(load(path) for path in dict.fromkeys((*files, named)) if path)
+    """What *files* say, and those that the environment names. Raises InvalidOption."""
+    named = os.environ.get(VARIABLE, "").split(os.pathsep)
+    return tuple(load(path) for path in dict.fromkeys((*files, *named)) if path)
 
 
 def load(path: str) -> Consent:
