@@ -2,6 +2,7 @@
 
     bulk      one stream of 1 GiB between two processes, durability memory, against stop-and-wait (bulk.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
+    redaction the first again with everything masked that can be (bulk.py)
     latency   of one line, from the append at the site to the receiver's file (latency.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
     tls       the first of these with and without mutual TLS (bulk.py)
@@ -24,7 +25,7 @@ from pathlib import Path
 from bench import bulk, content, detection, idle, latency, processes, results
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "latency", "idle", "tls", "detection")
+NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "detection")
 
 
 def main() -> int:
@@ -75,6 +76,7 @@ def _measurements(options: argparse.Namespace, places: processes.Places) -> dict
     return {
         "bulk": lambda: of_file(bulk.memory),
         "disk": lambda: of_file(bulk.disk),
+        "redaction": lambda: of_file(bulk.redaction),
         "latency": lambda: latency.measure(places, 200 if quick else 500, options.rounds),
         "idle": lambda: idle.measure(places, 5 if quick else 20, 1 if quick else 2),
         "tls": lambda: of_file(bulk.over_tls),

@@ -62,6 +62,18 @@ def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     ]
 
 
+def redaction(source: Path, places: processes.Places, rounds: int) -> list[Row]:
+    """Rows of what redaction costs; *source*, in ``places.memory``, is the file."""
+    masked, plain = interleaved(
+        places.memory,
+        rounds,
+        lambda work: flarelog(source, work, places, "memory", "--redact", "all"),
+        lambda work: flarelog(source, work, places, "memory"),
+    )
+    ratio = f"{rate(masked) / rate(plain):.2f} x plain"
+    return [row("redaction, bulk", "--redact all", masked, ratio), row("redaction, bulk", "flarelog", plain, "")]
+
+
 def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     """Rows of the comparison with a plain write and fdatasync; *source*, in ``places.memory``, is the file."""
     ours, plain, often = interleaved(
@@ -130,17 +142,19 @@ def flarelog(
     work: Path,
     places: processes.Places,
     durability: str,
-    *,
+    *more: str,
     sender: str = "flarelog",
     tls: tuple[Tls, Tls] | None = None,
 ) -> Sample:
-    """One round; *sender* is the module of the sending process, *tls* what the receiver and the site show."""
+    """One round; *more* are options of the sending process, *sender* is its module, *tls* what the receiver and the
+    site show.
+    """
     receiving, sending_as = (one.arguments() for one in tls) if tls is not None else ((), ())
     site = work / "store" / "bench" / "site"
     touched = processes.touch(work, processes.size(source) * 5 // 4)
     with processes.scratch(places.memory) as root, processes.serve(work, durability, *receiving) as (receiver, address):
         (root / "first.txt").write_bytes(content.line(1))
-        options = ("--drain-timeout", str(_LONGEST), *sending_as)
+        options = ("--drain-timeout", str(_LONGEST), *sending_as, *more)
         with processes.sidecar(work, address, root, *options, module=sender) as sending:
             processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", sending, receiver)
             time.sleep(0.2)

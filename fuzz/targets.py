@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 from flarelog import wire
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
@@ -33,6 +34,7 @@ from flarelog.model import (
     Mark,
     Open,
     Receipt,
+    Redaction,
     Reply,
     StreamId,
     StreamInfo,
@@ -43,8 +45,9 @@ from flarelog.model import (
     site_name,
     stream_record,
 )
-from flarelog.sources import patterns, record
+from flarelog.sources import consent, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
+from flarelog.sources.redact import Rules
 from flarelog.stores import journal as journals
 from flarelog.stores.local import LocalStore
 from flarelog.v1 import log_pb2 as pb
@@ -241,6 +244,46 @@ def globs(raw: bytes) -> None:
         hold(sent == (expression.match(name) is not None), (pattern, path))
 
 
+# --- what a site does not let go
+
+_RULES = (Rules(("all",)), Rules(("tokens",)), Rules(("keys",), (r"ID-\d+", "[a-c]+x")))
+_SMALL: dict[str, Any] = {"WINDOW": 64, "OVERLAP": 16, "KEY_BLOCK": 90, "_LOOK": 8, "OWN_WINDOW": 24, "OWN_OVERLAP": 8}
+
+
+def redaction(raw: bytes) -> None:
+    """HOW, AT, ROOM, then a file: it keeps its length and its lines, and shows the same whatever is read at once, and
+    when it was shorter.
+    """
+    rules, at, room, data = _RULES[(raw[:1] or b"\0")[0] % 3], (raw[1:2] or b"\0")[0], 1 + len(raw[2:3]), raw[3:]
+    with mock.patch.multiple(redact, **_SMALL):
+        whole, matches, masked = rules.show(lambda begin, end: data[begin:end], 0, len(data), len(data))
+        hold(len(whole) == len(data), "another length")
+        hold(all(a == b or (a == 42 and b not in b"\r\n") for a, b in zip(whole, data, strict=True)), "not a mask")
+        hold(masked >= sum(a != b for a, b in zip(whole, data, strict=True)), masked)
+        hold(matches <= masked, (matches, masked))
+        part = rules.show(lambda begin, end: data[begin:end], at, room * 40, len(data))[0]
+        hold(part == whole[at : at + room * 40], "it depends on what is read at once")
+        before = data[: len(data) * at // 256]
+        end = rules.decided(lambda begin, end: before[begin:end], 0, len(before))
+        hold(end <= len(before), end)
+        shown = rules.show(lambda begin, end: before[begin:end], 0, end, len(before))[0]
+        hold(shown == whole[:end], "what was decided changed")
+
+
+def site_policy(raw: bytes) -> None:
+    """Any file of a site: what it lets go, or a sentence on one line."""
+    text = raw.decode(errors="surrogateescape")
+    try:
+        found = consent.parse(text, "consent.toml")
+    except InvalidOption as refused:
+        hold("\n" not in str(refused) and len(str(refused)) < 600, str(refused))
+        return
+    hold(isinstance(found.permits("logs/a.log"), bool), found)
+    if found.rules:
+        data = b"password=hunter2 me@example.org token=12345678 aaaa\n"
+        hold(len(found.rules.show(lambda begin, end: data[begin:end], 0, 60, len(data))[0]) == len(data), found)
+
+
 # --- the state machines
 
 
@@ -369,7 +412,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         *(request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
-        *(sessions.session, sessions.sidecar),
+        *(sessions.session, sessions.sidecar, redaction, site_policy),
     )
 }
 
@@ -380,6 +423,7 @@ _LINES = [
     journals.length_line(1 << 20, 5, 1),
     journals.length_line(3 << 20, 7, 3),
     journals.seal_line(3 << 20, 7),
+    journals.seal_line(3 << 20, 7, Redaction(2, 30)),
     journals.run_line("run-1", "ending"),
 ]
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
@@ -389,6 +433,7 @@ _SAID: list[wire.Request] = [
     *(Chunk(at, data, 0xFFFFFFFF) for at in (1, 300, 2**63 - 1) for data in (b"", b"payload", bytes(200))),
     *enumerate(MARKS),
     Receipt(2**63 - 1, 0xFFFFFFFF, 9),
+    Receipt(2**63 - 1, 0xFFFFFFFF, 9, Redaction(2, 2**63 - 1)),
 ]
 
 _CHOICES = (range(64), bytes(64), [1, 0, 1, 5, 0, 0, 0, 0, *([3, 0, 4, 7, 7, 7, 7, 0] * 12)], range(255, 55, -1))
@@ -414,6 +459,20 @@ SEEDS: dict[str, list[bytes]] = {
         b"../..\n/etc\n./passwd",
     ],
     "address": [b"127.0.0.1:4721", b"[::1]:0", b"receiver.example:65535"],
+    "redaction": [
+        bytes((how, 100, 1)) + data
+        for how in range(3)
+        for data in (
+            b"password=hunter2\r\napi_key: 'a b c d e f'\n" + b"x" * 90 + b" token=abc123def456 me@example.org\n",
+            b"-----BEGIN PRIVATE KEY-----\nMIIEabc\nMIIEdef\n-----END PRIVATE KEY-----\n://u:p@h ID-17 abcx\npassw",
+            b"eyJhbGciOiJI.eyJzdWIi.Sflx Bearer a1b2c3d4e5 AKIAIOSFODNN7EXAMPLE sk-abcdefghij0123456789 " + b"z" * 70,
+        )
+    ],
+    "site_policy": [
+        b"allow_log_streaming = false",
+        b"include = ['*.log', 'logs/**']\nexclude = 'private/**'\nredact = ['tokens', 'all']\n",
+        b"redact_patterns = ['patient[ _-]?id[:=]\\\\s*\\\\w+', '(?i)a{3,}']".replace(b"\\\\", b"\\"),
+    ],
     "globs": [
         pattern + b"\n" + path
         for pattern in (b"*.log", b"logs/**/*.log*", b"rank-[!0-3]?.l*g", b"**/.*/**", b"a*a*a*a*a*a*b", b"**/**/a**/b")

@@ -261,7 +261,7 @@ RULES = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(FILES, RULES, st.lists(st.tuples(st.integers(0, 700), st.integers(1, 200)), max_size=6))
 def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
     data: bytes, rules: Rules, reads: list[tuple[int, int]]
@@ -273,7 +273,7 @@ def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
             assert rules.show(fetch, offset, length, len(data))[0] == wanted[offset : offset + length]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(FILES, RULES, st.lists(st.integers(0, 800), max_size=8), st.integers(1, 90))
 def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
     data: bytes, rules: Rules, sizes: list[int], room: int
@@ -299,7 +299,7 @@ def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
 SECRET = "kJ8s0Qw2"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.integers(0, 200),
     st.sampled_from(["x", "ab ", "12/", "-"]),
