@@ -132,8 +132,9 @@ class Sidecar:
         self.options = options
         self.bus = bus or Bus()
         self.producer_id = os.urandom(16)
+        self._files: tuple[bytes, ...] | None = None  # the certificates that the channel has
+        self.channel = self._connect()
         self._channels = Follower(options.tls, self._connect) if options.tls is not None else None
-        self.channel = self._channels.look() if self._channels is not None else self._connect()
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
@@ -384,11 +385,16 @@ class Sidecar:
         return self._channels is not None
 
     def _connect(self) -> grpc.aio.Channel:
-        """Raises InvalidOption."""
+        """A channel with what the files hold; the present one, if that is what it has. Raises InvalidOption."""
         tls = self.options.tls
         if tls is not None:
             tls.check("client")
-        return wire.channel(self.options.receiver, tls)
+        files = tls.contents() if tls is not None else ()
+        if files == self._files:
+            return self.channel
+        channel = wire.channel(self.options.receiver, tls)
+        self._files = files
+        return channel
 
     def _use(self, channel: grpc.aio.Channel) -> None:
         if channel is not self.channel:

@@ -84,6 +84,10 @@ class Tls:
                 found.append((0, 0, 0))
         return tuple(found)
 
+    def contents(self) -> tuple[bytes, ...]:
+        """What the files hold. Raises InvalidOption."""
+        return tuple(_read(path) for path in (self.ca, self.cert, self.key) if path)
+
     def check(self, end: Literal["server", "client"]) -> None:
         """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
         if end == "client" and not self.cert:

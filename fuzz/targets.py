@@ -11,11 +11,14 @@ import os
 import posixpath
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from flarelog import policy as policies
+from flarelog import tokens as secrets
 from flarelog import wire
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
@@ -23,10 +26,12 @@ from flarelog.errors import (
     Fenced,
     InvalidName,
     InvalidOption,
+    NotAllowed,
     ReceiverNotReady,
     StreamFenced,
     StreamRejected,
 )
+from flarelog.guard import bearer
 from flarelog.model import (
     EMPTY_DIGEST,
     Chunk,
@@ -45,6 +50,8 @@ from flarelog.model import (
     site_name,
     stream_record,
 )
+from flarelog.policy import Action, Identity, Policy, Role
+from flarelog.refusals import address_of
 from flarelog.sources import consent, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.redact import Rules
@@ -284,6 +291,84 @@ def site_policy(raw: bytes) -> None:
         hold(len(found.rules.show(lambda begin, end: data[begin:end], 0, 60, len(data))[0]) == len(data), found)
 
 
+# --- who may do what
+
+
+def one_sentence(refused: Exception) -> None:
+    hold("\n" not in str(refused) and len(str(refused)) < 1200, str(refused))  # two names, escaped
+
+
+def policy(raw: bytes) -> None:
+    """Any policy, a file's bytes: grants that can be asked for anything, or one sentence."""
+    try:
+        found = policies.parse(raw.decode())
+    except UnicodeDecodeError:
+        return  # whoever reads the file says so
+    except InvalidOption as refused:
+        one_sentence(refused)
+        return
+    names = {pattern for grant in found.grants for pattern in (*grant.identity, *grant.cn, *grant.san, *grant.runs)}
+    for name in ("run-1", "x" * 128, *sorted(names)[:4]):
+        decide(found, name)
+
+
+def decide(found: Policy, name: str) -> None:
+    """Every answer of a policy to somebody called *name*, of whatever kind: yes, or NotAllowed with one sentence."""
+    site = Identity("certificate", name)
+    both = Identity("certificate", name, (name, "a@b"), (name,), name)
+    token = Identity("token", token="00112233", token_name="t", role=Role.READER, runs=(name,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a pattern that means something else than it says
+        for who in (Identity(), site, both, token):
+            hold(len(found.roles(who)) >= (who is token), who)
+            for action in Action:
+                try:
+                    found.allows(who, action, run=name, site=name)
+                except NotAllowed as refused:
+                    one_sentence(refused)
+                else:
+                    hold(who.how != "none" and (action is not Action.PUSH or who is not token), (who, action))
+
+
+def runs(raw: bytes) -> None:
+    """PATTERN LF PATTERN...: such as can be the name of a run, matched in time that is bounded, or one sentence."""
+    said = raw.decode(errors="surrogateescape").split("\n")
+    try:
+        found = policies.run_patterns(said, "a grant")
+    except InvalidOption as refused:
+        one_sentence(refused)
+        return
+    hold(found == tuple(said) and all(0 < len(pattern) <= policies.MAX_PATTERN for pattern in found), found)
+    for run in ("run-1", "a" * 128, found[0].translate({ord(wild): None for wild in "*?[]!"}) or "x"):
+        decide(Policy((policies.Grant(Role.READER, found, identity=("*",)),), defaults=False), run)
+
+
+def tokens(raw: bytes) -> None:
+    """Any file of tokens: tokens that can be shown and asked, or one sentence that quotes no digest."""
+    try:
+        found, by = secrets.parse(raw, "the tokens")
+    except InvalidOption as refused:
+        one_sentence(refused)
+        return
+    hold(len(by) <= 80 and len({token.id for token in found}) == len(found), found)
+    for token in found:
+        shown = json.dumps(token.record(0))
+        hold(token.sha256 not in shown and token.identity().role is not Role.SITE, shown)
+        hold((token.state(token.expires), token.state(token.expires - 1)) == ("expired", "valid"), token)
+        decide(Policy(), token.runs[0])
+
+
+def header(raw: bytes) -> None:
+    """What stands in the metadata of a call, and where gRPC says that it came from."""
+    text = raw.decode("latin-1")
+    for value in (text, f"Bearer {text}", raw):
+        secret = bearer([("authorization", value)])
+        hold(isinstance(value, str) or not secret, secret)
+        hold(secret == secret.strip(" "), secret)
+    for peer in (text, f"ipv4:{text}:1", f"ipv6:%5B{text}%5D:1"):
+        hold(len(address_of(peer)) <= 80, peer)
+
+
 # --- the state machines
 
 
@@ -413,6 +498,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         *(request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
         *(sessions.session, sessions.sidecar, redaction, site_policy),
+        *(policy, runs, tokens, header),
     )
 }
 
@@ -438,7 +524,19 @@ _SAID: list[wire.Request] = [
 
 _CHOICES = (range(64), bytes(64), [1, 0, 1, 5, 0, 0, 0, 0, *([3, 0, 4, 7, 7, 7, 7, 0] * 12)], range(255, 55, -1))
 
+
+_GRANT = b'[[grant]]\nidentity = ["admin@*", "[!a]?x"]\nrole = "operator"\nruns = ["job-*"]\n'
+_TOKEN = {"id": "00112233", "name": "t", "role": "reader", "runs": ["a*"], "created": 0, "expires": 9}
+_TOKENS = [_TOKEN | {"id": id, "sha256": "0" * 64} for id in ("00112233", "ffffffff")]
+
 SEEDS: dict[str, list[bytes]] = {
+    "policy": [
+        b"defaults = true\n" + _GRANT,
+        _GRANT + b'[[grant]]\ncn = "a"\nsan = "b"\nou = ["c"]\nnvflare_role = "lead"\nrole = "site"\n',
+    ],
+    "runs": [b"*", b"job-*\n[a-z]?[!0-9]", b"a*a*a*a*a*a*a*a*b", b"[[]\n[]]\n[--]\n[z-a]"],
+    "tokens": [json.dumps({"version": 1, "changed_by": "uid 0", "tokens": _TOKENS}).encode()],
+    "header": [b"Bearer flarelog_abc", b"192.0.2.1", b"2001:db8::1%25eth0", b"ipv6:%5B::ffff:192.0.2.1%5D:4721"],
     "request": [wire.encode_request(one) for one in _SAID],
     "reply": [
         wire.encode_reply(Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20))

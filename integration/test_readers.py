@@ -146,6 +146,11 @@ def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: 
 # --- what changes while it runs
 
 
+def audited(receiver: Receiver, word: str) -> list[dict[str, Any]]:
+    said = receiver.program.said.splitlines()
+    return [json.loads(line.partition(f" {word} ")[2]) for line in said if f" {word} {{" in line]
+
+
 class Follower:
     """Follows SITE's log in a thread, until the receiver ends it."""
 
@@ -191,10 +196,8 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     append(place.log, DATA)
     until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
     receiver.program.says("ended {")
-    audited = [line for line in receiver.program.said.splitlines() if "token made" in line or "token revoked" in line]
-    said = [json.loads(line[line.index("{") :]) for line in audited]
-    assert [line["name"] for line in said] == ["wall", "hall", "wall"]
-    assert said[-1]["token"] == id
+    assert [line["name"] for line in audited(receiver, "token made")] == ["wall", "hall"]
+    assert [line["token"] for line in audited(receiver, "token revoked")] == [id]
     assert sidecar.stop() == 0
 
 
@@ -240,7 +243,14 @@ def test_a_hangup_has_both_ends_read_their_files_again_and_ends_neither(place: P
     receiver.program.says("the policy stays as it was")
     append(place.log, DATA)
     receiver.gets(DATA * 2)
-    assert sidecar.said.count("sending from offset") == 1
+    for _ in range(3):
+        sidecar.tell(signal.SIGHUP)
+        sidecar.took_signals()
+    append(place.root / "late.log", DATA)
+    receiver.gets(DATA, "late.log")
+    assert sidecar.said.count("app.log: sending from offset") == 1
+    peers = {line["peer"] for line in audited(receiver, "allowed")}
+    assert len(peers) == 1, "certificates that are the same need no new connection"
     assert sidecar.stop() == 0
 
 
@@ -285,14 +295,13 @@ def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Pl
 
     served, last = asyncio.run(go())
     assert last > 4.9, "the last of them waited"
-    assert served < 2.5, "who has a token, at the same address, does not"
+    assert served < 4, "who has a token, at the same address, does not"
     assert receiver.program.said.count(" refused {") == SAID_A_MINUTE
     assert receiver.stop() == 0
-    refused = [line for line in receiver.program.said.splitlines() if " refused {" in line]
-    rest = json.loads(refused[-1].partition(" refused ")[2])
+    *refused, rest = audited(receiver, "refused")
     assert (rest["address"], rest["more"]) == ("127.0.0.1", 2 * SAID_A_MINUTE)
+    assert [line["failures"] for line in refused] == list(range(1, SAID_A_MINUTE + 1))
     assert "w" * 43 not in receiver.program.said
-    assert "failures" in refused[0]
 
 
 def test_connections_that_come_to_no_call_are_counted(place: Place, ca: Authority, receiver: Receiver) -> None:
@@ -300,5 +309,5 @@ def test_connections_that_come_to_no_call_are_counted(place: Place, ca: Authorit
     for _ in range(7):
         with socket.create_connection((host, int(port))) as plain:
             plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    receiver.program.says("WARNING 7 connections came to no call: ")
+    receiver.program.says(" connections came to no call: ")
     assert receiver.program.said.count("came to no call") == 1

@@ -1432,6 +1432,13 @@ MUTANTS = [
         "guard",
     ),
     Mutant(
+        "guard: streams go on whatever the policy becomes",
+        "server.py",
+        "                    session.leave(Code.REJECTED, str(error))\n",
+        "                    pass\n",
+        "server",
+    ),
+    Mutant(
         "guard: a receiver without a certificate of its own",
         "server.py",
         "        if self.tls is not None:\n            self.tls.whole()\n",

@@ -9,8 +9,10 @@ from typing import Any
 
 import grpc
 import pytest
+from pytest_mock import MockerFixture
 
 from flarelog import wire
+from flarelog.access import PolicyFile
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
 from flarelog.server import Server, ServerOptions, code_of
@@ -88,6 +90,38 @@ def test_a_run_that_must_be_announced_and_is_not_is_a_miss(tmp_path: Path) -> No
     (reply,) = pushed(tmp_path, OPEN, announced_runs_only=True)
     assert reply.code is Code.EXECUTION_EXCEPTION
     assert not (tmp_path / "run-1").exists()
+
+
+class Staying(Call):
+    """A Push of site-1 that says nothing more once it is open."""
+
+    async def read(self) -> Any:
+        return await (super().read() if self._requests else asyncio.Event().wait())
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        return {"x509_subject": [b"CN=site-1"]}
+
+
+def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.server.GUARD_EVERY", 0)
+    path = tmp_path / "policy.toml"
+    path.write_text("defaults = true\n")
+
+    async def go() -> list[Reply]:
+        async with asyncio.timeout(10), LocalStore(tmp_path / "store", "memory") as store:
+            server, call = Server(store, ServerOptions(policy=PolicyFile(path))), Staying([OPEN])
+            asking = asyncio.create_task(server._ask_again())
+            pushing = asyncio.create_task(server._push(None, call))
+            while not call.replies:
+                await asyncio.sleep(0)
+            path.write_text("defaults = false\n")
+            await pushing
+            asking.cancel()
+            return call.replies
+
+    first, last = asyncio.run(go())
+    assert (first.code, last.code) == (Code.OK, Code.REJECTED)
+    assert "may not push into run 'run-1'" in last.reason
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ _store = option(
 def command() -> None:
     """Let people and programs in that have no certificate.
 
-    A token is kept as a hash beside the logs; its secret is shown once. A running receiver follows every change at
-    once.
+    They show it at the port of flarelog serve --reader-listen. A token is kept as a hash beside the logs; its secret
+    is shown once. A running receiver follows every change at once, and says it in its audit.
 
     \b
     Example: (umask 077; flarelog token create wall --store logs --runs 'job-*' > wall.token)
