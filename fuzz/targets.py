@@ -283,7 +283,7 @@ def site_policy(raw: bytes) -> None:
     try:
         found = consent.parse(text, "consent.toml")
     except InvalidOption as refused:
-        hold("\n" not in str(refused) and len(str(refused)) < 600, str(refused))
+        hold("\n" not in str(refused) and len(str(refused)) < 2500, str(refused))
         return
     hold(isinstance(found.permits("logs/a.log"), bool), found)
     if found.rules:
