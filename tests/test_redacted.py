@@ -80,6 +80,32 @@ def test_what_goes_on_with_a_line_that_was_cut_is_another_generation_and_masked_
     assert not any(isinstance(mark, Ended | Gap) for mark in site.stored["a.log"].marks)
 
 
+def test_a_cut_line_that_is_sent_again_is_shown_as_it_was_though_the_file_has_grown(site: Site) -> None:
+    site.append("a.log", b"one\nloading wo")
+    site.settle()
+    site.discovery.drain(site.now)
+    site.pump()
+    site.cut()
+    site.append("a.log", b"rds\n")
+    site.pump()
+    site.arrive("a.log")
+    assert site.content("a.log") == b"one\nloading **"
+
+
+def test_a_drain_that_goes_on_behind_a_cut_line_begins_a_generation_there(site: Site) -> None:
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.discovery.drain(site.now)
+    site.truncate("a.log")
+    site.append("a.log", b"loading wo")
+    site.pump(limit=3)  # the old generation's end, the new one's mark, its bytes
+    site.append("a.log", b"rds\n")
+    site.pump()
+    site.arrive("a.log")
+    assert site.content("a.log") == b"one\nloading **rds\n"
+    assert [mark.source_offset for mark in site.stored["a.log"].marks if isinstance(mark, Generation)] == [0, 0, 10]
+
+
 def test_a_rotated_file_shows_its_unfinished_line_before_its_successor_begins(site: Site) -> None:
     site.append("a.log", b"one\npassword: hun")
     site.settle()
@@ -265,6 +291,19 @@ def test_what_was_masked_is_counted_once_also_after_a_restart(site: Site) -> Non
     site.append("a.log", LINE)
     site.settle()
     assert counted() == Redaction(5, 5 * len(SECRET))
+
+
+def test_what_the_receiver_has_lost_is_sent_and_not_counted_again(site: Site) -> None:
+    site.append("a.log", LINE * 3)
+    site.look()
+    site.pump(room=len(LINE))
+    site.arrive("a.log")
+    stored = site.stored["a.log"]
+    del stored.data[len(LINE) :]
+    site.discovery.resume([stored.info("a.log")], site.now)
+    site.settle()
+    assert site.content("a.log") == MASKED * 3
+    assert site.discovery.masked(site.discovery.tails["a.log"]) == Redaction(3, 3 * len(SECRET))
 
 
 STEPS = st.lists(
