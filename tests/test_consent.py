@@ -193,8 +193,8 @@ def test_a_receiver_that_says_which_file_was_a_log_cannot_make_the_site_send_ano
     site.restart()
     site.settle()
     assert (b"secret" in b"".join(site.content(log) for log in site.stored)) is sent
-    without = SourceOptions(str(site.root))
-    assert without.continues(path, "a.log"), "without a site's word nothing changes"
+    assert site.options.continues(path, "a.log", met=True) is sent, "though it was met under another name"
+    assert SourceOptions(str(site.root)).continues(path, "a.log", met=True), "without a site's word nothing changes"
 
 
 def test_a_generation_that_came_between_is_not_taken_from_what_is_left_out(make_site: Callable[..., Site]) -> None:

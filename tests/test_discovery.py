@@ -5,13 +5,14 @@ from __future__ import annotations
 import gzip
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.model import extend
+from flarelog.model import Generation, StreamId, StreamInfo, extend
 from flarelog.sources.checkpoint import VERSION, Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.file import SourceFile
@@ -136,6 +137,78 @@ def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_
     site.settle()
     assert site.content("a.log") == b"generation 1\ngeneration 2\ngeneration 3\n"
     assert list(site.stored) == ["a.log"]
+
+
+@pytest.mark.parametrize(
+    ("moved_to", "met_before", "found"),
+    [
+        pytest.param("a.log.1", False, True, id="its-name-says-that-it-was-rotated"),
+        pytest.param("a.log-20261120", False, True, id="with-a-date"),
+        pytest.param("a.old.log", False, True, id="or-a-word"),
+        pytest.param("archive/a.log.1", True, True, id="into-another-directory-and-the-checkpoint-knows-it"),
+        pytest.param("archive-1", True, True, id="whatever-it-is-called-if-the-checkpoint-knows-it"),
+        pytest.param("archive/a.log.1", False, False, id="into-another-directory-and-nobody-here-knows-it"),
+        pytest.param("archive-1", False, False, id="its-name-says-nothing-and-nobody-here-knows-it"),
+        pytest.param("a.log.key", False, False, id="what-was-added-is-no-number"),
+        pytest.param("a.log.1.skip", True, False, id="what-is-excluded-is-excluded"),
+    ],
+)
+def test_a_file_that_left_the_patterns_while_nobody_watched_is_looked_for(
+    make_site: Callable[..., Site], moved_to: str, met_before: bool, found: bool
+) -> None:
+    site = make_site(include=("a.log",), exclude=("*.skip",))
+    site.append("a.log", b"one\n")
+    site.settle()
+    kept = site.discovery.starts() if met_before else None
+    site.append("a.log", b"two\n")
+    (site.root / "archive").mkdir()
+    site.rename("a.log", moved_to)
+    site.append("a.log", b"three\n")
+    site.restart(kept)
+    site.settle()
+    assert site.content("a.log") == (b"one\ntwo\nthree\n" if found else b"one\nthree\n")
+    assert list(site.stored) == ["a.log"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["secret", "payroll.key", "deep/er/secret.log", "a.log.secret", ".a.log.1", "a.log~", "b.log", "b.log.1"],
+)
+@pytest.mark.parametrize("log", ["a.log", "b.log", "deep/er/secret.log", "secret"])
+def test_a_receiver_that_lies_gets_no_file_that_the_patterns_do_not_name(
+    make_site: Callable[..., Site], secret: str, log: str
+) -> None:
+    """It knows the file's identity, and says that it holds a generation of it."""
+    site = make_site(include=("a.log",))
+    site.append("a.log", b"one\n")
+    site.append(secret, b"nobody's business\n")
+    with site.open(secret) as file:
+        mark = Generation(0, 0, "a.log", 0, identity(file.fileno()))
+    lie = StreamInfo(StreamId("run", "site", log), 0, 0, 0, False, (mark,))
+    site.look()
+    site.discovery.adopt([lie])
+    site.discovery.resume([lie], site.now)
+    site.settle()
+    assert {name: site.content(name) for name in site.stored} == {"a.log": b"one\n"}
+
+
+def test_a_receiver_that_lies_gets_no_other_files_beside_one_that_is_named(make_site: Callable[..., Site]) -> None:
+    """Names with numbers are looked at as generations that came in between: of the very log, and of no other."""
+    site = make_site(include=("data-1.log",))
+    site.append("data-1.log", b"one\n")
+    site.settle()
+    time.sleep(0.02)  # until a new file is younger
+    site.append("data-2.log", b"nobody's business\n")
+    with site.open("data-1.log") as file:
+        mark = Generation(0, 0, "data-1.log", 0, identity(file.fileno()))
+    site.discovery.close()
+    site.discovery = Discovery(site.options, NoWatch())
+    lies = [StreamInfo(StreamId("run", "site", log), 0, 4, extend(0, b"one\n"), False, (mark,)) for log in ("a-1.log",)]
+    site.look()
+    site.discovery.adopt(lies)
+    site.discovery.resume(lies, site.now)
+    site.settle()
+    assert not any(b"business" in site.content(name) for name in site.stored)
 
 
 def test_a_file_that_is_put_in_place_by_a_rename_belongs_to_the_name_it_is_given(

@@ -612,11 +612,6 @@ def test_after_a_cut_the_same_bytes_are_read_again(site: Site) -> None:
             id="it-was-rotated-with-an-unread-tail",
         ),
         pytest.param(
-            [("append", "a.log", b"two\n"), ("rename", "a.log", "archive-1"), ("append", "a.log", b"three\n")],
-            [b"one\ntwo\n", b"three\n"],
-            id="it-was-rotated-out-of-the-patterns",
-        ),
-        pytest.param(
             [("truncate", "a.log"), ("append", "a.log", b"two\n")], [b"one\n", b"two\n"], id="it-was-truncated"
         ),
         pytest.param(

@@ -57,7 +57,10 @@ def descriptors() -> int:
 
 @dataclass(slots=True)
 class Discovery:
-    """The logs under one root. ``look`` and ``apply`` return the logs in which there may be something new."""
+    """The logs under one root. ``look`` and ``apply`` return the logs in which there may be something new.
+
+    What the receiver says of files never makes one be read that is none of the site's logs.
+    """
 
     options: SourceOptions
     watch: Watch
@@ -601,26 +604,30 @@ class Discovery:
         """Whether files were found that had left the patterns: those to which bytes may have been added."""
         wanted: dict[int, list[tuple[str, str]]] = {}
         for info in infos:
-            if not self.options.matches(info.stream.log):
-                continue  # another sidecar's
             for key in may_have_grown(info):
                 if key not in self._known:
                     wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
         found_any = False
         for path, found, _ in self._entries(None, set()) if wanted else ():
-            if found.st_ino not in wanted:
+            likely = [(key, log) for key, log in wanted.get(found.st_ino, ()) if self._may_be(path, log, key)]
+            if not likely:
                 continue
             try:
                 file = self._open(path, now)
             except OSError:
                 continue
-            name = next((log for key, log in wanted[found.st_ino] if same(key, file.identity)), None)
-            if name is None or file.identity in self._known or not self.options.continues(path, name):
+            name = next((log for key, log in likely if same(key, file.identity)), None)
+            if name is None or file.identity in self._known:
                 file.close()
                 continue
             self._take_in(file, name, 0, now)
             found_any = True
         return found_any
+
+    def _may_be(self, path: str, log: str, key: str) -> bool:
+        """Whether the file at *path* may be taken for *key*, a generation of *log*, because the receiver says so."""
+        met = key in self.remembered or earlier(key) in self.remembered
+        return self.options.continues(path, log, met)
 
     def _find_between(self, infos: Iterable[StreamInfo], now: float) -> None:
         """Find the generations that came and were rotated away while nobody watched.
@@ -641,7 +648,7 @@ class Discovery:
             between: list[tuple[int, SourceFile]] = []
             for path, _, is_link in self._entries({directory or "."}, set()):
                 alike = os.path.dirname(path) == directory and shape_of(os.path.basename(path)) == shape
-                if not alike or is_link or path == name or self.options.excludes(path):
+                if not alike or is_link or path == name or not self._may_be(path, name, ""):
                     continue
                 try:
                     file = self._open(path, now)

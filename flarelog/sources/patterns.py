@@ -71,13 +71,14 @@ class SourceOptions:
             rules |= site.rules
         return rules
 
-    def continues(self, path: str, log: str) -> bool:
+    def continues(self, path: str, log: str, met: bool) -> bool:
         """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
-        where the site says what it lets go, the name must at least be one that *log* is rotated to.
+        outside the patterns it is to be one that this sidecar itself has *met* and the site lets go, or one whose name
+        says that it is *log*, rotated.
         """
-        beside = os.path.dirname(path) == os.path.dirname(log) and rotated_shape(log, path) is not None
-        rotated = beside and self.permits(log) and not self.excludes(path)
-        return self.permits(path) or rotated
+        if self.excludes(path) or not self.matches(log):
+            return False
+        return self.matches(path) or (met and self.permits(path)) or is_rotation(log, path)
 
     def follows(self, path: str, origin: str) -> bool:
         """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
@@ -176,6 +177,25 @@ def rotated_shape(log: str, path: str) -> str | None:
     begin = next((n for n, (old, new) in enumerate(zip(name, rotated, strict=False)) if old != new), len(name))
     grown = len(rotated) > len(name) and rotated.endswith(name[begin:])
     return shape_of(rotated) if grown else None
+
+
+# With a sign before it: rank-10.log is not what became of rank-1.log.
+_ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
+
+
+def is_rotation(log: str, path: str) -> bool:
+    """Whether the name *path* says that it was *log*: in the same directory, with a number, a time or a word like
+    ``old`` added, and nothing else.
+    """
+    name, rotated = os.path.basename(log), os.path.basename(path)
+    more = len(rotated) - len(name)
+    if more <= 0 or os.path.dirname(log) != os.path.dirname(path):
+        return False
+    # What the two begin with may reach into what was added: of app.1.log it is ".1" or "1.".
+    return any(
+        rotated.startswith(name[:at]) and rotated.endswith(name[at:]) and _ADDED.fullmatch(rotated[at : at + more])
+        for at in range(1, len(name) + 1)
+    )
 
 
 def shape_of(name: str) -> str:
