@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from flarelog.access import PolicyFile
@@ -102,8 +102,7 @@ class Guard:
         policy = self.policy
         if policy.unguarded:
             return NOBODY
-        shown = isinstance(context, TokenCall)
-        identity = context.identity if shown else certificate_identity(context.auth_context())
+        identity = identity_of(context)
         what = _what(identity, action, context.peer(), run, site)
         try:
             policy.allows(identity, action, run=run, site=site)
@@ -138,30 +137,33 @@ class Guard:
         peer: str,
         stream: StreamId,
         start: int,
-        read: Callable[[int], AsyncIterator[tuple[int, bytes]]],
-    ) -> AsyncIterator[tuple[int, bytes]]:
+        read: Callable[[int], AsyncGenerator[tuple[int, bytes], None]],
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         """What *read* gives of *stream* from *start* on, for as long as *identity* may have it. Raises NotAllowed.
 
         *read* is begun again, at the offset that comes next, where it had nothing to give for ASK_AGAIN seconds.
         """
         clock = asyncio.get_running_loop().time
         pieces, due = read(start), clock() + ASK_AGAIN
-        while True:
-            piece = None
-            try:
-                # Only what waits for bytes is ever cancelled here, never what sends them.
-                async with asyncio.timeout_at(due):
-                    piece = await anext(pieces)
-            except StopAsyncIteration:
-                return
-            except TimeoutError:
-                pieces = read(start)
-            if clock() >= due:
-                self.still(identity, Action.READ, peer, stream.run, stream.site)
-                due = clock() + ASK_AGAIN
-            if piece is not None:
-                start = piece[0] + len(piece[1])
-                yield piece
+        try:
+            while True:
+                piece = None
+                try:
+                    # Only what waits for bytes is ever cancelled here, never what sends them.
+                    async with asyncio.timeout_at(due):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    pieces = read(start)
+                if clock() >= due:
+                    self.still(identity, Action.READ, peer, stream.run, stream.site)
+                    due = clock() + ASK_AGAIN
+                if piece is not None:
+                    start = piece[0] + len(piece[1])
+                    yield piece
+        finally:
+            await pieces.aclose()
 
     # --- what is said
 
@@ -207,6 +209,13 @@ class Guard:
         if self.tokens is not None:
             log.info("the tokens %s were read again: %d", self.tokens.path, self.tokens.reread())
         return isinstance(self._policy, PolicyFile) or self.tokens is not None
+
+
+def identity_of(context: Any) -> Identity:
+    """Who calls: whose token was shown, or whose certificate."""
+    if isinstance(context, TokenCall):
+        return context.identity
+    return certificate_identity(context.auth_context())
 
 
 def bearer(metadata: Any) -> str:

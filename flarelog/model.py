@@ -28,6 +28,8 @@ Buffer = bytes | bytearray | memoryview
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
+MAX_OFFSET = (1 << 63) - 1
+"""No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
 REDACTED = "redacted"  # in a generation's notes, before what was masked

@@ -24,7 +24,8 @@ from flarelog.access import PolicyFile
 from flarelog.bus import Bus
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits, Quota, share
-from flarelog.delivery.receiver import Receiver, Refused
+from flarelog.delivery.rates import Names, Pace
+from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import (
     CannotListen,
     Fenced,
@@ -37,9 +38,10 @@ from flarelog.errors import (
     StoreError,
     Unavailable,
 )
-from flarelog.guard import Guard
+from flarelog.guard import Guard, identity_of
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
+from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import ServerCertificates, Tls
@@ -57,6 +59,10 @@ SHARE_EVERY = 1.0  # seconds between two looks at who is sending
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
 GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
+RATE_BURST = 4 << 20  # bytes
+SLOWED = 5.0  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
+LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
+OPENING = 8  # streams that are opened side by side
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,17 @@ class Server:
         policy = self.options.policy or (Policy() if self.options.tls is not None else OPEN)
         self.guard = Guard(policy, self.options.tokens if self.options.reader_listen else None)
         self._certificates: ServerCertificates | None = None
+        self.peers = Peers(self.options, self.said)
+        self._run_rate = Pace(self.options.max_run_rate, RATE_BURST)
+        self._site_rate = Pace(self.options.max_site_rate, RATE_BURST)
+        self._sites = Names(
+            self.options.max_sites,
+            "run {key} has {used} sites, at most {limit} are taken: start the receiver with a higher --max-sites",
+        )
+        self._listing = Turns()
+        self._opening = Turns(OPENING)
+        self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
+        self._finishing: set[str] = set()  # runs whose end is awaited
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._counted: dict[str, float] = {}  # when the bytes of a run were counted
@@ -160,7 +177,7 @@ class Server:
         self._spawn(self._share())
         self._spawn(self._ask_again())
         for run in [run for run, state in self._runs.items() if state is RunState.ENDING]:
-            self._spawn(self._finish_run(run, self.options.end_timeout))
+            self._finish(run, self.options.end_timeout)
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
@@ -169,12 +186,9 @@ class Server:
 
         Raises CannotListen.
         """
-        server = grpc.aio.server(options=wire.SERVER_OPTIONS)
-        server.add_generic_rpc_handlers(
-            wire.handlers(
-                *(self._push, self._read, self._list, self._start_run, self._end_run, self._get_run), meet=meet
-            )
-        )
+        server = wire.server(self.options.max_connections, self.options.max_peer_calls)
+        calls = (self._push, self._read, self._list, self._start_run, self._end_run, self._get_run)
+        server.add_generic_rpc_handlers(wire.handlers(*calls, counted=self.call, meet=meet))
         host, port = parse_address(address)
         try:
             if self._certificates is not None:
@@ -215,6 +229,11 @@ class Server:
         after = advance(before, event)
         if after is before:
             return
+        if before is RunState.UNKNOWN and len(self._runs) >= self.options.max_runs:
+            raise Full(
+                f"{len(self._runs)} runs are known, at most {self.options.max_runs} are taken: remove what is no longer"
+                " needed from the store, or start the receiver with a higher --max-runs"
+            )
         self._runs[run] = after
         if after is RunState.ENDING:
             for session in self._of(run):
@@ -257,11 +276,19 @@ class Server:
     def _of(self, run: str) -> list[_Session]:
         return [session for session in self._sessions.values() if session.stream.run == run]
 
+    def _finish(self, run: str, patience: float = 0.0) -> None:
+        if run not in self._finishing:  # however often a peer says that it is to end
+            self._finishing.add(run)
+            self._spawn(self._finish_run(run, patience))
+
     async def _finish_run(self, run: str, patience: float = 0.0) -> None:
         """End *run* when its streams have; *patience*: seconds to come back that they get after a restart."""
-        await asyncio.sleep(patience)
-        if not await self.join(run, self.options.end_timeout):
-            log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
+        try:
+            await asyncio.sleep(patience)
+            if not await self.join(run, self.options.end_timeout):
+                log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
+        finally:
+            self._finishing.discard(run)
         await self.announce(run, Event.END_RUN)
 
     # --- who may do what
@@ -309,55 +336,84 @@ class Server:
         finally:
             session.closed.set()
 
-    async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
+    def peer_of(self, context: Any) -> str:
+        """Whose calls are counted together: those of one certificate or token; of nobody, those of one address."""
+        identity = identity_of(context) if self.options.tls is not None else NOBODY
+        return str(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
+
+    def call(self, context: Any) -> contextlib.AbstractAsyncContextManager[None]:
+        """Count a call of a peer, and let it wait if there are too many. Raises Full."""
+        return self.peers.call(context, self.peer_of(context))
+
+    @contextlib.asynccontextmanager
+    async def _reading(self, context: Any) -> AsyncIterator[tuple[str, Patience]]:
+        """A call that reads or lists: it is dropped when it takes nothing, and told why when it may not."""
         try:
+            peer = self.peer_of(context)
+            async with self.peers.reading(context, peer) as patience:
+                yield peer, patience
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
+        async with self._reading(context) as (_, patience):
             stream, start, follow = wire.read_request(request)
             identity = self.asks(context, Action.READ, stream.run, stream.site)
             read = partial(self.store.read, stream, follow=follow)
-            async for piece in self.guard.reads(identity, context.peer(), stream, start, read):
-                yield piece
-        except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            async with contextlib.aclosing(self.guard.reads(identity, context.peer(), stream, start, read)) as pieces:
+                async for piece in pieces:
+                    with patience:
+                        yield piece
 
     async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
         run, site = request
-        try:
+        async with self._reading(context) as (peer, patience):
             prefix = f"{run_name(run)}/" if run else ""
             prefix += f"{site_name(site)}/" if run and site else ""
             identity = self.asks(context, Action.LIST, run, site)
-            async for info in self.store.list(prefix):
-                stream = info.stream
-                if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
-                    continue
-                for part in wire.parts_of(info):
-                    yield part
-        except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            async with contextlib.aclosing(self.store.list(prefix)) as found:
+                while True:
+                    async with self._listing.one(peer):
+                        info = await anext(found, None)
+                    if info is None:
+                        return
+                    stream = info.stream
+                    if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
+                        continue
+                    for part in wire.parts_of(info):
+                        if part[1]:
+                            async with self._listing.one(peer):
+                                pass  # whoever lists something shorter has a turn in between
+                        with patience:
+                            yield part
 
     async def _start_run(self, run: str, context: Any) -> str:
         try:
-            self.asks(context, Action.START_RUN, run_name(run))
-            return (await self.announce(run, Event.START_RUN)).value
+            async with self.call(context):
+                self.asks(context, Action.START_RUN, run_name(run))
+                return (await self.announce(run, Event.START_RUN)).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
 
     async def _get_run(self, run: str, context: Any) -> str:
         try:
-            self.asks(context, Action.GET_RUN, run_name(run))
-            return self.state(run).value
+            async with self.call(context):
+                self.asks(context, Action.GET_RUN, run_name(run))
+                return self.state(run).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
 
     async def _end_run(self, run: str, context: Any) -> str:
         try:
-            self.asks(context, Action.END_RUN, run_name(run))
-            if self.state(run) is RunState.UNKNOWN:
-                raise NotFound(f"this receiver knows no run {run}")
-            await self.announce(run, Event.ABOUT_TO_END_RUN)
+            async with self.call(context):
+                self.asks(context, Action.END_RUN, run_name(run))
+                if self.state(run) is RunState.UNKNOWN:
+                    raise NotFound(f"this receiver knows no run {run}")
+                await self.announce(run, Event.ABOUT_TO_END_RUN)
             if self.state(run) is RunState.ENDING:
-                self._spawn(self._finish_run(run))
+                self._finish(run)
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
         return self.state(run).value
@@ -396,6 +452,33 @@ class Server:
             if self.options.announced_runs_only:
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
             await self.announce(run, Event.START_RUN)
+        if not self._sites.known(run):
+            self._sites.learn(run, *await self.store.sites(run))
+        self._sites.admit(run, opened.stream.site)
+
+    async def open(self, opened: Open, peer: str) -> Appender:
+        """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all."""
+        async with self._opening.one(peer):
+            return await self.store.appender(opened.stream, opened.producer, opened.epoch)
+
+    async def slow_down(self, session: _Session, size: int) -> None:
+        """Wait until *size* bytes more are within what a run and a site may send a second."""
+        stream, now = session.stream, asyncio.get_running_loop().time()
+        waits = (
+            (self._run_rate.wait(stream.run, size, now), "max_run_rate", f"run {stream.run}"),
+            (self._site_rate.wait((stream.run, stream.site), size, now), "max_site_rate", f"site {stream.site}"),
+        )
+        wait, name, who = max(waits)
+        if wait <= 0:
+            return
+        flag = f"--{name.replace('_', '-')}"
+        sentence = f"{who} sends more than {getattr(self.options, name)} bytes a second ({flag}) and is slowed down"
+        if not self.said(sentence):
+            log.warning("%s", sentence)
+        while wait > 0:
+            await asyncio.sleep(min(wait, SLOWED))
+            wait -= SLOWED
+            session.acknowledge()
 
     async def count(self, stream: StreamId) -> None:
         """Learn what the store holds of a run, at its first stream and, now and then, while it is over a limit."""
@@ -491,6 +574,7 @@ class _Session:
         self._work: asyncio.Task[None] | None = None
         self._leaving: Refused | None = None
         self._quit = False
+        self._deaf = False  # it lets no reply leave
 
     def leave(self, code: Code, why: str) -> None:
         """End the call with *code* once what has arrived is committed."""
@@ -507,17 +591,20 @@ class _Session:
 
     async def run(self) -> None:
         try:
-            async with asyncio.timeout(OPEN_TIMEOUT):
-                opened = await self._read_open()
-            self.stream, self.producer = opened.stream, opened.producer
-            self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
-            with self.server.quota.opened(opened.stream):
-                await self.server.admit(opened)
-                await self.server.count(opened.stream)
-                self.appender = await self.server.store.appender(opened.stream, opened.producer, opened.epoch)
-                await self._hold()
+            peer = self.server.peer_of(self._context)
+            async with self.server.peers.call(self._context, peer):
+                async with asyncio.timeout(OPEN_TIMEOUT):
+                    opened = await self._read_open()
+                self.stream, self.producer = opened.stream, opened.producer
+                self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
+                with self.server.quota.opened(opened.stream):
+                    await self.server.admit(opened)
+                    await self.server.count(opened.stream)
+                    self.appender = await self.server.open(opened, peer)
+                    self.server.quota.noted(opened.stream, sum(map(size_of, self.appender.marks)))
+                    await self._hold()
         except TimeoutError:
-            await self._write(Reply(Code.REJECTED, reason=f"no Open came within {OPEN_TIMEOUT:g} s"))
+            await self._refuse(Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
         except FlarelogError as error:
             await self._refuse(error)
 
@@ -599,18 +686,33 @@ class _Session:
                     if isinstance(request, Chunk):
                         new = receiver.chunk(request)
                         if len(new):
+                            await self._paced(len(new), silence)
                             self.server.take(self, len(new))
-                            await appender.append(receiver.accepted - len(new), new)
+                            async with self._turn(len(new)):
+                                await appender.append(receiver.accepted - len(new), new)
                     elif isinstance(request, Receipt):
                         receiver.finish(request)
                         return request
                     elif isinstance(request, Open):
                         raise Refused(Code.REJECTED, "a Push has one Open, its first message")
                     elif receiver.mark(*request):
+                        self.server.quota.note(self.stream, size_of(request[1]))
                         await appender.mark(request[1])
                     self._dirty.set()
         except TimeoutError:
             raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
+
+    def _turn(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
+        """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
+        if size < LARGE:
+            return contextlib.nullcontext()
+        return self.server.writing.one((self.stream.run, self.stream.site))
+
+    async def _paced(self, size: int, silence: asyncio.Timeout) -> None:
+        """Wait as long as *size* bytes are too many; that is no silence of the producer's."""
+        silence.reschedule(None)
+        await self.server.slow_down(self, size)
+        silence.reschedule(asyncio.get_running_loop().time() + self.server.options.idle_timeout)
 
     async def _acknowledge(self) -> None:
         while True:
@@ -649,9 +751,18 @@ class _Session:
         quiet = quiet or (code is Code.PAUSE and self.server.said(str(error)))
         level = logging.DEBUG if quiet else logging.WARNING
         log.log(level, "%s: %s at offset %d: %s", where, code.name, reply.committed, error)
-        await self._write(reply)
+        if not self._deaf:
+            with contextlib.suppress(Refused):
+                await self._write(reply)
 
     async def _write(self, reply: Reply) -> None:
         # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
         with contextlib.suppress(grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError):
-            await self._context.write(reply)
+            # Nor is one that lets no reply leave: it must not have the stream for as long as it likes.
+            writing = asyncio.ensure_future(self._context.write(reply))
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            done, _ = await asyncio.wait((writing,), timeout=self.server.options.idle_timeout)
+            if not done:
+                self._deaf = True
+                raise Refused(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
+            writing.result()

@@ -54,6 +54,7 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
+LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
@@ -316,9 +317,14 @@ class Sidecar:
         async for attempt in self.retrying(CannotConnect):
             with attempt:
                 try:
-                    found = await wire.streams(self.connection(), self.options.run, self.options.site)
+                    found = await wire.streams(
+                        self.connection(), self.options.run, self.options.site, silence=REPLY_TIMEOUT
+                    )
                 except grpc.RpcError as error:
                     raise wire.error_of(error, self.options.receiver) from error
+                except TimeoutError:
+                    sentence = f"{self.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"
+                    raise CannotConnect(sentence) from None
                 self._connected = True
                 return found
         raise AssertionError("tenacity ends only by success or by another error")
@@ -468,7 +474,13 @@ class _Delivery:
     async def run(self) -> None:
         """Deliver until the stream is sealed or cannot go on."""
         try:
+            begin = -math.inf
             while self._producer.state is not State.SEALED:
+                # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
+                pause = begin + self._sidecar.options.delivery.first_delay - time.monotonic()
+                if pause > 0:
+                    await asyncio.sleep(pause)
+                begin = time.monotonic()
                 # Anew, and so with short delays again, after each connection that brought something.
                 async for attempt in self._sidecar.retrying(_Again):
                     with attempt:
@@ -557,7 +569,7 @@ class _Delivery:
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)
         if reply.idle_timeout > 0:
-            self._heartbeat = min(self._sidecar.options.heartbeat, reply.idle_timeout / 3)
+            self._heartbeat = min(self._sidecar.options.heartbeat, max(LEAST_HEARTBEAT, reply.idle_timeout / 3))
         if reply.ending:
             self._sidecar.drain()
 

@@ -7,7 +7,7 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -28,6 +28,7 @@ from flarelog.errors import (
     Unavailable,
 )
 from flarelog.model import (
+    MAX_OFFSET,
     Buffer,
     Chunk,
     Code,
@@ -45,14 +46,17 @@ from flarelog.model import (
 from flarelog.policy import Action
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
+from flarelog.wakeups import relieve
 
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
 """Characters of a path, an identity or a reason in a mark."""
-MAX_OFFSET = (1 << 63) - 1
-"""The last offset that a file can have: a later one, which the wire could carry, can be neither read nor written."""
-_MARKS_A_MESSAGE = 500
+_MARKS_A_MESSAGE = 300
+_TEXTS_A_MESSAGE = 64 << 10  # characters: one message is neither long in the making nor large
 SERVICE = "flarelog.v1.LogService"
+MAX_LISTED = 64 << 20
+"""Bytes of an answer to List that are read: a site's marks may take as many in its journals."""
+MAX_LISTED_MARKS = 200_000
 HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
@@ -96,6 +100,11 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
     _UNCOMPRESSED,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
+    # Whoever connects and then says nothing, or a byte now and then, is cut off.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.http2.settings_timeout", 10_000),
+    # Nor is one kept that has no call: who has one again connects again.
+    ("grpc.max_connection_idle_ms", 60_000),
 ]
 
 
@@ -110,11 +119,22 @@ def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
                 "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
                 " the token out"
             )
-        return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-    credentials = tls.channel_credentials()
-    if token:
-        credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
-    return grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+        made = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+    else:
+        credentials = tls.channel_credentials()
+        if token:
+            credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
+        made = grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+    relieve()
+    return made
+
+
+def server(max_connections: int, max_calls: int) -> grpc.aio.Server:
+    """A server that accepts so many connections at once, and so many calls over each of them."""
+    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", max_calls)]
+    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits])
+    relieve()
+    return made
 
 
 def push(channel: grpc.aio.Channel) -> Any:
@@ -129,7 +149,8 @@ def read(channel: grpc.aio.Channel) -> Any:
 
 
 def list_streams(channel: grpc.aio.Channel) -> Any:
-    return _answers(channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list), _decode_info)
+    """Undecoded, so that an answer may be measured before it is understood."""
+    return channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list)
 
 
 def run_call(channel: grpc.aio.Channel, method: str) -> Any:
@@ -151,25 +172,66 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
     return answers
 
 
-async def streams(channel: grpc.aio.Channel, run: str, site: str, timeout: float | None = None) -> list[StreamInfo]:
-    """What List answers, the parts of each stream put together. Raises grpc.RpcError, Malformed, InvalidName."""
+async def streams(
+    channel: grpc.aio.Channel, run: str, site: str, timeout: float | None = None, silence: float | None = None
+) -> list[StreamInfo]:
+    """What List answers, the parts of each stream put together; what was not asked for is left out.
+
+    *timeout*, *silence*: seconds that all of it, and each message, may take. Raises grpc.RpcError, TimeoutError;
+    Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    """
     found: list[StreamInfo] = []
-    async for part, first_mark in list_streams(channel)((run, site), timeout=timeout):
-        if first_mark and found and found[-1].stream == part.stream:
-            found[-1] = replace(part, marks=found[-1].marks[:first_mark] + part.marks)
-        else:
-            found.append(part)
-    return found
+    marks: list[Mark] = []  # of the last of them
+    size = 0
+    call = list_streams(channel)((run, site), timeout=timeout)
+    try:
+        while True:
+            async with asyncio.timeout(silence):
+                raw = await call.read()
+            if raw is grpc.aio.EOF:
+                return found
+            size += len(raw) + 200  # the objects that are made of it
+            if size > MAX_LISTED:
+                raise Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
+            part, first_mark = _decode_info(raw)
+            if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
+                raise Malformed(f"the receiver lists {part.stream} with {part.committed} bytes; no stream is as long")
+            if (run and part.stream.run != run) or (site and part.stream.site != site):
+                continue
+            if first_mark and found and found[-1].stream == part.stream:
+                del marks[first_mark:]
+                marks += part.marks
+                found[-1] = replace(part, marks=())
+            else:
+                if found:
+                    found[-1] = replace(found[-1], marks=tuple(marks))
+                found.append(part)
+                marks = list(part.marks)
+            if len(marks) > MAX_LISTED_MARKS:
+                raise Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
+    finally:
+        call.cancel()
+        if found:
+            found[-1] = replace(found[-1], marks=tuple(marks))
 
 
 def handlers(
-    push: Any, read: Any, list_streams: Any, start_run: Any, end_run: Any, get_run: Any, *, meet: Meet | None = None
+    push: Any,
+    read: Any,
+    list_streams: Any,
+    start_run: Any,
+    end_run: Any,
+    get_run: Any,
+    *,
+    counted: Any,
+    meet: Meet | None = None,
 ) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
     Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
     ones. The requests of the others are decoded here: what a deserializer raises, gRPC logs with a traceback. *meet*
-    comes before all of that.
+    comes before all of that. *counted* is for the calls that nobody else sees: with a context, something to be in while
+    they last.
     """
 
     async def met(context: Any, action: Action | None) -> Any:
@@ -214,8 +276,12 @@ def handlers(
         return b"\x08\x01"
 
     async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        yield await health(request, context)
-        await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
+        try:
+            async with counted(context):
+                yield await health(request, context)
+                await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
+        except Full as error:
+            await context.abort(status_of(error), str(error))
 
     return [
         grpc.method_handlers_generic_handler(
@@ -427,7 +493,7 @@ def decode_reply(raw: bytes) -> Reply:
         message.marks,
         message.incarnation,
         message.epoch,
-        reason,
+        " ".join(reason[: 2 * MAX_TEXT].split()),  # it is shown to people, and is to be one line of their logs
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
@@ -561,10 +627,23 @@ def _decode_list(raw: bytes) -> tuple[str, str]:
     return message.run, message.site
 
 
-def parts_of(info: StreamInfo) -> Iterable[tuple[StreamInfo, int]]:
+def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
     """*info* in messages of a bounded size, each with the number of its first mark."""
-    for first in range(0, max(1, len(info.marks)), _MARKS_A_MESSAGE):
-        yield replace(info, marks=info.marks[first : first + _MARKS_A_MESSAGE]), first
+    first = texts = 0
+    for number, mark in enumerate(info.marks):
+        size = _texts_of(mark)
+        if number > first and (texts + size > _TEXTS_A_MESSAGE or number - first >= _MARKS_A_MESSAGE):
+            yield replace(info, marks=info.marks[first:number]), first
+            first, texts = number, 0
+        texts += size
+    yield replace(info, marks=info.marks[first:]), first
+
+
+def _texts_of(mark: Mark) -> int:
+    """Characters."""
+    if isinstance(mark, Generation):
+        return len(mark.path) + len(mark.identity) + len(mark.notes)
+    return len(mark.reason)
 
 
 def _encode_info(part: tuple[StreamInfo, int]) -> bytes:

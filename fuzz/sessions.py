@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from flarelog import wire
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.lifecycle import Event
-from flarelog.model import Chunk, Code, Mark, Open, Receipt, Reply, StreamId, StreamInfo, extend
+from flarelog.model import MAX_OFFSET, Chunk, Code, Mark, Open, Receipt, Reply, StreamId, StreamInfo, extend
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Sidecar, SidecarOptions
 from flarelog.sources.patterns import SourceOptions
@@ -142,7 +142,7 @@ def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, mark
     offset = len(content) if kind < 7 else steps.number(len(content))
     if kind < 7 and len(data) < 1 << 20:
         content += data
-    return Chunk(min(offset, wire.MAX_OFFSET), data, extend(0, bytes(content)))
+    return Chunk(min(offset, MAX_OFFSET), data, extend(0, bytes(content)))
 
 
 def _answers_hold(replies: list[Reply]) -> None:
@@ -187,21 +187,17 @@ class Heard:
         return lambda: _Push(self, request_serializer, response_deserializer)
 
     def unary_stream(self, _: str, request_serializer: Any) -> Any:
-        def call(request: Any, timeout: float | None = None) -> AsyncIterator[bytes]:
+        def call(request: Any, timeout: float | None = None) -> _List:
             request_serializer(request)
-            return self._records()
+            return _List(self)
 
         return call
 
-    async def _records(self) -> AsyncIterator[bytes]:
-        for _ in range(self.steps.one(3)):
-            yield twisted(self.steps, wire._encode_info((self._record(), self.steps.one(8) // 7)))
-
-    def _record(self) -> StreamInfo:
+    def record(self) -> StreamInfo:
         steps = self.steps
-        committed = min(steps.number(len(SOURCE)), wire.MAX_OFFSET)
+        committed = min(steps.number(len(SOURCE)), MAX_OFFSET)
         marks = tuple(
-            replace(MARKS[steps.one(len(MARKS))], offset=min(steps.number(committed), wire.MAX_OFFSET))
+            replace(MARKS[steps.one(len(MARKS))], offset=min(steps.number(committed), MAX_OFFSET))
             for _ in range(steps.one(4))
         )
         stream = STREAMS[1] if steps.one(4) else STREAMS[steps.one(3)]
@@ -211,7 +207,7 @@ class Heard:
         steps = self.steps
         code = Code(1 + steps.one(9)) if steps.one(4) == 3 else Code.OK
         sent = max((one.end for one in self.said if isinstance(one, Chunk)), default=0)
-        committed = min(steps.number(sent) if steps.one(4) == 3 else sent, wire.MAX_OFFSET)
+        committed = min(steps.number(sent) if steps.one(4) == 3 else sent, MAX_OFFSET)
         marks = sum(isinstance(one, tuple) for one in self.said)
         digest = extend(0, SOURCE[:committed]) ^ (steps.one(16) == 15)
         who = bytes([steps.one(2)]) * 8
@@ -220,6 +216,23 @@ class Heard:
         return twisted(steps, wire.encode_reply(reply))
 
     async def close(self) -> None: ...
+
+
+class _List:
+    def __init__(self, heard: Heard) -> None:
+        self._heard = heard
+        self._left = heard.steps.one(3)
+
+    async def read(self) -> Any:
+        self._left -= 1
+        steps = self._heard.steps
+        return (
+            grpc.aio.EOF
+            if self._left < 0
+            else twisted(steps, wire._encode_info((self._heard.record(), steps.one(8) // 7)))
+        )
+
+    def cancel(self) -> None: ...
 
 
 class _Push:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from flarelog import wire
-from flarelog.model import Ended, Gap, Generation, Mark, StreamId
+from flarelog.model import MAX_OFFSET, Ended, Gap, Generation, Mark, StreamId
 
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 MARKS: list[Mark] = [
@@ -40,7 +39,7 @@ class Steps:
         how = self.one()
         if how < 240:
             return max(0, near + how % 16 - 8)
-        return (0, 1, 2**31, 2**32, 2**62, wire.MAX_OFFSET, 2**63, 2**64 - 1)[how % 8]
+        return (0, 1, 2**31, 2**32, 2**62, MAX_OFFSET, 2**63, 2**64 - 1)[how % 8]
 
     def small(self) -> int:
         """Mostly 0."""

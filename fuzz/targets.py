@@ -34,6 +34,7 @@ from flarelog.errors import (
 from flarelog.guard import bearer
 from flarelog.model import (
     EMPTY_DIGEST,
+    MAX_OFFSET,
     Chunk,
     Code,
     Mark,
@@ -87,7 +88,7 @@ def reply(raw: bytes) -> None:
     except Malformed:
         return
     hold(wire.decode_reply(wire.encode_reply(found)) == found, found)
-    hold(0 <= found.committed <= wire.MAX_OFFSET and found.idle_timeout >= 0, found)
+    hold(0 <= found.committed <= MAX_OFFSET and found.idle_timeout >= 0, found)
 
 
 def reading(raw: bytes) -> None:
@@ -186,7 +187,7 @@ def checkpoint(raw: bytes) -> None:
         os.write(fd, text)
         os.close(fd)
         for name, start in cache.load().values():
-            hold(log_name(name) == name and 0 <= start <= wire.MAX_OFFSET, (name, start))
+            hold(log_name(name) == name and 0 <= start <= MAX_OFFSET, (name, start))
 
 
 # --- names
@@ -475,8 +476,8 @@ def producer(raw: bytes) -> None:
 def answered(steps: Steps, end: Producer, source: bytes) -> Reply:
     """A reply such as wire gives one: its numbers are in their ranges."""
     code = Code(1 + steps.one(9)) if steps.one(4) == 0 else Code.OK
-    committed = min(steps.number(end.position), wire.MAX_OFFSET)
-    marks = min(steps.number(end.marks_sent), wire.MAX_OFFSET)
+    committed = min(steps.number(end.position), MAX_OFFSET)
+    marks = min(steps.number(end.marks_sent), MAX_OFFSET)
     digest = extend(0, source[:committed]) ^ (steps.one(8) == 7)
     window = (0, 1, 8, 2**32 - 1)[steps.one(4)]
     who = b"" if steps.one(4) else bytes([steps.one(3)])

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +195,7 @@ def shown(tokens: Tokens) -> Identity:
 def reading(guard: Guard, identity: Identity, change: Any) -> list[bytes]:
     """What is read of a stream that grows for ever; *change* happens after the second piece."""
 
-    async def pieces(start: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def pieces(start: int) -> AsyncGenerator[tuple[int, bytes], None]:
         for at in range(start, start + 2):
             yield at, b"%d" % at
         change()
@@ -243,7 +243,7 @@ def test_a_long_read_goes_on_byte_for_byte_while_it_may(tokens: Tokens, mocker: 
     mocker.patch.object(guards, "ASK_AGAIN", 0.0)
     guard, identity = Guard(Policy(), tokens), shown(tokens)
 
-    async def pieces(start: int) -> AsyncIterator[tuple[int, bytes]]:
+    async def pieces(start: int) -> AsyncGenerator[tuple[int, bytes], None]:
         """Two pieces each time, and then a silence."""
         for at in range(start, min(start + 2, 6)):
             yield at, b"%d" % at

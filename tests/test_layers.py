@@ -12,8 +12,8 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render"},
-    {"sources", "stores", "bus", "tls", "access", "tokens"},
-    {"wire", "guard"},
+    {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups"},
+    {"wire", "guard", "peers"},
     {"sidecar", "server", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},

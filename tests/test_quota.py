@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import fields
 
 import pytest
 
+from flarelog.cli import serve
 from flarelog.delivery.quota import MIN_WINDOW, Limits, Quota, share
 from flarelog.errors import Full, InvalidOption
 from flarelog.model import StreamId
@@ -143,3 +145,22 @@ def test_the_more_streams_send_the_smaller_their_windows() -> None:
     assert share(64 << 20, 0) == share(64 << 20, 1) == 64 << 20
     assert share(64 << 20, 64) == 1 << 20
     assert share(64 << 20, 100_000) == MIN_WINDOW
+
+
+def test_marks_of_a_sites_open_logs_are_bounded_together_and_given_back() -> None:
+    quota = Quota(Limits(max_site_journal_bytes=100))
+    with quota.opened(A), quota.opened(B):
+        quota.note(A, 60)
+        quota.note(B, 60)
+        with pytest.raises(Full, match="--max-site-journal-bytes"):
+            quota.note(A, 1)
+        quota.note(OTHER_SITE, 1)
+    with quota.opened(A):
+        quota.note(A, 60)
+
+
+def test_each_limit_has_an_option_with_its_default() -> None:
+    options = {option.name: option for option in serve.command.params}
+    for limit in fields(Limits):
+        assert limit.name in options, f"flarelog serve has no --{limit.name.replace('_', '-')}"
+        assert limit.default is None or options[limit.name].default == limit.default

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -661,3 +662,80 @@ def test_a_stream_that_would_take_the_last_descriptors_is_held(tmp_path: Path, m
             await (await store.appender(StreamId("run-1", "site-1", "other.log"), A)).close()
 
     run(go())
+
+
+# --- what a hostile peer could make take long
+
+
+def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(tmp_path: Path) -> None:
+    count = 2 * appending._MARKS_A_COMMIT + 10
+
+    async def write() -> None:
+        async with LocalStore(tmp_path, "disk") as store:
+            appender, digest = await store.appender(STREAM, A), 0
+            for number in range(count):
+                await appender.mark(Gap(number, digest, 1, "one of many"))
+                await appender.append(number, b"x")
+                digest = extend(digest, b"x")
+            assert await appender.sync() == count
+            assert len(appender.marks) == count
+
+    asyncio.run(write())
+    lines = LocalStore(tmp_path).journal_path(STREAM).read_bytes().splitlines(keepends=True)
+    for end in range(len(lines) + 1):  # wherever a crash cuts it
+        journal = journals.replay(b"".join(lines[:end]))
+        assert journal.committed <= len(journal.marks)
+    assert (journal.committed, len(journal.marks), journal.damaged) == (count, count, 0)
+
+
+def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed: list[int] = []
+    replay = journals.replay
+
+    def counted(raw: bytes) -> journals.Journal:
+        replayed.append(len(raw))
+        return replay(raw)
+
+    monkeypatch.setattr(journals, "replay", counted)
+    monkeypatch.setattr("flarelog.stores.local._SETTLED", 0)
+
+    async def lists() -> None:
+        async with LocalStore(tmp_path) as store:
+            appender = await filled(store)
+            await appender.close()
+            for more in (b"", b"more"):
+                if more:
+                    appender = await store.appender(STREAM, A)
+                    await appender.append(len(DATA), more)
+                    await appender.close()
+                replayed.clear()
+                for _ in range(3):
+                    assert [info.committed async for info in store.list()] == [len(DATA) + len(more)]
+                assert len(replayed) == 1
+
+    asyncio.run(lists())
+
+
+def test_an_opening_that_is_given_up_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    real = LocalAppender.open
+
+    def slow(appender: LocalAppender) -> None:
+        begun.set()
+        go_on.wait(5)
+        real(appender)
+
+    async def give_up() -> None:
+        async with LocalStore(tmp_path) as store:
+            monkeypatch.setattr(LocalAppender, "open", slow)
+            opening = asyncio.create_task(store.appender(STREAM, A))
+            await asyncio.to_thread(begun.wait, 5)
+            before = os.listdir("/proc/self/fd")
+            opening.cancel()
+            asyncio.get_running_loop().call_later(0.01, go_on.set)
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            assert len(os.listdir("/proc/self/fd")) <= len(before)
+            assert await (await store.appender(STREAM, B)).append(0, DATA) in (0, len(DATA))
+
+    asyncio.run(give_up())

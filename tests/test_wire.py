@@ -87,6 +87,10 @@ def test_reading_and_listing_there_and_back() -> None:
     parts = list(wire.parts_of(many))
     assert all(len(wire._encode_info(part)) < wire.MAX_MESSAGE for part in parts)
     assert tuple(mark for part, _ in parts for mark in part.marks) == many.marks
+    fat = StreamInfo(STREAM, 0, 0, 0, False, (Gap(0, 0, 1, "𝄞" * wire.MAX_TEXT),) * 1000)
+    parts = list(wire.parts_of(fat))
+    assert all(len(wire._encode_info(part)) < 400_000 for part in parts)  # many lists of them must fit into memory
+    assert [first for _, first in parts] == [sum(len(part.marks) for part, _ in parts[:n]) for n in range(len(parts))]
 
 
 # --- chunks, which are encoded by hand

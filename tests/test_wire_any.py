@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from flarelog import wire
 from flarelog.errors import InvalidName
-from flarelog.model import Chunk, Code, Ended, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Chunk, Code, Ended, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo
 
-offsets = st.integers(0, wire.MAX_OFFSET)
+offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)
 words = st.integers(0, 2**32 - 1)
 texts = st.text(max_size=60).filter(lambda text: text.isprintable())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
+import sys
 from typing import Any, cast
 
 import click
@@ -12,12 +14,27 @@ import click
 from flarelog.access import PolicyFile
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
 from flarelog.delivery.liveness import IDLE_TIMEOUT
-from flarelog.delivery.quota import MAX_IN_FLIGHT, MAX_SITE_STREAMS, MAX_STREAMS
+from flarelog.delivery.quota import (
+    MAX_CONNECTIONS,
+    MAX_IN_FLIGHT,
+    MAX_PEER_CALLS,
+    MAX_PEER_CONNECTIONS,
+    MAX_PEER_OPENS,
+    MAX_PEER_READS,
+    MAX_RUNS,
+    MAX_SITE_JOURNAL_BYTES,
+    MAX_SITE_STREAMS,
+    MAX_SITES,
+    MAX_STREAMS,
+    READ_TIMEOUT,
+)
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
 from flarelog.tokens import Tokens, tokens_path
+
+COLLECT_EVERY = 60.0  # seconds
 
 
 @click.command
@@ -51,6 +68,47 @@ from flarelog.tokens import Tokens, tokens_path
     show_default=True,
     help="Bytes that all logs together may have on their way: what a receiver may have to keep in memory.",
 )
+@option("--max-run-rate", type=int, help="Bytes a second of one run; no limit by default.")
+@option("--max-site-rate", type=int, help="Bytes a second of one site in one run; no limit by default.")
+@option(
+    "--max-site-journal-bytes",
+    type=int,
+    default=MAX_SITE_JOURNAL_BYTES,
+    show_default=True,
+    help="Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk.",
+)
+@option("--max-runs", type=int, default=MAX_RUNS, show_default=True, help="Runs, ended ones included.")
+@option("--max-sites", type=int, default=MAX_SITES, show_default=True, help="Sites of one run.")
+@option("--max-connections", type=int, default=MAX_CONNECTIONS, show_default=True, help="Connections, of all peers.")
+@option(
+    "--max-peer-connections",
+    type=int,
+    default=MAX_PEER_CONNECTIONS,
+    show_default=True,
+    help="Connections of one peer that have calls. A peer is whom its certificate names; without TLS an address.",
+)
+@option(
+    "--max-peer-calls",
+    type=int,
+    default=MAX_PEER_CALLS,
+    show_default=True,
+    help="Calls of one peer that are open at once; a log that is sent is one.",
+)
+@option("--max-peer-reads", type=int, default=MAX_PEER_READS, show_default=True, help="Of them: that read or list.")
+@option(
+    "--max-peer-opens",
+    type=int,
+    default=MAX_PEER_OPENS,
+    show_default=True,
+    help="Calls a second that one peer may begin; more are made to wait, once ten seconds' worth is used up.",
+)
+@option(
+    "--read-timeout",
+    type=float,
+    default=READ_TIMEOUT,
+    show_default=True,
+    help="Seconds after which a reader that takes nothing is dropped.",
+)
 @tls_options
 @option(
     "--policy",
@@ -81,6 +139,7 @@ def command(store: str, durability: str, ready_file: str | None, policy_file: st
     Example: flarelog serve --store logs
     """
     tune_memory()
+    _tune_pauses()
     more_descriptors()
     tls = tls_of(options)
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
@@ -95,9 +154,27 @@ def _policy(path: str, tls: Tls | None) -> PolicyFile:
     return PolicyFile(path)
 
 
+def _tune_pauses() -> None:
+    """Let nothing hold the loop up for long that can be put off: it is the only one that takes what the sites send.
+
+    A full collection looks at every object, a hundred milliseconds with ten thousand calls, and comes whenever many
+    calls begin: COLLECT_EVERY is often enough. A thread that computes gives way after a millisecond, not after five.
+    """
+    gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 1_000_000)
+    sys.setswitchinterval(0.001)
+
+
+async def _collect() -> None:
+    while True:
+        await asyncio.sleep(COLLECT_EVERY)
+        gc.collect()
+
+
 async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:
     stopped = asyncio.Event()
     on_stop(stopped.set)
+    collecting = asyncio.create_task(_collect())
     async with store:
         server = Server(store, options)
         on_hangup(server.reread)
@@ -112,6 +189,7 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
                 click.echo(f"readers with a token at {server.reader_address}", err=True)
             await stopped.wait()
         finally:
+            collecting.cancel()
             await server.stop()
             # gRPC's own tasks may still wait for a peer's goodbye, and complain on stderr when they are cancelled.
             if left := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRejected
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Receipt, Reply, extend
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
 
 CHUNKS = 8  # that a window has room for, when it is the receiver's
 PROBE = 64 << 10  # bytes that a held stream asks with: what is refused was sent for nothing
@@ -232,6 +232,11 @@ class Producer:
         if self._awaits_open:
             if reply.code is not Code.OK:
                 return False  # the stream was not opened: the reply says nothing of what is held
+            if max(reply.committed, reply.marks) > MAX_OFFSET:
+                raise StreamRejected(
+                    f"the receiver claims {reply.committed} bytes and {reply.marks} marks; no stream has as many",
+                    offset=self.acked,
+                )
             # The receiver's record is the authority: it may hold more than was acknowledged here, or less.
             self._awaits_open = False
             sent = (

@@ -7,6 +7,7 @@ less than one chunk; a question costs the same however much is held. ``Full`` sa
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -18,6 +19,15 @@ MIN_WINDOW = 64 << 10
 MAX_IN_FLIGHT = 64 << 20
 MAX_STREAMS = 10_000
 MAX_SITE_STREAMS = 5_000
+MAX_SITE_JOURNAL_BYTES = 32 << 20
+MAX_RUNS = 10_000
+MAX_SITES = 1_000
+MAX_PEER_CALLS = 10_000
+MAX_PEER_READS = 100
+MAX_PEER_OPENS = 1_000
+MAX_PEER_CONNECTIONS = 1_000
+MAX_CONNECTIONS = 4_000
+READ_TIMEOUT = 30.0
 
 Site = tuple[str, str]
 """(run, site)"""
@@ -25,19 +35,38 @@ Site = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a receiver takes at most; journals are not counted. Raises InvalidOption."""
+    """What a receiver takes at most. Raises InvalidOption."""
 
     # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
-    max_run_bytes: int | None = None  # bytes that the logs of one run take in the store
+    max_run_bytes: int | None = None  # bytes that the logs of one run take in the store, without their journals
     max_site_bytes: int | None = None  # bytes, of the logs of one site in one run
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
     max_streams: int = MAX_STREAMS  # open at once, of all runs
     max_site_streams: int = MAX_SITE_STREAMS  # open at once, of one site in one run
+    # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
+    max_run_rate: int | None = None  # bytes a second, of one run
+    max_site_rate: int | None = None  # bytes a second, of one site in one run
+    # Marks are kept in memory while a log is open.
+    max_site_journal_bytes: int = MAX_SITE_JOURNAL_BYTES  # that the marks of one site's open logs take in the journals
+    # Each has its directory, and is remembered.
+    max_runs: int = MAX_RUNS  # that are known, ended ones included
+    max_sites: int = MAX_SITES  # of one run
+    # A peer is whom its certificate names; without TLS an address: all sites behind one gateway are one peer then.
+    max_connections: int = MAX_CONNECTIONS  # of all peers, those without a call included
+    max_peer_connections: int = MAX_PEER_CONNECTIONS  # over which one peer has calls
+    max_peer_calls: int = MAX_PEER_CALLS  # open at once, of one peer
+    max_peer_reads: int = MAX_PEER_READS  # of them that read or list
+    max_peer_opens: int = MAX_PEER_OPENS  # calls a second that one peer may begin, once it has used up a burst
+    read_timeout: float = READ_TIMEOUT  # seconds after which a reader that takes nothing is dropped
     # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
     max_in_flight: int = MAX_IN_FLIGHT  # bytes that all streams together may have sent and not acknowledged
 
     def __post_init__(self) -> None:
+        if not 0 < self.read_timeout < math.inf:
+            raise InvalidOption("read_timeout must be a positive number of seconds")
         for limit in fields(Limits):
+            if limit.name == "read_timeout":
+                continue
             value = getattr(self, limit.name)
             if value is not None and value < 1:
                 raise InvalidOption(f"{limit.name} must be at least 1, not {value}; leave it out to have its default")
@@ -58,6 +87,8 @@ class Quota:
         self._held: dict[str, dict[StreamId, int]] = {}  # bytes, by run
         self._run_bytes: Counter[str] = Counter()
         self._site_bytes: Counter[Site] = Counter()
+        self._noted: dict[StreamId, int] = {}  # bytes of marks, of the open streams
+        self._noted_at: Counter[Site] = Counter()
 
     # --- streams
 
@@ -77,9 +108,27 @@ class Quota:
             self._open[stream] -= 1
             if not self._open[stream]:
                 del self._open[stream]
+                self.noted(stream, 0)
                 self._open_at[site] -= 1
                 if not self._open_at[site]:
                     del self._open_at[site]
+
+    # --- marks
+
+    def noted(self, stream: StreamId, size: int) -> None:
+        """The marks of *stream*, which is open, take *size* bytes, whatever was counted before."""
+        site = stream.run, stream.site
+        self._noted_at[site] += size - self._noted.pop(stream, 0)
+        if size:
+            self._noted[stream] = size
+        if not self._noted_at[site]:
+            del self._noted_at[site]
+
+    def note(self, stream: StreamId, size: int) -> None:
+        """Count *size* more bytes of marks of *stream*. Raises Full if the limit is reached already."""
+        of_site = f"bytes are taken by the marks of site {stream.site}'s open logs in run {stream.run}"
+        self._room(self._noted_at[stream.run, stream.site], "max_site_journal_bytes", of_site)
+        self.noted(stream, self._noted.get(stream, 0) + size)
 
     # --- bytes
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.errors import Fenced, FlarelogError
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Mark, Receipt, extend
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt, extend
 
 MAX_MARKS = 100_000
 """Marks a stream may have; a source that rotates more often than that is broken or hostile."""
@@ -26,6 +26,22 @@ MAX_EPOCH = 1 << 62
 
 REMEMBERED = 64
 """Chunks whose digests are kept to check repetitions with; more than a window holds of the largest ones."""
+
+
+_MARK = 150
+"""Bytes of a mark's line in a journal, besides its texts."""
+
+
+def size_of(mark: Mark) -> int:
+    """About how many bytes *mark* takes in a journal."""
+    texts: tuple[str, ...]
+    match mark:
+        case Generation():
+            texts = mark.path, mark.identity, mark.notes
+        case Ended() | Gap():
+            texts = (mark.reason,)
+    # What is not plain is escaped, a character in up to twelve bytes.
+    return _MARK + sum(len(text) * (1 if text.isascii() and text.isprintable() else 12) for text in texts)
 
 
 class Refused(FlarelogError):

@@ -67,6 +67,8 @@ class Tail:
 
     def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """Bytes that were read before and are not acknowledged."""
+        if not self._segments:  # the receiver's record spoke of bytes that no file here is known to hold
+            return self._lost(offset, marks, 0)
         at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
         segment = self._segments[at]
         end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
@@ -96,6 +98,8 @@ class Tail:
                 continue
             lost += source + end - begin - there
             back[file] = min(source, back.get(file, source))
+        if not self._segments:
+            lost += self.end - offset
         for file, source in back.items():
             file.start_at(source)
             file.begun = False

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+_MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
 _COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
 _READ = 1 << 20  # bytes that recovery reads at a time
 
@@ -252,7 +253,10 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None]]:
         """The journal's next lines, and what to do once they are durable."""
-        marks, written, digest = list(self._new_marks), self._written, self._written_digest
+        marks, written, digest = self._new_marks[:_MARKS_A_COMMIT], self._written, self._written_digest
+        if len(self._new_marks) > len(marks):  # no byte is committed before the marks that stand in front of it
+            left = self._new_marks[len(marks)]
+            written, digest = left.offset, left.digest
         first = len(self.journal.marks)
         lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(marks)]
         if written > self.journal.committed:

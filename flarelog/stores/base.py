@@ -8,7 +8,7 @@ refused); what lies at an offset never changes; after a newer appender of a stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Collection
 from typing import Protocol
 
 from flarelog.delivery.receiver import Holder
@@ -73,12 +73,12 @@ class Store(Protocol):
     async def last_offset(self, stream: StreamId) -> int | None:
         """The committed offset; None (which is not 0) if there is no such stream."""
 
-    def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+    def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncGenerator[tuple[int, bytes], None]:
         """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
         and read. Raises NotFound.
         """
 
-    def list(self, prefix: str = "") -> AsyncIterator[StreamInfo]:
+    def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
         """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names."""
 
     async def set_run(self, run: str, state: RunState) -> None:
@@ -86,3 +86,6 @@ class Store(Protocol):
 
     async def runs(self) -> dict[str, RunState]:
         """The runs that are known, with their states."""
+
+    async def sites(self, run: str) -> Collection[str]:
+        """The sites of *run* that the store knows."""

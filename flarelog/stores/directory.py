@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import stat
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
 _READ = 1 << 20
+
+_making = threading.Lock()
 
 
 def link(path: Path) -> Unavailable:
@@ -46,6 +49,11 @@ class Directory:
             raise
 
     def _descend(self, part: str, make: bool, durable: bool) -> None:
+        # Streams are opened side by side: none may use a directory before whoever makes it has made it durable.
+        with _making if make and durable else contextlib.nullcontext():
+            self._take_part(part, make, durable)
+
+    def _take_part(self, part: str, make: bool, durable: bool) -> None:
         try:
             below = self._below(part)
         except FileNotFoundError:
@@ -116,7 +124,8 @@ class Directory:
         """What the file *name* holds. Raises as ``open`` does."""
         fd = self.open(name, os.O_RDONLY)
         try:
-            return b"".join(iter(lambda: os.read(fd, _READ), b""))
+            at_once = max(_READ, os.fstat(fd).st_size)  # the whole of it, which then need not be put together
+            return b"".join(iter(lambda: os.read(fd, at_once), b""))
         finally:
             os.close(fd)
 

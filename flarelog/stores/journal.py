@@ -204,16 +204,16 @@ def run_line(run: str, state: str) -> bytes:
 
 def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
     """The records of *raw* in order; None for each line that is torn or damaged."""
-    lines = raw.split(b"\n")
-    torn = lines.pop()
-    for line in lines:
+    begin = 0
+    while (end := raw.find(b"\n", begin)) >= 0:  # one by one: all the lines would be the journal once more in memory
+        line, begin = raw[begin:end], end + 1
         try:
             good = len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])
             record = json.loads(line[9:]) if good else None
         except (ValueError, RecursionError):  # nested deeper than Python's parser goes
             record = None
         yield record if isinstance(record, dict) else None
-    if torn:
+    if begin < len(raw):
         yield None
 
 

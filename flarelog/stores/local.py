@@ -20,7 +20,9 @@ import fcntl
 import logging
 import os
 import resource
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -41,8 +43,13 @@ T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 
 _RUN_JOURNAL = ".run.journal"
-_READ = 1 << 20  # bytes a read hands out at most
+_READ = 256 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
+_LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
+_LISTED = 10_000  # streams of which it is remembered what their journals say
+_LISTED_MARKS = 100_000  # of all of them
+_ASIDE_THREADS = 4  # for what may wait for the disk and is not a commit: opening, listing, runs' states
+_SETTLED = 100_000_000  # nanoseconds after which a file's times and size tell every change of it
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 _TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
 _SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
@@ -64,6 +71,12 @@ class LocalStore:
         self.left_out: set[str] = set()  # a sentence for each link and the like that lists leave out
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
+        self._aside_threads: ThreadPoolExecutor | None = None
+        self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
+        self._infos_marks = 0
+        self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
+        self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> LocalStore:
         try:
@@ -88,6 +101,7 @@ class LocalStore:
             os.ftruncate(self._lock_fd, 0)
             os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
+        self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -96,8 +110,9 @@ class LocalStore:
                 await appender.close()
             except (Full, Unavailable) as error:
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
-        if self._threads is not None:
-            self._threads.shutdown()
+        for threads in (self._threads, self._aside_threads):
+            if threads is not None:
+                threads.shutdown()
         # Closing alone would not let go of it where a forked child has a copy of the descriptor.
         fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
         os.close(self._lock_fd)
@@ -121,13 +136,21 @@ class LocalStore:
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
-                appender.open()
+                await self._aside(appender.open)
+                await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
                 await appender.close()
                 raise
             self._open[stream] = appender
         return appender
+
+    async def _learn_epochs(self, stream: StreamId) -> None:
+        """Read for ``epochs``, at the first stream of a site, what may be thousands of journals."""
+        site = stream.run, stream.site
+        async with self._learning.setdefault(site, asyncio.Lock()):
+            if site not in self._epochs:
+                await self._aside(lambda: self.epochs(stream))
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site, as the journals of all its streams remember them."""
@@ -162,17 +185,19 @@ class LocalStore:
         )
 
     async def last_offset(self, stream: StreamId) -> int | None:
-        info = self._info(stream)
+        info = await self._held(stream)
         return None if info is None else info.committed
 
-    async def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
+    async def read(
+        self, stream: StreamId, start: int = 0, follow: bool = False
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
         wake = asyncio.Event()
         self._followers.setdefault(stream, set()).add(wake)
         fd = -1
         try:
             while True:
                 wake.clear()
-                info = self._info(stream)
+                info = await self._held(stream)
                 if info is None:
                     raise NotFound(f"the store holds no stream {stream}")
                 if fd < 0 and info.committed:
@@ -199,16 +224,28 @@ class LocalStore:
             if fd >= 0:
                 os.close(fd)
 
-    async def list(self, prefix: str = "") -> AsyncIterator[StreamInfo]:
-        for stream in self._streams():
-            if str(stream).startswith(prefix):
-                info = self._info(stream)
-                if info is not None:
-                    yield info
-            await asyncio.sleep(0)  # a store may hold many
+    async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
+        for run in await self._aside(self._directories):
+            if not f"{run}/".startswith(prefix[: len(run) + 1]):
+                continue
+            for site in await self._aside(partial(self._directories, run)):
+                if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
+                    continue
+                for stream in await self._aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
+                    info = await self._held(stream) if str(stream).startswith(prefix) else None
+                    if info is not None:
+                        yield info
+                    await asyncio.sleep(0)  # a store may hold many
+
+    async def sites(self, run: str) -> Collection[str]:
+        return self._directories(run_name(run))
 
     async def set_run(self, run: str, state: RunState) -> None:
-        line = b"\n" + journals.run_line(run_name(run), state.value)  # a torn line before it must not swallow it
+        async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
+            await self._aside(lambda: self._write_run(run, state))
+
+    def _write_run(self, run: str, state: RunState) -> None:
+        line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
         durable = self.durability == "disk"
         try:
             with Directory(self.root, (run,), make=True, durable=durable) as directory:
@@ -248,11 +285,6 @@ class LocalStore:
         path = self.path(stream)
         return path.with_name(f".{path.name}.journal")
 
-    def _streams(self) -> Iterator[StreamId]:
-        for run in self._directories():
-            for site in self._directories(run):
-                yield from self._streams_of(run, site)
-
     def _streams_of(self, run: str, site: str) -> Iterator[StreamId]:
         base = self.root / run / site
         names = []
@@ -281,6 +313,60 @@ class LocalStore:
             if entry.is_symlink():
                 self._leave_out(link(parent / entry.name))
         return sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+
+    async def _held(self, stream: StreamId) -> StreamInfo | None:
+        """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
+        if stream in self._open:
+            return self._info(stream)
+        async with self._looking.setdefault(stream, asyncio.Lock()):  # whoever comes meanwhile is told the same
+            state = self._state_of(stream)
+            known = self._infos.get(stream)
+            if known is not None and known[0] == state:
+                self._infos.move_to_end(stream)
+                return known[1]
+            self._forget(stream)
+            long = state is None or state[1] > _LONG
+            info = await self._aside(lambda: self._info(stream)) if long else self._info(stream)
+            if info is not None and state is not None and state == self._state_of(stream) and stream not in self._open:
+                self._infos[stream] = state, info
+                self._infos_marks += len(info.marks)
+                while len(self._infos) > _LISTED or self._infos_marks > _LISTED_MARKS:
+                    self._forget(next(iter(self._infos)))
+            return info
+
+    def _forget(self, stream: StreamId) -> None:
+        known = self._infos.pop(stream, None)
+        if known is not None:
+            self._infos_marks -= len(known[1].marks)
+
+    def _state_of(self, stream: StreamId) -> tuple[int, ...] | None:
+        """What changes whenever the stream's files do, the size of the journal second; None when it cannot be told."""
+        found: list[int] = []
+        try:
+            for path in (self.journal_path(stream), self.path(stream)):
+                status = os.lstat(path)
+                if status.st_nlink != 1 or time.time_ns() - status.st_mtime_ns < _SETTLED:
+                    return None
+                found += (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev)
+        except OSError:
+            return None
+        return tuple(found)
+
+    async def _aside(self, work: Callable[[], T]) -> T:
+        """Do *work*, which may wait for the disk or take long, in a thread, to its end even if nobody waits for it."""
+        try:
+            done = asyncio.get_running_loop().run_in_executor(self._aside_threads, work)
+        except RuntimeError:  # the interpreter is ending, and gives no thread any more
+            return work()
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            while not done.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((done,))
+            if not done.cancelled():
+                done.exception()
+            raise
 
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._open.get(stream)

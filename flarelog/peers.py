@@ -1,0 +1,127 @@
+"""Who calls: how often, how much at once, and in whose turn the work is done that takes long.
+
+Laws that hold here: what one peer is too fast or too many with holds nobody else; each peer has its turn, however many
+calls another one has waiting; between two pieces of such work the loop goes once around, so that what is being received
+never waits for more than one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Any
+
+from flarelog.delivery.quota import Limits
+from flarelog.delivery.rates import Different, Pace, Places
+
+log = logging.getLogger(__name__)
+
+OPENS_BURST = 10  # seconds' worth of calls that a peer may begin at once: all logs of a site, when its receiver is back
+
+
+class Turns:
+    """At most *at_once* pieces of work at a time; of those who wait, each key is served in its turn."""
+
+    def __init__(self, at_once: int = 1) -> None:
+        self._free = at_once
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which they are served
+
+    @contextlib.asynccontextmanager
+    async def one(self, key: Hashable) -> AsyncIterator[None]:
+        """Have a turn meanwhile."""
+        if self._free and not self._waiting:
+            self._free -= 1
+        else:
+            mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(key, deque()).append(mine)
+            try:
+                await mine
+            except asyncio.CancelledError:
+                if mine.done() and not mine.cancelled():
+                    self._give_back()  # it was served in the same moment
+                raise
+        try:
+            yield
+        finally:
+            # Later: what the loop has to do anyway comes first.
+            asyncio.get_running_loop().call_soon(self._give_back)
+
+    def _give_back(self) -> None:
+        self._free += 1
+        while self._waiting and self._free:
+            key, queue = next(iter(self._waiting.items()))
+            del self._waiting[key]
+            one = queue.popleft()
+            if queue:
+                self._waiting[key] = queue  # behind the others
+            if not one.done():
+                one.set_result(None)
+                self._free -= 1
+
+
+class Peers:
+    """What each peer has under way, against *limits*. A peer is whom its certificate names, else its address."""
+
+    def __init__(self, limits: Limits, said: Callable[[str], bool]) -> None:
+        self._limits = limits
+        self._said = said  # whether a sentence was said just now
+        self._calls = Places(
+            limits.max_peer_calls,
+            "{used} calls of {key} are open, at most {limit} are taken: wait until one has ended, or start the receiver"
+            " with a higher --max-peer-calls",
+        )
+        self._reads = Places(
+            limits.max_peer_reads,
+            "{used} calls of {key} read or list, at most {limit} are taken: wait until one has ended, or start the"
+            " receiver with a higher --max-peer-reads",
+        )
+        self._connections = Different(
+            limits.max_peer_connections,
+            "{key} calls over {used} connections, at most {limit} are taken: close one, or start the receiver with a"
+            " higher --max-peer-connections",
+        )
+        self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)
+
+    @contextlib.asynccontextmanager
+    async def call(self, context: Any, name: str) -> AsyncIterator[None]:
+        """Count a call of peer *name*, and let it wait if they come too fast. Raises Full."""
+        with self._calls.one(name), self._connections.one(name, context.peer()):
+            wait = self._opens.wait(name, 1, asyncio.get_running_loop().time())
+            if wait:
+                limit = f"{self._limits.max_peer_opens} calls a second (--max-peer-opens)"
+                sentence = f"{name} begins more than {limit} and is made to wait"
+                if not self._said(sentence):
+                    log.warning("%s", sentence)
+                await asyncio.sleep(wait)
+            yield
+
+    @contextlib.asynccontextmanager
+    async def reading(self, context: Any, name: str) -> AsyncIterator[Patience]:
+        """The same of a call that reads or lists, and must take each piece within the time that it is granted."""
+        async with self.call(context, name):
+            with self._reads.one(name):
+                yield Patience(name, self._limits.read_timeout)
+
+
+class Patience:
+    """With a reader who must take each piece within *seconds*: whoever does not is dropped, and nobody waits for it."""
+
+    def __init__(self, peer: str, seconds: float) -> None:
+        self._peer, self._seconds = peer, seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._drop, task)
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _drop(self, call: asyncio.Task[Any]) -> None:
+        log.info("%s: a reader took nothing for %g s (--read-timeout), and is dropped", self._peer, self._seconds)
+        call.cancel()

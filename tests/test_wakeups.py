@@ -1,0 +1,64 @@
+"""A burst of gRPC's events reaches the loop at once, not one event in each of its turns."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+
+import grpc
+
+from flarelog import wakeups
+from flarelog.wakeups import relieve
+
+
+class PollerCompletionQueue:
+    """Takes one byte each time it is woken, as gRPC's does."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        self.turns = 0
+
+    def take_events(self, _: object = None) -> None:
+        self.turns += 1
+        os.read(self.reading, 1)
+
+
+async def _turns(*, relieved: bool) -> int:
+    """In how many turns of the loop the queue was woken for a hundred events."""
+    queue, loop = PollerCompletionQueue(), asyncio.get_running_loop()
+    loop.add_reader(queue.reading, functools.partial(queue.take_events, loop))
+    try:
+        assert not relieved or (relieve() and relieve())
+        os.write(queue.writing, bytes(100))
+        for _ in range(300):
+            await asyncio.sleep(0)
+    finally:
+        loop.remove_reader(queue.reading)
+        os.close(queue.reading)
+        os.close(queue.writing)
+    return queue.turns
+
+
+def test_what_woke_the_loop_a_hundred_times_wakes_it_once() -> None:
+    assert asyncio.run(_turns(relieved=False)) == 100
+    assert asyncio.run(_turns(relieved=True)) == 1
+
+
+def test_grpcs_own_queue_is_found() -> None:
+    async def found() -> bool:
+        server = grpc.aio.server()
+        try:
+            return relieve()
+        finally:
+            await server.stop(None)
+
+    assert asyncio.run(found()), f"grpcio {grpc.__version__} is built otherwise: see {wakeups.__name__}"
+
+
+def test_where_nothing_is_found_nothing_is_done() -> None:
+    async def found() -> bool:
+        return relieve()
+
+    assert not asyncio.run(found())
+    assert not relieve()
