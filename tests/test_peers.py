@@ -130,7 +130,8 @@ def test_a_reader_who_takes_nothing_is_dropped() -> None:
         peers = Peers(Limits(read_timeout=0.001), lambda _: True)
         async with peers.reading(Call(), "x") as patience:
             with patience:
-                await asyncio.Event().wait()
+                async with asyncio.timeout(5):
+                    await asyncio.Event().wait()
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(make())

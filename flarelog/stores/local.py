@@ -43,7 +43,7 @@ T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 
 _RUN_JOURNAL = ".run.journal"
-_READ = 256 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
+_READ = 128 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _LISTED = 10_000  # streams of which it is remembered what their journals say
