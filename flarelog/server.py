@@ -151,6 +151,7 @@ class Server:
         )
         self._listing = Turns()
         self._opening = Turns(OPENING)
+        self.ending = Turns()
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
         self._finishing: set[str] = set()  # runs whose end is awaited
         self._runs: dict[str, RunState] = {}
@@ -322,7 +323,7 @@ class Server:
             for session in list(self._sessions.values()):
                 try:
                     self.guard.still(
-                        session.identity, Action.PUSH, session.peer, session.stream.run, session.stream.site
+                        session.identity, Action.PUSH, session.address, session.stream.run, session.stream.site
                     )
                 except NotAllowed as error:
                     session.leave(Code.REJECTED, str(error))
@@ -564,6 +565,7 @@ class _Session:
 
     def __init__(self, server: Server, context: Any) -> None:
         self.server = server
+        self.peer = server.peer_of(context)
         self.closed = asyncio.Event()
         self.taken = 0  # bytes, since the server last looked
         self.busy = True  # it sends much, as far as is known
@@ -583,7 +585,7 @@ class _Session:
             self._work.cancel()
 
     @property
-    def peer(self) -> str:
+    def address(self) -> str:
         return str(self._context.peer())
 
     def acknowledge(self) -> None:
@@ -591,8 +593,7 @@ class _Session:
 
     async def run(self) -> None:
         try:
-            peer = self.server.peer_of(self._context)
-            async with self.server.peers.call(self._context, peer):
+            async with self.server.peers.call(self._context, self.peer):
                 async with asyncio.timeout(OPEN_TIMEOUT):
                     opened = await self._read_open()
                 self.stream, self.producer = opened.stream, opened.producer
@@ -600,7 +601,7 @@ class _Session:
                 with self.server.quota.opened(opened.stream):
                     await self.server.admit(opened)
                     await self.server.count(opened.stream)
-                    self.appender = await self.server.open(opened, peer)
+                    self.appender = await self.server.open(opened, self.peer)
                     self.server.quota.noted(opened.stream, sum(map(size_of, self.appender.marks)))
                     await self._hold()
         except TimeoutError:
@@ -642,13 +643,17 @@ class _Session:
                 taking.cancel()
             await asyncio.wait((taking, acknowledging), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # A write that is cancelled takes the replies behind it along: let the acknowledging loop end by itself.
-            taking.cancel()
-            self._quit = True
-            self._dirty.set()
-            await asyncio.wait((acknowledging,), timeout=WRITE_GRACE)
-            acknowledging.cancel()
-            ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
+            try:
+                async with self.server.ending.one(self.peer):
+                    pass  # thousands of calls may end in the same moment, with their connection
+            finally:
+                # A write that is cancelled takes the replies behind it along: let the acknowledging loop end by itself.
+                taking.cancel()
+                self._quit = True
+                self._dirty.set()
+                await asyncio.wait((acknowledging,), timeout=WRITE_GRACE)
+                acknowledging.cancel()
+                ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
         for outcome in ended:
             if isinstance(outcome, Receipt):
                 receipt = outcome
