@@ -113,6 +113,11 @@ def _is_loopback(host: str) -> bool:
     return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
+_GONE = (
+    grpc.aio.UsageError,
+    grpc.aio.InternalError,
+    asyncio.InvalidStateError,
+)  # what a write into an ended call raises
 _CODES: list[tuple[type[FlarelogError], Code]] = [
     (Fenced, Code.FENCED),
     (Hole, Code.HOLE),
@@ -719,14 +724,25 @@ class _Session:
         await self.server.slow_down(self, size)
         silence.reschedule(asyncio.get_running_loop().time() + self.server.options.idle_timeout)
 
+    def _give_up(self) -> None:
+        self._deaf = True
+        self.leave(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
+
     async def _acknowledge(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._dirty.wait()
             if self._quit:
                 return
             self._dirty.clear()
             await self.appender.sync()
-            await self._write(self._reply(Code.OK))
+            # As _write does it, without a task for each: a deaf producer's stream ends, and the write with the call.
+            timer = loop.call_later(self.server.options.idle_timeout, self._give_up)
+            try:
+                with contextlib.suppress(*_GONE):
+                    await self._context.write(self._reply(Code.OK))
+            finally:
+                timer.cancel()
 
     def _reply(self, code: Code, reason: str = "") -> Reply:
         appender = self.appender
@@ -762,7 +778,7 @@ class _Session:
 
     async def _write(self, reply: Reply) -> None:
         # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
-        with contextlib.suppress(grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError):
+        with contextlib.suppress(*_GONE):
             # Nor is one that lets no reply leave: it must not have the stream for as long as it likes.
             writing = asyncio.ensure_future(self._context.write(reply))
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -46,6 +46,7 @@ _RUN_JOURNAL = ".run.journal"
 _READ = 128 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
+_LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
 _LISTED = 10_000  # streams of which it is remembered what their journals say
 _LISTED_MARKS = 100_000  # of all of them
 _ASIDE_THREADS = 4  # for what may wait for the disk and is not a commit: opening, listing, runs' states
@@ -136,7 +137,10 @@ class LocalStore:
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
-                await self._aside(appender.open)
+                if self._is_quick(stream):
+                    appender.open()
+                else:
+                    await self._aside(appender.open)
                 await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -144,6 +148,14 @@ class LocalStore:
                 raise
             self._open[stream] = appender
         return appender
+
+    def _is_quick(self, stream: StreamId) -> bool:
+        """Whether opening *stream* makes nothing and reads little: a thread would take longer than that."""
+        try:
+            journal, data = (os.lstat(path).st_size for path in (self.journal_path(stream), self.path(stream)))
+        except OSError:
+            return False
+        return 0 < journal <= _LONG and data <= _LITTLE
 
     async def _learn_epochs(self, stream: StreamId) -> None:
         """Read for ``epochs``, at the first stream of a site, what may be thousands of journals."""
