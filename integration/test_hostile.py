@@ -29,7 +29,7 @@ LINES = 60  # that are timed before each attack, when nothing else goes on
 FLOOR = 0.05  # seconds: no p99 below it is slow. The attacker has one of the two cores, and a turn of it is 4 ms
 TRIES = 3  # others work on the machine as well, and an attack is slow only if it always is
 # Thousands of calls that begin or end in the same moment cost the loop some ten steps each, which cannot be put off:
-# measured, p99 is 0.03 to 0.18 s beside a load of 5 on two cores, and 0.2 to 0.9 s beside one of 15.
+# 0.03 to 0.9 s were measured as p99 on two cores that others loaded with 7 to 16, and never on a quiet machine.
 BURSTS = {"half_open", "no_window", "opens_at_once"}
 BURST_FLOOR = 1.0  # seconds
 # Ten thousand calls cost gRPC and the loop about 20 KiB each, which malloc keeps: 240 to 345 MiB were seen.
