@@ -1,8 +1,7 @@
 """The receiving process: Push, Read, List and control, over delivery, store and bus.
 
-One loop a stream takes what arrives, another acknowledges what the store has committed, many chunks at a time. A call
-ends with the first reply that is neither OK nor SEALED; the producer opens another. Nothing that one peer sends can
-end more than its own call.
+What all calls share is here: runs and their ends, who may do what, what one peer may ask, who sends. Nothing that one
+peer sends can end more than its own call; the calls that bring logs are in ``session``.
 """
 
 from __future__ import annotations
@@ -25,24 +24,22 @@ from flarelog.bus import Bus
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits, Quota, share
 from flarelog.delivery.rates import Names, Pace
-from flarelog.delivery.receiver import Receiver, Refused, size_of
+from flarelog.delivery.receiver import Refused
 from flarelog.errors import (
     CannotListen,
-    Fenced,
     FlarelogError,
     Full,
-    Hole,
     InvalidOption,
     NotAllowed,
     NotFound,
     StoreError,
-    Unavailable,
 )
 from flarelog.guard import Guard, identity_of
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo, parse_address, run_name, site_name
+from flarelog.model import Code, Open, StreamId, StreamInfo, parse_address, run_name, site_name
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
+from flarelog.session import Session
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
@@ -50,8 +47,6 @@ from flarelog.tokens import Tokens
 log = logging.getLogger(__name__)
 
 LISTEN = "127.0.0.1:4721"
-OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
-WRITE_GRACE = 5.0  # seconds that a reply may take to leave when the call is to end
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
@@ -61,7 +56,6 @@ GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do wha
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 5.0  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
-LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
 OPENING = 8  # streams that are opened side by side
 
 
@@ -113,27 +107,6 @@ def _is_loopback(host: str) -> bool:
     return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
-_GONE = (
-    grpc.aio.UsageError,
-    grpc.aio.InternalError,
-    asyncio.InvalidStateError,
-)  # what a write into an ended call raises
-_CODES: list[tuple[type[FlarelogError], Code]] = [
-    (Fenced, Code.FENCED),
-    (Hole, Code.HOLE),
-    (Full, Code.PAUSE),
-    # The outcome of an append is unknown: the producer opens again, and opening asks the disk.
-    (Unavailable, Code.PAUSE),
-]
-
-
-def code_of(error: FlarelogError) -> Code:
-    """What a producer is told of *error*."""
-    if isinstance(error, Refused):
-        return error.code
-    return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REJECTED)
-
-
 class Server:
     """A receiver of many runs. ``start`` returns its address, ``stop`` ends it; both are for one event loop."""
 
@@ -164,7 +137,7 @@ class Server:
         self._counted: dict[str, float] = {}  # when the bytes of a run were counted
         self._counting = asyncio.Lock()
         self._said: dict[str, float] = {}
-        self._sessions: dict[StreamId, _Session] = {}
+        self._sessions: dict[StreamId, Session] = {}
         self._busy = 0  # of them
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -279,7 +252,7 @@ class Server:
                     await asyncio.gather(*waiting)
         return not self._of(run)
 
-    def _of(self, run: str) -> list[_Session]:
+    def _of(self, run: str) -> list[Session]:
         return [session for session in self._sessions.values() if session.stream.run == run]
 
     def _finish(self, run: str, patience: float = 0.0) -> None:
@@ -336,7 +309,7 @@ class Server:
     # --- calls
 
     async def _push(self, _: Any, context: Any) -> None:
-        session = _Session(self, context)
+        session = Session(self, context)
         try:
             await session.run()
         finally:
@@ -441,7 +414,7 @@ class Server:
                 if session.told_window > 2 * self.window_of(session):  # as many open, not each of them needs a reply
                     session.acknowledge()  # the next reply tells
 
-    def window_of(self, session: _Session) -> int:
+    def window_of(self, session: Session) -> int:
         """Bytes that *session* should have on their way at most.
 
         Those who send share what there is; of the others, each may begin as if all that are open did.
@@ -467,7 +440,7 @@ class Server:
         async with self._opening.one(peer):
             return await self.store.appender(opened.stream, opened.producer, opened.epoch)
 
-    async def slow_down(self, session: _Session, size: int) -> None:
+    async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
         stream, now = session.stream, asyncio.get_running_loop().time()
         waits = (
@@ -501,7 +474,7 @@ class Server:
                     found.add(info.stream)
             self._counted[run] = clock()
 
-    def entered(self, session: _Session, producer: bytes) -> None:
+    def entered(self, session: Session, producer: bytes) -> None:
         stream = session.stream
         self.quota.holds(stream, session.appender.committed)
         timer = self._silent.pop(stream, None)
@@ -520,7 +493,7 @@ class Server:
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
-    def take(self, session: _Session, size: int) -> None:
+    def take(self, session: Session, size: int) -> None:
         """Count what a stream is about to append. Raises Full."""
         if self._sessions.get(session.stream) is not session:
             return  # another call has the stream, and of this one nothing will be stored
@@ -530,7 +503,7 @@ class Server:
             session.busy = True
             self._busy += 1
 
-    def left(self, session: _Session, sealed: bool) -> None:
+    def left(self, session: Session, sealed: bool) -> None:
         stream = session.stream
         if self._sessions.get(stream) is not session:
             return
@@ -559,231 +532,3 @@ class Server:
         text = f"closed without a receipt: its producer has been gone for {self.options.idle_timeout:g} s"
         log.warning("%s: %s", stream, text)
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)
-
-
-class _Session:
-    """One Push call."""
-
-    stream: StreamId
-    producer: bytes
-    appender: Appender
-
-    def __init__(self, server: Server, context: Any) -> None:
-        self.server = server
-        self.peer = server.peer_of(context)
-        self.closed = asyncio.Event()
-        self.taken = 0  # bytes, since the server last looked
-        self.busy = True  # it sends much, as far as is known
-        self.told_window = 0  # bytes
-        self.identity = NOBODY
-        self._context = context
-        self._dirty = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
-        self._leaving: Refused | None = None
-        self._quit = False
-        self._deaf = False  # it lets no reply leave
-
-    def leave(self, code: Code, why: str) -> None:
-        """End the call with *code* once what has arrived is committed."""
-        self._leaving = Refused(code, why)
-        if self._work is not None:
-            self._work.cancel()
-
-    @property
-    def address(self) -> str:
-        return str(self._context.peer())
-
-    def acknowledge(self) -> None:
-        self._dirty.set()
-
-    async def run(self) -> None:
-        try:
-            async with self.server.peers.call(self._context, self.peer):
-                async with asyncio.timeout(OPEN_TIMEOUT):
-                    opened = await self._read_open()
-                self.stream, self.producer = opened.stream, opened.producer
-                self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
-                with self.server.quota.opened(opened.stream):
-                    await self.server.admit(opened)
-                    await self.server.count(opened.stream)
-                    self.appender = await self.server.open(opened, self.peer)
-                    self.server.quota.noted(opened.stream, sum(map(size_of, self.appender.marks)))
-                    await self._hold()
-        except TimeoutError:
-            await self._refuse(Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
-        except FlarelogError as error:
-            await self._refuse(error)
-
-    async def _hold(self) -> None:
-        """Have the stream until the call ends."""
-        self.server.entered(self, self.producer)
-        sealed = False
-        try:
-            sealed = await self._serve()
-        finally:
-            with contextlib.suppress(FlarelogError):
-                await self.appender.close()
-            self.server.left(self, sealed)
-
-    async def _read_open(self) -> Open:
-        raw = await self._context.read()
-        if raw is grpc.aio.EOF:
-            raise Refused(Code.REJECTED, "the call ended before its Open")
-        opened = wire.decode_request(raw)
-        if not isinstance(opened, Open):
-            raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
-        if not 8 <= len(opened.producer) <= 64:
-            raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
-        return opened
-
-    async def _serve(self) -> bool:
-        """Take and acknowledge until the call ends; True if the stream was sealed."""
-        error: FlarelogError | None = None
-        receipt: Receipt | None = None
-        await self._write(self._reply(Code.OK))
-        acknowledging = asyncio.create_task(self._acknowledge())
-        self._work = taking = asyncio.create_task(self._take())
-        try:
-            if self._leaving is not None:
-                taking.cancel()
-            await asyncio.wait((taking, acknowledging), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            try:
-                async with self.server.ending.one(self.peer):
-                    pass  # thousands of calls may end in the same moment, with their connection
-            finally:
-                # A write that is cancelled takes the replies behind it along: let the acknowledging loop end by itself.
-                taking.cancel()
-                self._quit = True
-                self._dirty.set()
-                await asyncio.wait((acknowledging,), timeout=WRITE_GRACE)
-                acknowledging.cancel()
-                ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
-        for outcome in ended:
-            if isinstance(outcome, Receipt):
-                receipt = outcome
-            elif isinstance(outcome, FlarelogError):
-                error = error or outcome
-            elif isinstance(outcome, Exception):
-                raise outcome
-        try:
-            await self.appender.sync()
-            if receipt is not None:
-                await self.appender.seal(receipt)
-                await self._write(self._reply(Code.SEALED))
-                return True
-        except FlarelogError as late:
-            error = error or late
-        error = self._leaving or error
-        if error is not None:
-            await self._refuse(error)
-        return False
-
-    async def _take(self) -> Any:
-        """Take what arrives; returns the receipt, or None when the producer has gone."""
-        appender = self.appender
-        receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
-        loop = asyncio.get_running_loop()
-        idle = self.server.options.idle_timeout
-        try:
-            async with asyncio.timeout(idle) as silence:
-                while True:
-                    raw = await self._context.read()
-                    if raw is grpc.aio.EOF:
-                        return None
-                    silence.reschedule(loop.time() + idle)
-                    request = wire.decode_request(raw)
-                    if isinstance(request, Chunk):
-                        new = receiver.chunk(request)
-                        if len(new):
-                            await self._paced(len(new), silence)
-                            self.server.take(self, len(new))
-                            async with self._turn(len(new)):
-                                await appender.append(receiver.accepted - len(new), new)
-                    elif isinstance(request, Receipt):
-                        receiver.finish(request)
-                        return request
-                    elif isinstance(request, Open):
-                        raise Refused(Code.REJECTED, "a Push has one Open, its first message")
-                    elif receiver.mark(*request):
-                        self.server.quota.note(self.stream, size_of(request[1]))
-                        await appender.mark(request[1])
-                    self._dirty.set()
-        except TimeoutError:
-            raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
-
-    def _turn(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
-        """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
-        if size < LARGE:
-            return contextlib.nullcontext()
-        return self.server.writing.one((self.stream.run, self.stream.site))
-
-    async def _paced(self, size: int, silence: asyncio.Timeout) -> None:
-        """Wait as long as *size* bytes are too many; that is no silence of the producer's."""
-        silence.reschedule(None)
-        await self.server.slow_down(self, size)
-        silence.reschedule(asyncio.get_running_loop().time() + self.server.options.idle_timeout)
-
-    def _give_up(self) -> None:
-        self._deaf = True
-        self.leave(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
-
-    async def _acknowledge(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._dirty.wait()
-            if self._quit:
-                return
-            self._dirty.clear()
-            await self.appender.sync()
-            # As _write does it, without a task for each: a deaf producer's stream ends, and the write with the call.
-            timer = loop.call_later(self.server.options.idle_timeout, self._give_up)
-            try:
-                with contextlib.suppress(*_GONE):
-                    await self._context.write(self._reply(Code.OK))
-            finally:
-                timer.cancel()
-
-    def _reply(self, code: Code, reason: str = "") -> Reply:
-        appender = self.appender
-        self.told_window = self.server.window_of(self)
-        return Reply(
-            code,
-            appender.committed,
-            appender.digest,
-            appender.mark_count,
-            self.server.incarnation,
-            appender.holder.epoch,
-            reason,
-            ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
-            idle_timeout=self.server.options.idle_timeout,
-            window=self.told_window,
-        )
-
-    async def _refuse(self, error: FlarelogError) -> None:
-        code = code_of(error)
-        if hasattr(self, "appender"):
-            reply = self._reply(code, str(error))
-        else:
-            reply = Reply(code, reason=str(error), incarnation=self.server.incarnation)
-        where = getattr(self, "stream", self._context.peer())
-        quiet = code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A stream that is held asks again and again.
-        quiet = quiet or (code is Code.PAUSE and self.server.said(str(error)))
-        level = logging.DEBUG if quiet else logging.WARNING
-        log.log(level, "%s: %s at offset %d: %s", where, code.name, reply.committed, error)
-        if not self._deaf:
-            with contextlib.suppress(Refused):
-                await self._write(reply)
-
-    async def _write(self, reply: Reply) -> None:
-        # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
-        with contextlib.suppress(*_GONE):
-            # Nor is one that lets no reply leave: it must not have the stream for as long as it likes.
-            writing = asyncio.ensure_future(self._context.write(reply))
-            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            done, _ = await asyncio.wait((writing,), timeout=self.server.options.idle_timeout)
-            if not done:
-                self._deaf = True
-                raise Refused(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
-            writing.result()

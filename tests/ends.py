@@ -19,7 +19,7 @@ from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo
-from flarelog.server import code_of
+from flarelog.session import code_of
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions

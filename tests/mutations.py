@@ -1214,7 +1214,7 @@ MUTANTS = [
     ),
     Mutant(
         "server: a stream is sealed without a look at its receipt",
-        "server.py",
+        "session.py",
         "receiver.finish(request)",
         "pass",
         "server",
@@ -1228,7 +1228,7 @@ MUTANTS = [
     ),
     Mutant(
         "server: a full disk ends the stream",
-        "server.py",
+        "session.py",
         "    (Full, Code.PAUSE),\n",
         "",
         "server",

@@ -15,7 +15,8 @@ from flarelog import wire
 from flarelog.access import PolicyFile
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
-from flarelog.server import Server, ServerOptions, code_of
+from flarelog.server import Server, ServerOptions
+from flarelog.session import code_of
 from flarelog.stores.local import LocalStore
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
