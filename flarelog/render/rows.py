@@ -1,0 +1,154 @@
+"""A line of a view, and a row while it may still change: cells, what overwrites them, and the text that they make."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import lru_cache, partial
+from itertools import repeat
+from typing import Literal, NamedTuple
+
+from flarelog.render.sgr import RESET
+
+MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
+
+Overlong = Literal["cut", "split", "drop"]
+
+
+class Line(NamedTuple):
+    """A line of a view. A tuple because a million of them a second are made."""
+
+    offset: int  # of its first byte in the stream
+    end: int  # behind its LF; where there is none behind the last byte; of a bar's state the offset
+    text: str  # without LF; ends with no colour in force
+    stream: str = ""  # stdout or stderr, where a container runtime told
+    time: int | None = None  # nanoseconds since 1970 in UTC, where a container runtime told
+    bar: bool = False  # a state that the same row has left, or may leave: not its last
+
+
+make = partial(tuple.__new__, Line)
+
+
+class Row:
+    """A row that was or may be changed: cells while the cursor is on it, their text otherwise.
+
+    A glyph of two columns, or a tab, is one cell with its text and empty ones behind it.
+    """
+
+    __slots__ = (
+        *("at", "changed", "chars", "cut", "decile", "end", "offset"),
+        *("revisited", "rewritten", "shown", "stream", "styles", "time"),
+    )
+
+    def __init__(self, offset: int, stream: str, time: int | None) -> None:
+        self.offset, self.end, self.stream, self.time = offset, 0, stream, time
+        self.chars: list[str] = []
+        self.styles: list[str] = []
+        self.shown: str | None = None  # what was given out of it last
+        self.rewritten = self.revisited = self.changed = self.cut = False
+        self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
+
+    def put(self, column: int, cells: list[str] | str, style: str, most: int) -> None:
+        """Write *cells* over what is there; what would make more than *most* cells of it is left out."""
+        chars, styles, count = self.chars, self.styles, len(cells)
+        if column + count > most:
+            cells, count, self.cut = cells[: max(0, most - column)], max(0, most - column), True
+        if not count:
+            return
+        self.changed = True
+        if column < len(chars):
+            self.rewritten = True
+            self.split(column)
+            self.split(column + count)
+        elif column > len(chars):
+            pad = column - len(chars)
+            chars.extend(" " * pad)
+            styles.extend(repeat("", pad))
+        chars[column : column + count] = cells
+        styles[column : column + count] = repeat(style, count)
+
+    def split(self, column: int) -> None:
+        """Make blanks of a glyph that *column* would be in the middle of."""
+        chars = self.chars
+        if not 0 < column < len(chars) or chars[column]:
+            return
+        begin = column
+        while begin and not chars[begin]:
+            begin -= 1
+        while column < len(chars) and not chars[column]:
+            column += 1
+        chars[begin:column] = " " * (column - begin)
+
+    def combine(self, column: int, mark: str, most: int) -> bool:
+        """Add *mark*, which has no width, to the glyph before *column*; False when there is none."""
+        column = min(column, len(self.chars))
+        while column and not self.chars[column - 1]:
+            column -= 1
+        if not column:
+            return False
+        if len(self.chars[column - 1]) > most:
+            self.cut = True
+        else:
+            self.chars[column - 1] += mark
+            self.changed = True
+        return True
+
+    def erase(self, begin: int, end: int | None) -> None:
+        """Blank the columns from *begin* to *end*; None: there is nothing there any more."""
+        if begin >= len(self.chars):
+            return
+        self.rewritten = self.changed = True
+        self.split(begin)
+        if end is None:
+            del self.chars[begin:], self.styles[begin:]
+        else:
+            end = min(end, len(self.chars))
+            self.split(end)
+            self.chars[begin:end] = " " * (end - begin)
+            self.styles[begin:end] = [""] * (end - begin)
+
+    def texts(self, limit: int, overlong: Overlong) -> list[str]:
+        """What is shown of it: one text, or none or several where it is longer than *limit*."""
+        count = len(self.chars)
+        if self.rewritten:  # blanks are how a bar is wiped out
+            while count and self.chars[count - 1] == " " and not self.styles[count - 1]:
+                count -= 1
+        text = "".join(self.chars[:count])
+        long = self.cut or len(text) > limit
+        if not any(self.styles):
+            return shortened(text, limit, overlong, self.cut) if long else [text]
+        if not long:
+            return [_coloured(self.chars[:count], self.styles)]
+        if overlong == "drop":
+            return []
+        parts = [(char, style) for cell, style in zip(self.chars[:count], self.styles, strict=False) for char in cell]
+        chars, styles = [char for char, _ in parts], [style for _, style in parts]
+        if overlong == "split":
+            return [_coloured(chars[at : at + limit], styles[at:]) for at in range(0, len(chars), limit)]
+        room = limit - len(MARK)
+        return [_coloured(chars[:room], styles) + MARK if room > 0 else _coloured(chars[:limit], styles)]
+
+
+def _coloured(chars: list[str], styles: list[str]) -> str:
+    out, now = [], ""
+    for char, style in zip(chars, styles, strict=False):
+        if style != now and char:
+            out.append((f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET)
+            now = style
+        out.append(char)
+    return "".join(out) + (RESET if now else "")
+
+
+def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> list[str]:
+    """What is shown of a *text* without colours that is longer than *limit* characters, or was (*cut*)."""
+    if overlong == "drop":
+        return []
+    if overlong == "split":
+        return [text[at : at + limit] for at in range(0, len(text), limit)]
+    return [text[: limit - len(MARK)] + MARK if limit > len(MARK) else text[:limit]]
+
+
+@lru_cache(maxsize=4096)
+def width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1

@@ -1,0 +1,104 @@
+"""Colours and weights of text (SGR, ECMA-48 8.3.117): the one kind of escape sequence that a view lets through.
+
+A style is the text of its parameters, each attribute once and in a fixed order, ``""`` for none. What hides text
+(8, conceal) is no style here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+SGR = re.compile(r"\x1b\[[0-9;:]*m")
+RESET = "\x1b[0m"
+
+# Each attribute: the codes that set it, and the one that takes it away.
+_SLOTS = (
+    "bold",
+    "faint",
+    "italic",
+    "underline",
+    "blink",
+    "inverse",
+    "strike",
+    "over",
+    "foreground",
+    "background",
+    "line",
+)
+_SET = {1: "bold", 2: "faint", 3: "italic", 4: "underline", 5: "blink", 6: "blink", 7: "inverse", 9: "strike"}
+_SET |= {21: "underline", 53: "over"}
+_SET |= dict.fromkeys((*range(30, 38), *range(90, 98)), "foreground")
+_SET |= dict.fromkeys((*range(40, 48), *range(100, 108)), "background")
+_TAKE = {22: ("bold", "faint"), 23: ("italic",), 24: ("underline",), 25: ("blink",), 27: ("inverse",), 29: ("strike",)}
+_TAKE |= {39: ("foreground",), 49: ("background",), 55: ("over",), 59: ("line",)}
+_COLOUR = {38: "foreground", 48: "background", 58: "line"}  # followed by 5;N or 2;R;G;B
+
+
+@lru_cache(maxsize=1024)
+def changed(style: str, parameters: str) -> str:
+    """The style that *parameters*, what stands between ``ESC [`` and ``m``, make of *style*."""
+    held = dict(_attributes(style))
+    for slot, value in _attributes(parameters):
+        if not slot:
+            held.clear()
+        elif value:
+            held[slot] = value
+        else:
+            held.pop(slot, None)
+    return ";".join(held[slot] for slot in _SLOTS if slot in held)
+
+
+def _attributes(parameters: str) -> list[tuple[str, str]]:
+    """Pairs of attribute and text; an empty text takes the attribute away, an empty attribute takes all of them."""
+    if not parameters:
+        return [("", "")]
+    found, codes = [], parameters.split(";")
+    while codes:
+        code = codes.pop(0)
+        number = int(code.partition(":")[0][:4] or "0")
+        if number in _COLOUR and ":" in code:
+            found.append((_COLOUR[number], code[:32]))
+        elif number in _COLOUR:
+            wanted = {"5": 2, "2": 4}.get(codes[0] if codes else "", 0)
+            value, codes = codes[:wanted], codes[wanted:]
+            if len(value) == wanted > 0 and all(len(one) <= 3 and ":" not in one for one in value):
+                found.append((_COLOUR[number], ";".join((code, *value))))
+        elif number == 0:
+            found.append(("", ""))
+        elif number in _SET:
+            kind = code.partition(":")[2][:1] if number == 4 else ""  # curly, dotted; 4:0 is none
+            found.append((_SET[number], "" if kind == "0" else f"4:{kind}" if kind else str(number)))
+        else:
+            found += [(slot, "") for slot in _TAKE.get(number, ())]
+    return found
+
+
+def plain(text: str) -> str:
+    """*text* without its colours."""
+    return SGR.sub("", text) if "\x1b" in text else text
+
+
+def highlighted(text: str, pattern: re.Pattern[str], style: str = "1;7") -> str:
+    """*text* with what *pattern* matches in *style*; its own colours hold outside, and are not matched."""
+    bare = plain(text)
+    spans = [match.span() for match in pattern.finditer(bare) if match.end() > match.start()]
+    if not spans:
+        return text
+    out, at, own = [], 0, ""
+    edges = iter([edge for span in spans for edge in span])
+    edge, inside = next(edges), False
+    for piece in re.split(f"({SGR.pattern})", text):
+        if SGR.fullmatch(piece):
+            own = changed(own, piece[2:-1])
+            out += [] if inside else [piece]
+            continue
+        while edge - at <= len(piece) and edge >= 0:
+            out.append(piece[: edge - at])
+            piece, at = piece[edge - at :], edge
+            inside = not inside
+            out.append(f"\x1b[0;{style}m" if inside else f"\x1b[0;{own}m" if own else RESET)
+            edge = next(edges, -1)
+        out.append(piece)
+        at += len(piece)
+    return "".join(out)
