@@ -88,6 +88,19 @@ class Screen:
             at = end
         return out
 
+    def record(self, data: bytes, begin: int, end: int, now: float = 0.0) -> list[Line]:
+        """As ``feed``: *data*, a line or a part of one, is what stands between *begin* and *end* in the stream."""
+        if self._fresh() and data.find(b"\n") == len(data) - 1 == _plain(data, data.translate(_TO_SUSPECT), 0) - 1:
+            out: list[Line] = []
+            text = self._text(data)[:-1].removesuffix("\r")
+            self._rows += [Line(begin, end, part, self.stream, self.time) for part in self._short(text)]
+            self._row, self.position = len(self._rows), end
+            self._drop(len(self._rows) - WINDOW, out)
+            return out
+        self._begin = begin if self._begin is None else self._begin
+        self.position = end - len(data)
+        return self.feed(data, now)
+
     def settle(self, before: int | None = None) -> list[Line]:
         """Give out what is not final but complete, because nothing more comes for now; a row that the cursor came back
         to is left out. One that is changed afterwards is given out again.

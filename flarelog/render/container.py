@@ -1,0 +1,230 @@
+"""What container runtimes put around a log's bytes, taken off: CRI (containerd, CRI-O) and Docker's json-file.
+
+Runtimes cut long lines, also in the middle of a glyph: the parts of a line are joined as bytes, per stream, before
+anything is decoded, and over rotated files. A line that is no record is shown as it is. Exactly one blank parts the tag
+of a CRI record from its text, which is bytes: nothing of it is trimmed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple
+
+from flarelog.render.rows import Line, Overlong
+from flarelog.render.screen import LIMIT, Screen
+from flarelog.render.times import rfc3339
+
+Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
+
+FORMS: tuple[Form, ...] = ("auto", "plain", "cri", "docker", "cri-notags", "docker-logonly")
+RECORD_LIMIT = 1 << 20  # bytes: what is longer is no record
+_UNDECIDED = 16  # lines after which a log without a record is a plain one
+
+_TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:\d\d)?)"
+_CRI = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
+_WITHOUT_TAGS = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<log>.*)", re.DOTALL)
+_MAY_BE_ONE = re.compile(rb"\{|\d{4}-\d\d-\d\dT")
+_POD = re.compile(
+    r"(?:^|[/\\])([^/\\_]+)_([^/\\_]+)_([^/\\_]+)[/\\]([^/\\]+)[/\\](\d+)\.log(?:\.\d{8}-\d{6}(?:\.gz)?)?"
+)
+
+
+class Record(NamedTuple):
+    """What a runtime said with one line of its file."""
+
+    time: str | None
+    stream: str | None
+    tags: tuple[str, ...] | None  # CRI's; None: Docker has none
+    partial: bool  # the line goes on in the next record of the stream
+    log: bytes  # without the LF that ends the line
+    attributes: dict[str, object]
+
+
+class Pod(NamedTuple):
+    """Whose log it is, as the path below /var/log/pods tells."""
+
+    namespace: str
+    pod_name: str
+    uid: str
+    container_name: str
+    restart_count: str
+
+
+def pod_of(path: str) -> Pod | None:
+    """The pod that *path* names, rotated or not; None when it names none."""
+    found = _POD.search(path)
+    return Pod(*found.groups()) if found and found.end() == len(path) else None
+
+
+def parse(line: bytes, form: Form = "auto") -> Record | None:
+    """The record that *line*, with or without its LF, is; None when it is none of that *form*."""
+    line = line.removesuffix(b"\n")
+    for parser in _PARSERS[form]:
+        record = parser(line)
+        if record is not None:
+            return record
+    return None
+
+
+def _cri(line: bytes) -> Record | None:
+    found = _CRI.fullmatch(line)
+    if found is None:
+        return None
+    time, stream, tag, log = found.groups()
+    tags = tuple(tag.decode(errors="replace").split(":"))
+    if tags[0] not in ("P", "F"):
+        return None
+    return Record(time.decode(), stream.decode(), tags, tags[0] == "P", log or b"", {})
+
+
+def _cri_without_tags(line: bytes) -> Record | None:
+    found = _WITHOUT_TAGS.fullmatch(line)
+    return found and Record(found["time"].decode(), found["stream"].decode(), (), False, found["log"], {})
+
+
+def _docker(line: bytes, log_only: bool = False) -> Record | None:
+    if line[:1] != b"{":
+        return None
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    log, stream, time = (found.get(key) for key in ("log", "stream", "time"))
+    attributes = found.get("attrs")
+    if not isinstance(log, str) or not (
+        log_only or (stream in ("stdout", "stderr") and isinstance(time, str) and time)
+    ):
+        return None
+    return Record(
+        time if isinstance(time, str) else None,
+        stream if stream in ("stdout", "stderr") else None,
+        None,
+        not log.endswith("\n"),
+        log.removesuffix("\n").encode(errors="surrogatepass"),
+        attributes if isinstance(attributes, dict) else {},
+    )
+
+
+_PARSERS: dict[Form, tuple[Callable[[bytes], Record | None], ...]] = {
+    "auto": (_cri, _docker),
+    "plain": (),
+    "cri": (_cri,),
+    "docker": (_docker,),
+    "cri-notags": (_cri_without_tags,),
+    "docker-logonly": (partial(_docker, log_only=True),),
+}
+
+
+class Renderer:
+    """One log of any form, fed as it is read; what else it does is a ``Screen``'s, of which it has one a stream.
+
+    *form*: what the log's lines are; ``auto`` tells by the first records, and goes by lines where there are none.
+    """
+
+    def __init__(
+        self, form: Form = "auto", *, steps: bool = False, limit: int = LIMIT, overlong: Overlong = "cut"
+    ) -> None:
+        self.position = 0
+        self._form = form
+        self._decided = form != "auto"
+        self._plain = form == "plain"
+        self._seen = 0  # lines, while it is not decided
+        self._rest = bytearray()  # what may be the beginning of a record
+        self._within = False  # within a line that is no record
+        self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong)
+        self._screens = {"": self._new()}
+
+    @property
+    def replaced(self) -> int:
+        """How many times a U+FFFD was put in the place of what is no UTF-8."""
+        return sum(screen.replaced for screen in self._screens.values())
+
+    def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
+        """As ``Screen.feed``."""
+        if self._plain:
+            self.position += len(data)
+            return self._screens[""].feed(data, now)
+        out: list[Line] = []
+        if self._rest and b"\n" not in data and len(self._rest) <= RECORD_LIMIT:
+            self._rest += data
+            return out
+        data, self._rest = bytes(self._rest + data), bytearray()
+        at = 0
+        while at < len(data):
+            end = data.find(b"\n", at) + 1 if not self._plain else len(data)
+            if not end and not self._within and self._waits(data, at):
+                break
+            line = data[at : end or len(data)]
+            self._line(line, bool(end), now, out)
+            self._within = not line.endswith(b"\n")
+            at += len(line)
+        self._rest += data[at:]
+        return out
+
+    def settle(self) -> list[Line]:
+        """As ``Screen.settle``, in the order in which the lines ended."""
+        found = [line for screen in self._screens.values() for line in screen.settle()]
+        return sorted(found, key=_end) if len(self._screens) > 1 else found
+
+    def open(self, most: int = 8) -> list[str]:
+        """As ``Screen.open``."""
+        found = [text for screen in self._screens.values() for text in screen.open(most)]
+        return found[-most:]
+
+    def next_file(self, now: float = 0.0) -> list[Line]:
+        """The rest of the log is in another file: what was begun goes on there, but no record does."""
+        out: list[Line] = []
+        if self._rest:
+            self._line(bytes(self._rest), len(self._rest) <= RECORD_LIMIT, now, out)
+            self._rest.clear()
+        self._within = False
+        return out
+
+    def close(self, now: float = 0.0) -> list[Line]:
+        """As ``Screen.close``."""
+        out = self.next_file(now)
+        found = [line for screen in self._screens.values() for line in screen.close(now)]
+        return out + (sorted(found, key=_end) if len(self._screens) > 1 else found)
+
+    def _waits(self, data: bytes, at: int) -> bool:
+        """Whether what follows *at*, a line that has no LF yet, may become a record."""
+        if len(data) - at > RECORD_LIMIT:
+            return False
+        return len(data) - at < 11 or self._decided or _MAY_BE_ONE.match(data, at) is not None
+
+    def _line(self, line: bytes, whole: bool, now: float, out: list[Line]) -> None:
+        record = parse(line, self._form) if whole and not self._within and not self._plain else None
+        if record is None:
+            self._raw(line, now, out)
+            self._seen += line.endswith(b"\n")
+            if not self._decided and self._seen >= _UNDECIDED:
+                self._plain = self._decided = True
+            return
+        self._decided = True
+        begin, self.position = self.position, self.position + len(line)
+        name = record.stream or ""
+        screen = self._screens.get(name) or self._screens.setdefault(name, self._new())
+        screen.stream, screen.time = name, rfc3339(record.time) if record.time else None
+        log = record.log if record.partial else record.log + b"\n"
+        self._give(screen, screen.record(log, begin, self.position, now), out)
+
+    def _raw(self, line: bytes, now: float, out: list[Line]) -> None:
+        screen = self._screens[""]
+        screen.position, screen.stream, screen.time = self.position, "", None
+        self.position += len(line)
+        self._give(screen, screen.feed(line, now), out)
+
+    def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
+        """Add *lines* of *screen* behind what the other streams ended before."""
+        if lines and len(self._screens) > 1:
+            before = None if lines[0].bar else lines[0].end
+            found = [line for other in self._screens.values() if other is not screen for line in other.settle(before)]
+            out += sorted(found, key=_end)
+        out += lines
+
+
+def _end(line: Line) -> int:
+    return line.end

@@ -1,0 +1,121 @@
+"""The time stamp that a line begins with, as nanoseconds since 1970 in UTC. Integers: stamps of any fraction and any
+offset compare exactly.
+
+The forms are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
+TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, seconds since 1970. What stands before
+a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name. A stamp without a zone is in the zone that
+the caller names; one without a year is of the year that puts it nearest to the time that the caller tells.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from functools import lru_cache
+
+from flarelog.render.sgr import plain
+
+SECOND = 1_000_000_000  # nanoseconds
+_HEAD = 96  # characters that are looked at
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
+_ZONE = r"(?:\s?(?P<z>Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b))?"
+_NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
+_BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
+_PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
+_START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
+
+_YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
+_ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_ZONE}", re.ASCII)
+_FORMS = (
+    re.compile(rf"{_START}[IWEFDC]{_MONTH}{_DAY_2}\s+{_CLOCK}", re.ASCII),  # glog
+    re.compile(
+        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}(?:\s{_YEAR}\b)?", re.ASCII
+    ),  # syslog, ctime
+    re.compile(rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}", re.ASCII),  # Apache, Redis
+    re.compile(rf"{_START}{_MONTH}/{_DAY_2}/(?P<y>\d\d)\s+{_CLOCK}", re.ASCII),  # rich
+    re.compile(rf"{_START}(?P<s>1\d{{9}})(?:[.](?P<f>\d{{1,9}}))?(?![\w.])", re.ASCII),
+    re.compile(r"^\s*\{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{9})(?:[.](?P<f>\d{1,9}))?\s*[,}]", re.ASCII),
+)
+_RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
+    """The time of *line*; None when it begins with none.
+
+    *zone*: seconds east of UTC of a stamp that tells none. *now*: nanoseconds since 1970; without it a stamp without a
+    year is not believed.
+    """
+    head = plain(line[:_HEAD])
+    found = _ISO.search(head)
+    if found is None:
+        if not any(map(str.isdigit, head)):
+            return None
+        found = next((match for form in _FORMS if (match := form.search(head)) is not None), None)
+        if found is None:
+            return None
+    parts = found.groupdict()
+    fraction = int((parts["f"] or "")[:9].ljust(9, "0"))
+    if parts.get("s"):
+        return int(parts["s"]) * SECOND + fraction
+    month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
+    year = parts.get("Y") or (f"20{parts['y']}" if parts.get("y") else None)
+    day = int(parts["d"])
+    if year is None:
+        if now is None:
+            return None
+        days = _nearest(month, day, now // SECOND)
+    else:
+        days = _days(int(year), month, day)
+    if days is None:
+        return None
+    seconds = days * 86400 + int(parts["H"]) * 3600 + int(parts["M"]) * 60 + int(parts["S"])
+    return (seconds - _offset(parts.get("z"), zone)) * SECOND + fraction
+
+
+def rfc3339(text: str) -> int | None:
+    """The time that *text*, nothing else, tells; None when it is no RFC 3339 with a zone."""
+    found = _RFC_3339.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    days = _days(int(year), int(month), int(day))
+    if days is None or hour > "23" or minute > "59" or second > "60":
+        return None
+    seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second) - _offset(zone, 0)
+    return seconds * SECOND + int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def shown(time: int) -> str:
+    """*time* as RFC 3339 in UTC with nine digits; what no calendar has is shown as seconds."""
+    seconds, fraction = divmod(time, SECOND)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds}.{fraction:09d}"
+
+
+@lru_cache(maxsize=64)
+def _days(year: int, month: int, day: int) -> int | None:
+    try:
+        return date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()
+    except ValueError:
+        return None
+
+
+def _nearest(month: int, day: int, now: int) -> int | None:
+    today = now // 86400
+    year = datetime.fromtimestamp(now, UTC).year
+    found = [days for one in (year - 1, year, year + 1) if (days := _days(one, month, day)) is not None]
+    return min(found, key=lambda days: abs(days - today), default=None)
+
+
+def _offset(text: str | None, zone: int) -> int:
+    if text is None:
+        return zone
+    if text in ("Z", "UTC", "GMT"):
+        return 0
+    sign = -1 if text[0] == "-" else 1
+    return sign * (int(text[1:3]) * 3600 + int(text[-2:]) * 60)

@@ -1,0 +1,75 @@
+"""Time stamps of lines, as nanoseconds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog.render.times import rfc3339, shown, stamp
+
+NOW = stamp("2026-11-20T09:00:00Z")
+DAY = "2026-11-20T08:12:03"
+
+
+@pytest.mark.parametrize(
+    ("line", "time"),
+    [
+        pytest.param("2026-11-20 08:12:03,123 - ClientRunner - INFO - round 1", f"{DAY}.123000000Z", id="nvflare"),
+        pytest.param("2026-11-20T13:42:03.123456789+05:30 x", f"{DAY}.123456789Z", id="rfc-3339"),
+        pytest.param("2026-11-20 08:12:03.1234567890 +0000 x", f"{DAY}.123456789Z", id="more-digits-than-nine"),
+        pytest.param("<34>1 2003-10-11T22:14:15.003Z host app", "2003-10-11T22:14:15.003000000Z", id="syslog-5424"),
+        pytest.param("<34>Nov 20 08:12:03 host su: x", f"{DAY}.000000000Z", id="syslog-3164"),
+        pytest.param("Dec 31 23:59:59 host x", "2026-12-31T23:59:59.000000000Z", id="no-year-the-nearest"),
+        pytest.param("Jan  1 00:00:01 host x", "2027-01-01T00:00:01.000000000Z", id="no-year-the-next"),
+        pytest.param("[rank0]:[W1120 08:12:03.500000 9 a.py:1] x", f"{DAY}.500000000Z", id="pytorch"),
+        pytest.param("I1120 08:12:03.5 9 a.go:1] x", f"{DAY}.500000000Z", id="glog"),
+        pytest.param("2026/11/20 08:12:03 main.go:7: x", f"{DAY}.000000000Z", id="go"),
+        pytest.param("2026-11-20 08:12:03.123456: I tensorflow/core x", f"{DAY}.123456000Z", id="tensorflow"),
+        pytest.param("::1 - - [20/Nov/2026:00:12:03 -0800] GET", f"{DAY}.000000000Z", id="apache"),
+        pytest.param("1:M 20 Nov 08:12:03.276 # shutdown", f"{DAY}.276000000Z", id="redis"),
+        pytest.param("\x1b[2;36m[11/20/26 08:12:03]\x1b[0m INFO x", f"{DAY}.000000000Z", id="rich"),
+        pytest.param("Fri Nov 20 08:12:03 2026 x", f"{DAY}.000000000Z", id="ctime"),
+        pytest.param('{"level":"info","time":"2026-11-20T08:12:03Z"}', f"{DAY}.000000000Z", id="json"),
+        pytest.param('{"ts": 1795162323.25, "msg": "x"}', f"{DAY}.250000000Z", id="json-seconds"),
+        pytest.param("1795162323.25 x", f"{DAY}.250000000Z", id="seconds"),
+        pytest.param("[default0]:2026-11-20 08:12:03,188 INFO x", f"{DAY}.188000000Z", id="torchrun"),
+        pytest.param("site-3/5 │ 2026-11-20 08:12:03 x", f"{DAY}.000000000Z", id="behind-a-prefix"),
+        pytest.param("INFO 2026-11-20 08:12:03 x", f"{DAY}.000000000Z", id="behind-a-level"),
+        pytest.param("epoch 3 loss 2.5 at 1795162323", None, id="none"),
+        pytest.param("2026-02-30 08:12:03 x", None, id="no-such-day"),
+        pytest.param("step 12026-11-20 08:12:03", None, id="within-a-number"),
+        pytest.param("x" * 200 + " 2026-11-20 08:12:03", None, id="not-at-the-beginning"),
+        pytest.param("", None, id="nothing"),
+    ],
+)
+def test_a_line_s_own_time(line: str, time: str | None) -> None:
+    found = stamp(line, now=NOW)
+    assert (None if found is None else shown(found)) == time
+
+
+def test_a_stamp_without_a_zone_is_in_the_one_that_is_told() -> None:
+    assert stamp("2026-11-20 13:42:03", zone=19800) == stamp("2026-11-20 13:42:03Z", zone=5) - 19800 * 10**9  # type: ignore[operator]
+
+
+def test_a_stamp_without_a_year_is_not_believed_when_no_time_is_told() -> None:
+    assert stamp("Nov 20 08:12:03 host x") is None
+
+
+@pytest.mark.parametrize("text", ["2026-11-20T08:00:00", "2026-13-20T08:00:00Z", "2026-11-20T24:00:00Z", "now", ""])
+def test_what_is_no_rfc_3339(text: str) -> None:
+    assert rfc3339(text) is None
+
+
+@settings(deadline=None, database=None, derandomize=True)
+@given(st.integers(0, 4102444800 * 10**9))
+def test_what_is_shown_is_read_again(time: int) -> None:
+    assert rfc3339(shown(time)) == time == stamp(shown(time))
+
+
+@settings(deadline=None, database=None, derandomize=True, max_examples=300)
+@given(st.text(alphabet='0123456789-/:.,TZ +[]{}"tsJanNov٣\x1b|', max_size=120))
+def test_any_text_has_a_time_or_none(text: str) -> None:
+    found = stamp(text, now=NOW)
+    assert found is None or shown(found)
+    rfc3339(text)
