@@ -1,0 +1,162 @@
+"""The lines of several logs in one order, without waiting for anybody for longer than a bound.
+
+A line without a time stamp has that of the line before it in its log, so that what belongs to a line, as a traceback,
+stays behind it; and a log's own order is never changed. ``by_time`` merges what is there, ``Merge`` what arrives:
+a line is held for *hold* seconds from its arrival, and then goes out behind all that is held and earlier. So a silent
+log stalls nobody, and one whose clock is behind only comes too late for its place. A stamp that is in the future shows
+that the log's clock is ahead, by so much at least, and is taken back for the order; what is known of a clock otherwise,
+the caller tells.
+
+``Blocks`` keeps the lines of a Python traceback together where logs are merged as they arrive. All are told the time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
+from flarelog.render.times import SECOND, stamp
+
+HOLD = 2.0  # seconds
+MOST = 100_000  # lines that are held at once
+BLOCK = 1000  # lines of a traceback that are kept together
+
+Source = TypeVar("Source", bound=Hashable)
+Stamp = Callable[[str], int | None]
+
+
+def by_time(sources: dict[Source, Iterable[Line]], stamped: Stamp = stamp) -> Iterator[tuple[Source, Line]]:
+    """All lines of *sources*, read as they are needed, in the order of their times."""
+
+    def keyed(number: int, source: Source, lines: Iterable[Line]) -> Iterator[tuple[int, int, Source, Line]]:
+        latest = -1
+        for line in lines:
+            time = line.time if line.time is not None else stamped(line.text)
+            latest = max(latest, time if time is not None else latest)
+            yield latest, number, source, line
+
+    runs = [keyed(number, source, lines) for number, (source, lines) in enumerate(sources.items())]
+    for _, _, source, line in heapq.merge(*runs, key=lambda entry: entry[:2]):
+        yield source, line
+
+
+class _Held(NamedTuple):
+    arrived: float
+    key: int
+    line: Line
+
+
+class Merge(Generic[Source]):
+    """Lines that arrive from several logs, in the order of their times. See the module for its rules."""
+
+    def __init__(self, hold: float = HOLD, *, most: int = MOST, stamped: Stamp = stamp) -> None:
+        self._hold, self._most, self._stamped = hold, most, stamped
+        self._queues: dict[Source, deque[_Held]] = {}
+        self._latest: dict[Source, int] = {}
+        self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
+        self._count = 0
+
+    def add(self, source: Source, lines: Iterable[Line], now: float, *, skew: float = 0.0) -> None:
+        """Take *lines* of *source*, which arrived at *now*, in seconds since 1970.
+
+        *skew*: seconds by which the source's clock is known to be ahead of ours.
+        """
+        queue = self._queues.setdefault(source, deque())
+        for line in lines:
+            time = line.time if line.time is not None else self._stamped(line.text)
+            latest = self._latest.get(source)
+            if time is not None:
+                time -= int(skew * SECOND)
+                ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - int(now * SECOND))
+                time -= ahead
+                latest = time if latest is None else max(latest, time)
+                self._latest[source] = latest
+            queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line))
+            self._count += 1
+
+    def due(self) -> float | None:
+        """When ``release`` has something next, in seconds since 1970; None while nothing is held."""
+        first = min((queue[0].arrived for queue in self._queues.values() if queue), default=None)
+        return None if first is None else first + self._hold
+
+    def release(self, now: float) -> list[tuple[Source, Line]]:
+        """What was held for long enough at *now*, what is earlier than that, and what is too much to hold."""
+        out: list[tuple[Source, Line]] = []
+        heads = [(queue[0].key, number, source) for number, (source, queue) in enumerate(self._queues.items()) if queue]
+        heapq.heapify(heads)
+        waiting = sum(queue[0].arrived <= now - self._hold for queue in self._queues.values() if queue)
+        while heads and (waiting or self._count > self._most):
+            _, number, source = heads[0]
+            queue = self._queues[source]
+            held = queue.popleft()
+            waiting -= held.arrived <= now - self._hold
+            self._count -= 1
+            out.append((source, held.line))
+            if queue:
+                waiting += queue[0].arrived <= now - self._hold
+                heapq.heapreplace(heads, (queue[0].key, number, source))
+            else:
+                heapq.heappop(heads)
+        return out
+
+    def close(self) -> list[tuple[Source, Line]]:
+        """Everything that is held."""
+        self._hold = float("-inf")
+        return self.release(0.0)
+
+
+_TRACEBACK = re.compile(r"^(.*?)(?:  [+|] )*(?:Exception Group )?Traceback \(most recent call last\):")
+_GOES_ON = ("The above exception was", "During handling of the above")
+
+
+class Blocks:
+    """One log's lines in blocks that belong together: a Python traceback is one, every other line is one by itself.
+
+    Feed it the lines as they come; a block that has not ended is given out by ``settle``, when nothing more comes.
+    """
+
+    def __init__(self) -> None:
+        self._block: list[Line] = []
+        self._prefix = ""
+        self._ended = False  # the exception's own line was there; another may follow that it caused
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
+        for line in lines:
+            text = plain(line.text)
+            began = _TRACEBACK.match(text)
+            if self._block and self._belongs(text, began is not None) and len(self._block) < BLOCK:
+                self._block.append(line)
+            else:
+                yield from self.settle()
+                if began is None:
+                    yield [line]
+                else:
+                    self._block, self._prefix, self._ended = [line], began[1], False
+
+    def settle(self) -> Iterator[list[Line]]:
+        if self._block:
+            yield self._block
+            self._block = []
+
+    def _belongs(self, text: str, begins: bool) -> bool:
+        if not text.startswith(self._prefix.rstrip()):
+            return False
+        rest = text[len(self._prefix) :]
+        if begins or rest.startswith(_GOES_ON):
+            self._ended = False
+            return True
+        if rest.strip() == "":
+            return True
+        if rest.lstrip(" ")[:2] in ("| ", "+-"):  # an exception group, to its closing line
+            self._ended = not rest.strip(" +-")
+            return True
+        if rest[0] in " \t" and not self._ended:
+            return True
+        # The exception, and, where its message has several lines, none of them: they look like any others.
+        self._ended, ended = True, self._ended
+        return not ended

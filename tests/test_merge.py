@@ -1,0 +1,143 @@
+"""Logs in one order: by time, held for a bound, tracebacks whole."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flarelog.render.merge import Blocks, Merge, by_time
+from flarelog.render.rows import Line
+from flarelog.render.times import SECOND
+
+NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
+
+
+def line(text: str, at: float | None = None) -> Line:
+    return Line(0, 0, text, "", None if at is None else NOON * SECOND + int(at * SECOND))
+
+
+def texts(found: list[tuple[str, Line]]) -> list[str]:
+    return [each.text for _, each in found]
+
+
+def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
+    first = [line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")]
+    second = [line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")]
+    found = [each.text.split()[-1] for _, each in by_time({"a": first, "b": second})]
+    assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
+
+
+def test_lines_are_put_in_order_within_the_hold() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("a", [line("3", 3)], NOON + 3.5)
+    merge.add("b", [line("2", 2)], NOON + 4.0)
+    assert (merge.due(), merge.release(NOON + 5.4)) == (NOON + 5.5, [])
+    assert texts(merge.release(NOON + 5.5)) == ["2", "3"]
+    assert (merge.due(), merge.close()) == (None, [])
+
+
+def test_a_silent_log_stalls_nobody_and_a_late_line_comes_at_once() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("silent", [line("1", 1)], NOON + 1)
+    merge.add("a", [line("2", 2)], NOON + 2)
+    assert texts(merge.release(NOON + 4)) == ["1", "2"]
+    merge.add("silent", [line("0", 0)], NOON + 9)
+    merge.add("a", [line("9", 9)], NOON + 9)
+    assert texts(merge.release(NOON + 11)) == ["0", "9"]
+
+
+def test_a_clock_that_is_ahead_is_found_out() -> None:
+    """One hour ahead: without it every line of that log would come behind all others."""
+    merge: Merge[str] = Merge(2.0)
+    for second in range(4):
+        merge.add("ahead", [line(f"x{second}", 3600 + second)], NOON + second + 0.1)
+        merge.add("right", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
+    assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
+
+
+def test_a_clock_that_is_known_to_be_behind_is_put_right() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("right", [line("0", 0), line("2", 2)], NOON + 2)
+    merge.add("behind", [line("1", 1 - 600)], NOON + 2, skew=-600)
+    assert texts(merge.close()) == ["0", "1", "2"]
+
+
+def test_what_belongs_to_a_line_stays_behind_it() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("a", [line("error", 1), line("  File"), line("ValueError")], NOON + 2)
+    merge.add("b", [line("same time", 1), line("later", 1.5)], NOON + 2)
+    assert texts(merge.close()) == ["error", "  File", "ValueError", "same time", "later"]
+
+
+def test_what_is_held_is_bounded() -> None:
+    merge: Merge[str] = Merge(2.0, most=10)
+    merge.add("a", [line(str(at), at) for at in range(15)], NOON + 20)
+    assert texts(merge.release(NOON + 20)) == ["0", "1", "2", "3", "4"]
+
+
+@settings(deadline=None, database=None, derandomize=True, max_examples=200, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.none() | st.floats(-5, 50), st.floats(0, 1)),
+        max_size=40,
+    )
+)
+def test_nothing_is_lost_reordered_within_its_log_or_held_too_long(
+    arrivals: list[tuple[str, float | None, float]],
+) -> None:
+    merge: Merge[str] = Merge(2.0)
+    now, arrived, found = float(NOON), defaultdict[str, list[str]](list), []
+    when: dict[str, float] = {}
+    for number, (source, time, step) in enumerate(arrivals):
+        now += step
+        merge.add(source, [line(str(number), time)], now)
+        arrived[source].append(str(number))
+        when[str(number)] = now
+        found += merge.release(now)
+        held = set(when) - set(texts(found))
+        assert all(when[text] > now - 2.0 for text in held)
+    found += merge.close()
+    for source, sent in arrived.items():
+        assert [each.text for of, each in found if of == source] == sent
+
+
+TRACEBACK = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 8, in step
+[rank1]:     raise KeyError(batch)
+[rank1]: KeyError: 3
+[rank1]:
+[rank1]: During handling of the above exception, another exception occurred:
+[rank1]:
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 9, in main
+[rank1]: RuntimeError: CUDA error
+"""
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 1, in <module>
+  | ExceptionGroup: two (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
+def test_a_traceback_is_one_block(block: str) -> None:
+    blocks, wanted = Blocks(), block.splitlines()
+    given = ["before", *wanted, "after", "after"]
+    found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
+    found += [[each.text for each in one] for one in blocks.settle()]
+    assert found == [["before"], wanted, ["after"], ["after"]]
+
+
+def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
+    blocks = Blocks()
+    assert not list(blocks.feed([line("Traceback (most recent call last):"), line("  File")]))
+    assert [len(block) for block in blocks.settle()] == [2]
+    endless = [line("Traceback (most recent call last):"), *[line("  File")] * 5000]
+    assert max(len(block) for block in blocks.feed(endless)) == 1000
