@@ -27,6 +27,7 @@ _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "sidecar": "Send the logs under a directory to a receiver.",
     "streams": "Show which logs are held, and what is known of them.",
+    "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",

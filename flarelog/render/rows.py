@@ -21,8 +21,8 @@ class Line(NamedTuple):
     end: int  # behind its LF; where there is none behind the last byte; of a bar's state the offset
     text: str  # without LF; ends with no colour in force
     stream: str = ""  # stdout or stderr, where a container runtime told
-    time: int | None = None  # nanoseconds since 1970 in UTC, where a container runtime told
-    bar: bool = False  # a state that the same row has left, or may leave: not its last
+    time: int | None = None  # nanoseconds since 1970 in UTC of its first byte, where a container runtime told
+    bar: bool = False  # a state that the same row has left: not its last; its time is its own
 
 
 make = partial(tuple.__new__, Line)

@@ -355,7 +355,7 @@ class Screen:
             row.at, row.decile = now, 0
         elif text.strip() and text != row.shown and (decile != row.decile or now - row.at >= STEP_SECONDS):
             self._settle(self._row, None, out)
-            out.append(Line(row.offset, row.offset, text, row.stream, row.time, True))
+            out.append(Line(row.offset, row.offset, text, row.stream, self.time, True))
             row.shown, row.decile, row.at = text, decile, now
 
     def _settle(self, stop: int, before: int | None, out: list[Line]) -> None:

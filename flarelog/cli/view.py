@@ -1,0 +1,313 @@
+"""``flarelog view``: any log on this machine, as a person wants to read it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import select
+import shutil
+import stat
+import sys
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from flarelog.cli import checked, option
+from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
+from flarelog.render.choose import Choice, Chooser, any_of, moment, patterns
+from flarelog.render.container import FORMS, Renderer
+from flarelog.render.merge import by_time
+from flarelog.render.rows import Line
+from flarelog.render.screen import LIMIT
+from flarelog.render.times import stamp
+from flarelog.viewers.console import Console, ConsoleOptions, Enough, colours, summary
+
+PIECE = 1 << 18  # bytes that are read at once
+QUIET = 0.1  # seconds without a byte after which what is complete is shown
+SETTLE = 0.25  # seconds after which it is shown although more comes all the time
+
+EXAMPLES = """\b
+Examples:
+  flarelog view train.log                          what a terminal would show: bars are one line
+  flarelog view /var/log/pods/*/*/0.log -t         container formats are recognised
+  flarelog view 0.log.20261120-080000.gz 0.log     a log and what was rotated away, in the order given
+  flarelog view logs/run-1/*/log.txt --order time  several logs, merged by their lines' times
+  flarelog view train.log -i 'loss|error' -C 2     grep, without the litter of bars
+  kubectl logs -f pod | flarelog view --bars steps a line every 10 %
+"""
+
+
+@click.command(
+    help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
+    "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
+    "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, talk to stderr; "
+    "exit code 0, 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
+)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("-t", "--timestamps", is_flag=True, help="The time of each line before it, in UTC.")
+@click.option("-o", "--output", type=click.Choice(["text", "json", "raw"]), default="text", show_default=True,
+              help="json: an object a line. raw: the exact bytes.")  # fmt: skip
+@option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
+        help="auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.")  # fmt: skip
+@option("--bars", type=click.Choice(["live", "steps", "off"]),
+        help="Progress bars: drawn live, a line every 10 % or 30 s, or their last state alone. live on a terminal, "
+        "else steps.")  # fmt: skip
+@click.option("-i", "--include", multiple=True, metavar="REGEX", help="Only lines that match; repeatable.")
+@click.option("-e", "--exclude", multiple=True, metavar="REGEX", help="No lines that match; outweighs -i; repeatable.")
+@click.option("-H", "--highlight", multiple=True, metavar="REGEX", help="Mark what matches; repeatable.")
+@click.option("-A", "--after", type=click.IntRange(0), default=0, metavar="N", help="Lines after each that matches.")
+@click.option("-B", "--before", type=click.IntRange(0), default=0, metavar="N", help="Lines before it.")
+@click.option("-C", "--context", type=click.IntRange(0), metavar="N", help="Both.")
+@click.option("--since", metavar="TIME", help="Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.")
+@click.option("--until", metavar="TIME", help="Lines before this time.")
+@click.option("--tail", type=click.IntRange(0), metavar="N", help="The last N lines.")
+@click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
+              help="time: merge the logs by the times of their lines; each line says whose it is.")  # fmt: skip
+@click.option("--form", type=click.Choice(FORMS), default="auto", show_default=True, help="What the lines are.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Of the text.")
+@click.option("--max-line", type=click.IntRange(1), default=LIMIT, show_default=True, metavar="N",
+              help="Characters of a line that are shown.")  # fmt: skip
+@click.option("--long-lines", type=click.Choice(["cut", "split", "drop"]), default="cut", show_default=True,
+              help="What happens to longer ones.")  # fmt: skip
+@click.option("--limit-bytes", type=click.IntRange(1), metavar="N", help="Write no more than this.")
+def command(files: tuple[str, ...], **given: Any) -> None:
+    if not files and (sys.stdin is None or sys.stdin.isatty()):
+        raise click.UsageError("say which files; - is stdin")
+    files = files or ("-",)
+    if sys.stdout is None:  # closed by whoever started this
+        sys.exit(FAILED)
+    try:
+        sys.exit(checked(lambda: _raw(files, given) if given["output"] == "raw" else _View(files, given).run()))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:  # of writing: each file's own are said where it is read
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            sys.exit(141)
+        click.echo(f"flarelog: cannot write: {error.strerror}", err=True)
+        sys.exit(FAILED)
+
+
+def _raw(files: Sequence[str], given: dict[str, Any]) -> int:
+    chosen = [name for name in ("include", "exclude", "tail", "since", "until", "timestamps") if given[name]]
+    if chosen or given["order"] == "time" or given["tail"] is not None:
+        raise click.UsageError("-o raw is the exact bytes of whole files: leave out what chooses or changes lines")
+    troubles, left = _Troubles(), given["limit_bytes"]
+    for path in files:
+        for piece in _pieces(path, troubles):
+            if piece:
+                sys.stdout.buffer.write(piece if left is None else piece[:left])
+                left = left and left - min(left, len(piece))
+            else:
+                sys.stdout.buffer.flush()
+            if left == 0:
+                break
+    sys.stdout.buffer.flush()
+    return troubles.code
+
+
+class _Troubles:
+    """What could not be read; said as it happens."""
+
+    code = 0
+
+    def say(self, path: str, what: str, code: int = FAILED) -> None:
+        click.echo(f"flarelog: {path}: {what}", err=True)
+        self.code = max(self.code, code)
+
+
+class _View:
+    """One call of the command. Raises InvalidOption for what makes no sense."""
+
+    def __init__(self, files: Sequence[str], given: dict[str, Any]) -> None:
+        now = time.time_ns()
+        self._stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
+        self._troubles = _Troubles()
+        self._logs = _logs(files)
+        self._encoding = _codec(given["encoding"])
+        terminal = sys.stdout.isatty()
+        include, highlight = patterns(given["include"]), patterns(given["highlight"])
+        around = given["context"]
+        self._choice = Choice(
+            include,
+            patterns(given["exclude"]),
+            around if around is not None and not given["before"] else given["before"],
+            around if around is not None and not given["after"] else given["after"],
+            *(moment(given[name], now) if given[name] else None for name in ("since", "until")),
+        )
+        self._tail: int | None = given["tail"]
+        self._by_time = given["order"] == "time"
+        bars = given["bars"] or ("live" if terminal and given["output"] == "text" else "steps")
+        self._live = bars == "live" and terminal and self._tail is None and not self._by_time
+        self._new = partial(
+            Renderer, given["form"], steps=bars == "steps", limit=given["max_line"], overlong=given["long_lines"]
+        )
+        options = ConsoleOptions(
+            given["output"],
+            colours(given["color"], os.environ.get, terminal),
+            given["timestamps"],
+            any_of((*highlight, *include)),
+            given["limit_bytes"],
+            offsets=self._encoding is None,
+            prefix=max(len(log[0]) for log in self._logs) if self._by_time and len(self._logs) > 1 else 0,
+        )
+        size = (lambda: tuple(shutil.get_terminal_size())) if self._live else None
+        self._console = Console(sys.stdout.buffer, options, size, self._stamped)  # type: ignore[arg-type]
+
+    def run(self) -> int:
+        try:
+            self._show()
+            self._console.close()
+        except Enough:
+            sys.stdout.buffer.flush()
+        except KeyboardInterrupt:
+            self._console.close()
+            raise
+        return self._troubles.code
+
+    def _show(self) -> None:
+        kept: deque[tuple[Line | None, str]] = deque(maxlen=self._tail)
+        show = self._console.show if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
+        if self._by_time:
+            choosers = {log[0]: Chooser(self._choice, self._stamped) for log in self._logs}
+            sources: dict[str, Iterable[Line]] = {
+                log[0]: (line for lines in self._read(log) for line in lines) for log in self._logs
+            }
+            for source, line in by_time(sources, self._stamped):
+                show(list(choosers[source].feed((line,))), source)
+        else:
+            for log in self._logs:
+                chooser = Chooser(self._choice, self._stamped)
+                for lines in self._read(log):
+                    show(lines if self._choice.everything else list(chooser.feed(lines)), log[0])
+        for one, source in kept:
+            self._console.show([one], source)
+
+    def _read(self, log: Sequence[str]) -> Iterator[list[Line]]:
+        """The lines of *log*, which is one file or several, as they come."""
+        renderer = self._new()
+        for path in log:
+            decoder = self._encoding and self._encoding("replace")
+            for piece in _pieces(path, self._troubles):
+                now = time.monotonic()
+                if piece is not None:
+                    data = piece if decoder is None else decoder.decode(piece).encode()
+                    yield renderer.feed(data, now)
+                else:
+                    yield renderer.settle()
+                    self._console.flush()
+                if self._live:
+                    self._console.draw(renderer.open(), now, last=piece is None)
+            if decoder is not None:
+                yield renderer.feed(decoder.decode(b"", True).encode(), time.monotonic())
+            yield renderer.next_file(time.monotonic())
+        yield renderer.close(time.monotonic())
+        for note in summary(renderer.replaced, log[0]):
+            click.echo(note, err=True)
+
+
+def _logs(files: Sequence[str]) -> list[list[str]]:
+    """*files*, those together that follow each other and are one log's: ``0.log.20261120-080000.gz``, ``0.log``."""
+    found: list[list[str]] = []
+    for path in files:
+        if found and path != "-" and _stem(found[-1][-1]) == _stem(path):
+            found[-1].append(path)
+        else:
+            found.append([path])
+    return found
+
+
+def _stem(path: str) -> str:
+    return re.sub(r"\.log([.-].*)?$", ".log", path)
+
+
+def _codec(name: str) -> Callable[[str], codecs.IncrementalDecoder] | None:
+    """The decoder of *name*; None for UTF-8, which is a view's own. Raises InvalidOption."""
+    try:
+        found = codecs.lookup(name)
+    except LookupError as error:
+        raise InvalidOption(f"{name!r} is no encoding that Python knows: give one as utf-16 or shift_jis") from error
+    if found.name == "utf-8":
+        return None
+    if found.incrementaldecoder is None or not found._is_text_encoding:
+        raise InvalidOption(f"{name!r} is no encoding of text: give one as utf-16 or shift_jis")
+    return found.incrementaldecoder
+
+
+def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
+    """What is in *path*, unpacked; None when nothing more comes for now."""
+    if path == "-" and sys.stdin is None:
+        troubles.say(path, "stdin is closed")
+        return
+    try:
+        file = os.dup(sys.stdin.fileno()) if path == "-" else os.open(path, os.O_RDONLY)
+    except OSError as error:
+        code = (
+            NOT_FOUND
+            if isinstance(error, FileNotFoundError)
+            else NOT_ALLOWED
+            if isinstance(error, PermissionError)
+            else FAILED
+        )
+        troubles.say(path, error.strerror or str(error), code)
+        return
+    try:
+        pieces = _read(file)
+        first = next((piece for piece in pieces if piece), b"")
+        if first[:2] == b"\x1f\x8b":
+            yield from _unpacked(first, pieces, partial(troubles.say, path))
+        else:
+            yield first
+            yield from pieces
+    except OSError as error:
+        troubles.say(path, error.strerror or str(error))
+    finally:
+        os.close(file)
+
+
+def _read(file: int) -> Iterator[bytes | None]:
+    waits, settled = not stat.S_ISREG(os.fstat(file).st_mode), time.monotonic()
+    while True:
+        quiet = waits and not select.select([file], [], [], QUIET)[0]
+        if quiet or (waits and time.monotonic() - settled > SETTLE):
+            yield None
+            select.select([file], [], [])
+            settled = time.monotonic()
+        piece = os.read(file, PIECE)
+        if not piece:
+            return
+        yield piece
+
+
+def _unpacked(first: bytes, pieces: Iterator[bytes | None], say: Callable[[str], None]) -> Iterator[bytes | None]:
+    """The members of a gzip file, one after another, a bounded piece at a time."""
+    unpacker, rest = zlib.decompressobj(31), first
+    try:
+        while True:
+            while rest:
+                if unpacker.eof:
+                    if rest.strip(b"\0") == b"":  # padding
+                        return
+                    unpacker = zlib.decompressobj(31)
+                data = unpacker.decompress(rest, PIECE * 4)
+                rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
+                yield data
+            piece = next(pieces, b"")
+            if piece is None:
+                yield None
+            elif piece:
+                rest = piece
+            else:
+                break
+    except zlib.error as error:
+        say(f"the compressed data is damaged ({error}): what could be read is shown")
+        return
+    yield unpacker.flush()
+    if not unpacker.eof:
+        say("the compressed data ends too early: what could be read is shown")

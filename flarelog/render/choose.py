@@ -1,0 +1,114 @@
+"""Which lines are shown: those that a pattern includes, none that one excludes, with what stands around them.
+
+Patterns see a line's text without its colours. A line whose time nobody knows is not hidden by a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flarelog.errors import InvalidOption
+from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
+from flarelog.render.times import SECOND, rfc3339, stamp
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to show. A line that one of *exclude* matches is not shown, whatever *include* says."""
+
+    include: tuple[re.Pattern[str], ...] = ()
+    exclude: tuple[re.Pattern[str], ...] = ()
+    before: int = 0  # lines of context
+    after: int = 0
+    since: int | None = None  # nanoseconds since 1970
+    until: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        return not (self.include or self.exclude) and self.since is None and self.until is None
+
+
+class Chooser:
+    """The lines of one log that *choice* wants; *stamped* reads a line's own time."""
+
+    def __init__(self, choice: Choice, stamped: Callable[[str], int | None] = stamp) -> None:
+        self._choice, self._stamped = choice, stamped
+        self._before: deque[Line] = deque(maxlen=choice.before)
+        self._after = 0  # lines of context that are still to come
+        self._time: int | None = None
+        self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
+
+    def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
+        """Those of *lines* that are shown; None where lines between two groups of them are left out."""
+        choice = self._choice
+        if choice.everything:
+            yield from lines
+            return
+        context = bool(choice.before or choice.after)
+        for line in lines:
+            text = plain(line.text)
+            if not self._in_time(line, text):
+                continue
+            if self._wanted(text):
+                if context and self._gap and self._shown:
+                    yield None
+                yield from self._before
+                self._before.clear()
+                yield line
+                self._after, self._gap, self._shown = choice.after, False, True
+            elif self._after:
+                self._after -= 1
+                yield line
+            else:
+                self._gap = self._gap or len(self._before) == choice.before
+                self._before.append(line)
+
+    def _wanted(self, text: str) -> bool:
+        choice = self._choice
+        if any(pattern.search(text) for pattern in choice.exclude):
+            return False
+        return not choice.include or any(pattern.search(text) for pattern in choice.include)
+
+    def _in_time(self, line: Line, text: str) -> bool:
+        since, until = self._choice.since, self._choice.until
+        if since is None and until is None:
+            return True
+        time = line.time if line.time is not None else self._stamped(text)
+        self._time = self._time if time is None else time
+        if self._time is None:
+            return True
+        return (since is None or self._time >= since) and (until is None or self._time < until)
+
+
+def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    """*texts* as patterns. Raises InvalidOption."""
+    found = []
+    for text in texts:
+        try:
+            found.append(re.compile(text))
+        except (re.error, OverflowError, RecursionError) as error:
+            raise InvalidOption(f"{text!r} is no regular expression: {error}") from error
+    return tuple(found)
+
+
+def any_of(found: Sequence[re.Pattern[str]]) -> re.Pattern[str] | None:
+    """One pattern for all of them, the longest first, so that the longer of two that begin alike is marked."""
+    texts = sorted({pattern.pattern for pattern in found}, key=lambda text: (-len(text), text))
+    return re.compile("|".join(f"(?:{text})" for text in texts)) if texts else None
+
+
+def moment(text: str, now: int) -> int:
+    """The time that *text* tells: RFC 3339, a date, or how long ago (``5m``, ``2h30m``). Raises InvalidOption."""
+    if re.fullmatch(r"-?(\d{1,9}[smhdw])+", text):
+        return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
+    for candidate in (text, f"{text}Z", f"{text}:00Z", f"{text}T00:00:00Z"):
+        time = rfc3339(candidate.replace(" ", "T"))
+        if time is not None:
+            return time
+    raise InvalidOption(f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, or how long ago as 5m or 2h30m")

@@ -1,0 +1,1 @@
+"""What shows lines to people."""

@@ -1,0 +1,231 @@
+"""``flarelog view`` as people use it: files and pipes, a pseudo-terminal, a reader that has seen enough, bad input."""
+
+from __future__ import annotations
+
+import fcntl
+import gzip
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import FLARELOG, until
+
+DATA = Path(__file__).parent.parent / "tests" / "data"
+CASES = [case for case in json.loads((DATA / "render.json").read_text()) if case["kind"] == "view"]
+BAR = b"".join(b"\rtrain: %3d%%|##|" % percentage for percentage in range(101)) + b"\nend\n"
+
+
+def view(*arguments: str | Path, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
+    return subprocess.run(
+        [*FLARELOG, "view", *map(str, arguments)],
+        input=stdin,
+        env={**environment, **env},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['id']}-{case['name']}")
+def test_the_collections_views(case: dict[str, Any]) -> None:
+    """What follows is a pipe here that ends."""
+    options = [f"--{name}={value}" for name, value in case["input"]["options"].items() if name != "follow"]
+    done = view("-", *options, stdin=case["input"]["file"].encode())
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, case["expected"]["stdout"], b"")
+
+
+def test_a_bar_in_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(BAR)
+    lines = view(tmp_path / "a.log").stdout.decode().splitlines()
+    assert lines == ["train:   1%|##|", *(f"train: {n:3}%|##|" for n in range(10, 101, 10)), "end"]
+    assert view(tmp_path / "a.log", "--bars", "off").stdout == b"train: 100%|##|\nend\n"
+    assert view("--bars=off", stdin=BAR).stdout == b"train: 100%|##|\nend\n"
+
+
+def test_files_of_one_log_are_read_on_as_one_and_others_are_not(tmp_path: Path) -> None:
+    stamp = b"2026-11-20T08:00:00Z stdout "
+    (tmp_path / "0.log.20261120-080000.gz").write_bytes(gzip.compress(stamp + b"P one \n"))
+    (tmp_path / "0.log").write_bytes(stamp + b"F line\n")
+    (tmp_path / "1.log").write_bytes(b"other\n")
+    done = view(tmp_path / "0.log.20261120-080000.gz", tmp_path / "0.log", tmp_path / "1.log")
+    assert done.stdout == b"one line\nother\n"
+
+
+def test_logs_are_merged_by_time(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("2026-11-20 08:00:01 a1\n  more\n2026-11-20 08:00:03 a3\n")
+    (tmp_path / "bb.log").write_text("2026-11-20 08:00:02 b2\n")
+    done = view(tmp_path / "a.log", tmp_path / "bb.log", "--order", "time")
+    found = [(Path(line.split(" │ ")[0].strip()).name, line.split()[-1]) for line in done.stdout.decode().splitlines()]
+    assert found == [("a.log", "a1"), ("a.log", "more"), ("bb.log", "b2"), ("a.log", "a3")]
+
+
+def test_json_raw_and_colours(tmp_path: Path) -> None:
+    data = b"\x1b[31mred\x1b[0m \xff\n"
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(data) + gzip.compress(data))
+    path = tmp_path / "a.log.gz"
+    assert view(path, "-o", "raw").stdout == data * 2
+    assert view(path).stdout.decode() == "red \ufffd\n" * 2
+    assert b"2 pieces that are no UTF-8" in view(path).stderr
+    assert view(path, FORCE_COLOR="1").stdout.decode() == "\x1b[31mred\x1b[0m \ufffd\n" * 2
+    objects = [json.loads(line) for line in view(path, "-o", "json").stdout.splitlines()]
+    assert objects == [{"log.file.path": str(path), "offset": at, "text": "red \ufffd"} for at in (0, len(data))]
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("première ligne\nzweite\n", "utf-16")
+    assert view(tmp_path / "a.log", "--encoding", "utf-16").stdout.decode() == "première ligne\nzweite\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        pytest.param(["nowhere.log"], 3, "nowhere.log: No such file", id="missing"),
+        pytest.param(["/"], 1, "/: Is a directory", id="a-directory"),
+        pytest.param(["-", "-i", "("], 78, "is no regular expression", id="a-pattern"),
+        pytest.param(["-", "--since", "soon"], 78, "'soon' is no time", id="a-time"),
+        pytest.param(["-", "--encoding", "morse"], 78, "'morse' is no encoding", id="an-encoding"),
+        pytest.param(["-", "--encoding", "hex"], 78, "'hex' is no encoding of text", id="no-encoding-of-text"),
+        pytest.param(["-", "-o", "raw", "-i", "x"], 2, "-o raw is the exact bytes", id="raw-with-a-filter"),
+    ],
+)
+def test_bad_input_gets_a_sentence(arguments: list[str], code: int, sentence: str) -> None:
+    done = view(*arguments)
+    assert (done.returncode, sentence in done.stderr.decode()) == (code, True), done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_file_that_cannot_be_read_holds_no_other(tmp_path: Path) -> None:
+    (tmp_path / "b.log").write_text("fine\n")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"some line\n" * 1000)[:-12])
+    (tmp_path / "bad.gz").write_bytes(b"\x1f\x8b\x08 damaged")
+    done = view(tmp_path / "no.log", tmp_path / "cut.gz", tmp_path / "bad.gz", tmp_path / "b.log")
+    assert done.stdout.startswith(b"some line\n")
+    assert done.stdout.endswith(b"fine\n")
+    assert done.returncode == 3
+    said = done.stderr.decode()
+    assert "cut.gz: the compressed data ends too early" in said
+    assert "bad.gz: the compressed data is damaged" in said
+
+
+def test_a_reader_that_has_seen_enough_is_no_trouble(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"line\n" * 2_000_000)
+    command = " ".join((*FLARELOG, "view", str(tmp_path / "a.log")))
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -n 1; echo ${{PIPESTATUS[0]}}"], capture_output=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == (b"line\n141\n", b"")
+
+
+def test_a_full_disk_is_a_sentence() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*FLARELOG, "view"], input=b"x\n", stdout=full, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (1, b"flarelog: cannot write: No space left on device\n")
+
+
+def test_lines_of_a_pipe_come_at_once() -> None:
+    with subprocess.Popen([*FLARELOG, "view"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as viewer:
+        assert viewer.stdin is not None
+        assert viewer.stdout is not None
+        os.set_blocking(viewer.stdout.fileno(), False)
+        viewer.stdin.write(b"first\nhalf a line")
+        viewer.stdin.flush()
+        until(lambda: viewer.stdout is not None and viewer.stdout.read() == b"first\n", "the first line is shown")
+        viewer.stdin.write(b", and the rest\n")
+        viewer.stdin.close()
+        os.set_blocking(viewer.stdout.fileno(), True)
+        assert viewer.stdout.read() == b"half a line, and the rest\n"
+
+
+class Terminal:
+    """A command in a pseudo-terminal of 60 columns and 20 rows, and what it wrote."""
+
+    def __init__(self, *arguments: str, stdin: int | None = None, **env: str) -> None:
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(sys.path), "TERM": "xterm", **env}
+        self.process = subprocess.Popen(
+            [*FLARELOG, "view", *arguments], stdin=slave if stdin is None else stdin, stdout=slave, stderr=slave,
+            env=environment, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        os.set_blocking(self.master, False)
+        self.seen = b""
+
+    def read(self) -> bytes:
+        try:
+            self.seen += os.read(self.master, 1 << 20)
+        except (BlockingIOError, OSError):
+            pass
+        return self.seen
+
+    def ended(self) -> int:
+        def over() -> bool:
+            self.read()
+            return self.process.poll() is not None
+
+        until(over, lambda: f"the command has ended: {self.seen!r}")
+        self.read()
+        os.close(self.master)
+        return self.process.returncode
+
+
+def test_a_terminal_shows_a_bar_that_moves_and_then_its_last_state() -> None:
+    reading, writing = os.pipe()
+    terminal = Terminal(stdin=reading)
+    os.close(reading)
+    os.write(writing, b"\x1b[32mstart\x1b[0m\n\rtrain:  10%|#         |")
+    until(lambda: b"\x1b[32mstart\x1b[0m\r\ntrain:  10%" in terminal.read(), "the line is shown and the bar is drawn")
+    os.write(writing, b"\rtrain:  20%|##        |")
+    until(lambda: b"\r\x1b[Jtrain:  20%" in terminal.read(), "it is drawn again in its place")
+    os.write(writing, b"\rtrain: 100%|##########|\nend\n")
+    os.close(writing)
+    assert terminal.ended() == 0
+    shown = terminal.seen.split(b"\x1b[J")[-1] or terminal.seen.split(b"\x1b[J")[-2]
+    assert shown == b"train: 100%|##########|\r\nend\r\n"
+
+
+def test_ctrl_c_leaves_a_tidy_terminal() -> None:
+    reading, writing = os.pipe()
+    terminal = Terminal(stdin=reading)
+    os.write(writing, b"\rtrain:  10%|#         |")
+    until(lambda: b"train:  10%" in terminal.read(), "the bar is drawn")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130
+    assert terminal.seen.endswith(b"\r\x1b[J")
+    assert b"Traceback" not in terminal.seen
+
+
+def test_no_color_on_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"\x1b[31mred\x1b[0m\n")
+    terminal = Terminal(str(tmp_path / "a.log"), NO_COLOR="1")
+    assert terminal.ended() == 0
+    assert b"\x1b[31m" not in terminal.seen
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """One endless line, and a bar without an end."""
+    (tmp_path / "a.log").write_bytes(b"x" * (32 << 20) + b"\n" + b"\r50%|##|" * (1 << 20))
+    script = f"""if 1:
+        import os, sys
+        command = [*{FLARELOG!r}, "view", {str(tmp_path / "a.log")!r}]
+        pid = os.spawnv(os.P_NOWAIT, sys.executable, command)
+        _, status, used = os.wait4(pid, 0)
+        print(used.ru_maxrss, file=sys.stderr)
+        sys.exit(os.waitstatus_to_exitcode(status))
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0
+    assert int(done.stderr) < 100 << 10
+    assert b"..TRUNCATED\n" in done.stdout
