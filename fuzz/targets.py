@@ -53,6 +53,12 @@ from flarelog.model import (
 )
 from flarelog.policy import Action, Identity, Policy, Role
 from flarelog.refusals import address_of
+from flarelog.render.choose import moment
+from flarelog.render.container import FORMS, Renderer, parse, pod_of
+from flarelog.render.merge import Blocks
+from flarelog.render.rows import Line, Overlong
+from flarelog.render.sgr import highlighted, plain
+from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.sources import consent, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.redact import Rules
@@ -492,6 +498,57 @@ def sendable(what: wire.Request) -> None:
     hold(again == what, what)
 
 
+# --- the view
+
+_NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_LENGTHS: list[tuple[int, Overlong]] = [(65536, "cut"), (20, "cut"), (9, "split"), (9, "drop")]
+
+
+def view(raw: bytes) -> None:
+    """A log of any form: the pieces make no difference, and nothing but text and colours comes out.
+
+    The first byte says how it is shown, the second how it is cut.
+    """
+    how, size, data = raw[:1] or b"\0", 1 + (raw[1] if len(raw) > 1 else 0), raw[2:]
+    limit, overlong = _LENGTHS[how[0] >> 4 & 3]
+
+    def run(size: int) -> tuple[list[Line], int]:
+        renderer = Renderer(FORMS[how[0] % len(FORMS)], steps=how[0] >= 128, limit=limit, overlong=overlong)
+        found = [line for at in range(0, len(data), size) for line in renderer.feed(data[at : at + size])]
+        renderer.open()
+        return found + renderer.close(), renderer.replaced
+
+    whole = run(len(data) or 1)
+    hold(run(max(size, len(data) // 50)) == whole, whole)
+    for line in whole[0]:
+        bare = plain(line.text)
+        hold(not _NOT_SHOWN.search(bare) and len(bare) <= limit, line)
+        hold(0 <= line.offset <= line.end <= len(data), line)
+        hold(plain(highlighted(line.text, re.compile("[a-f]+"))) == bare, line)
+    for block in Blocks().feed(whole[0]):
+        hold(bool(block), block)
+
+
+def record_line(raw: bytes) -> None:
+    """A line that may be a container's record."""
+    for form in FORMS:
+        found = parse(raw, form)
+        law = found is None or form not in ("cri", "cri-notags") or raw.removesuffix(b"\n").endswith(found.log)
+        hold(law, found)  # CRI's text is the end of its line, byte for byte
+    pod_of(raw.decode(errors="replace"))
+
+
+def times(raw: bytes) -> None:
+    """A line that may begin with a time; what is shown of it is the same time."""
+    text = raw.decode(errors="replace")
+    found = stamp(text, now=1_795_176_000 * 10**9)
+    hold(found is None or rfc3339(shown(found)) == found, found)
+    try:
+        moment(text, 0)
+    except InvalidOption:
+        return
+
+
 # --- all of them
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
@@ -500,6 +557,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         *(request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
         *(sessions.session, sessions.sidecar, redaction, site_policy),
         *(policy, runs, tokens, header),
+        *(view, record_line, times),
     )
 }
 
@@ -587,4 +645,32 @@ SEEDS: dict[str, list[bytes]] = {
     ],
     "session": [bytes(choices) for choices in _CHOICES],
     "sidecar": [bytes(choices) for choices in _CHOICES],
+    "view": [
+        how + b"\x03" + data
+        for how in (b"\x00", b"\x80", b"\x92", b"\x21", b"\x31")
+        for data in (
+            b"start\n\r 10%|\xe2\x96\x88| \x1b[A\r 20%\x1b[2K\n\x1b[31mred\x1b[0m\ttab\r\n"
+            b"\x1b]0;t\x07\b\b\x1b[2J\x1b[3Cx\n",
+            b"2026-11-20T08:00:00.1Z stdout P par\n2026-11-20T08:00:01+05:30 stderr F \r50%\r60%\n"
+            b"2026-11-20T08:00:02Z stdout F t\n",
+            b'{"log":"a\\n","stream":"stdout","time":"2026-11-20T08:00:00Z"}\n'
+            b'{"log":"\\ud800 b","stream":"stderr","time":"2"}\n',
+            b"Traceback (most recent call last):\n  File\nValueError: \xe6\xbc\xa2e\xcc\x81\n\xc2\x9b1m\xe2\x80\xae\n",
+        )
+    ],
+    "record_line": [
+        b"2026-11-20T08:00:00.1Z stdout P:x part",
+        b'{"log":"a\\n","stream":"stdout","attrs":{"a":1},"time":"2026-11-20T08:00:00Z"}',
+        b"/var/log/pods/default_pod_uid/container/0.log.20250219-233547",
+    ],
+    "times": [
+        b"2026-11-20 08:12:03,123 - x",
+        b"2026-11-20T13:42:03.123456789+05:30",
+        b"[rank0]:[W1120 08:12:03.500000 9 a.py:1]",
+        b"<34>Nov 20 08:12:03 host",
+        b"[20/Nov/2026:00:12:03 -0800]",
+        b'{"level":1, "ts": 1795162323.25}',
+        b"[11/20/26 08:12:03]",
+        b"2h30m",
+    ],
 }
