@@ -169,6 +169,14 @@ def test_an_endless_line_is_cut_with_a_mark_and_takes_bounded_memory() -> None:
     assert (len(long.text), long.text.endswith("..TRUNCATED"), after.text) == (1000, True, "next")
 
 
+def test_a_row_of_more_columns_than_any_terminal_has_is_not_reached_again() -> None:
+    """Or sixty-four of them would be kept as cells."""
+    data = b"a\n" + b"x" * 5000 + b"\nb\n\x1b[9A\rB\x1b[H\n"
+    assert [len(text) for text in texts(data)] == [1, 5000, 1]
+    assert texts(data)[2] == "B"
+    assert texts(*(data[at : at + 1] for at in range(len(data)))) == texts(data)
+
+
 # --- bars where nothing can be drawn over
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from functools import lru_cache, partial
-from itertools import repeat
+from itertools import groupby, repeat
 from typing import Literal, NamedTuple
 
 from flarelog.render.sgr import RESET
@@ -129,12 +129,13 @@ class Row:
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
-    out, now = [], ""
-    for char, style in zip(chars, styles, strict=False):
-        if style != now and char:
+    out, now, at = [], "", 0
+    for style, run in groupby(styles[: len(chars)]):
+        end = at + len(list(run))
+        if style != now:
             out.append((f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET)
-            now = style
-        out.append(char)
+        out += chars[at:end]
+        now, at = style, end
     return "".join(out) + (RESET if now else "")
 
 

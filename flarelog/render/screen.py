@@ -21,6 +21,7 @@ from flarelog.render.sgr import SGR, changed
 
 WINDOW = 64  # rows that a cursor can still reach
 LIMIT = 1 << 16  # characters of a line that are shown
+REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
 WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
 TAB = 8
 STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
@@ -61,7 +62,7 @@ class Screen:
         self.time: int | None = None
         self.replaced = 0
         self._steps, self._limit, self._overlong = steps, limit, overlong
-        self._most = TAB * (max(limit, 1 << 20) if overlong == "split" else limit)  # cells that a row may have
+        self._most = TAB * (max(limit, 1 << 17) if overlong == "split" else limit)  # cells that a row may have
         self._rows: list[Line | Row] = []
         self._begin: int | None = None  # where the line that is being fed began
         self._row = self._column = 0  # the cursor; a row that it is on need not be there yet
@@ -93,8 +94,10 @@ class Screen:
         if self._fresh() and data.find(b"\n") == len(data) - 1 == _plain(data, data.translate(_TO_SUSPECT), 0) - 1:
             out: list[Line] = []
             text = self._text(data)[:-1].removesuffix("\r")
-            self._rows += [Line(begin, end, part, self.stream, self.time) for part in self._short(text)]
+            parts = self._short(text)
+            self._rows += [Line(begin, end, part, self.stream, self.time) for part in parts]
             self._row, self.position = len(self._rows), end
+            self._page = self._row if any(len(part) > REACH for part in parts) else self._page
             self._drop(len(self._rows) - WINDOW, out)
             return out
         self._begin = begin if self._begin is None else self._begin
@@ -152,7 +155,8 @@ class Screen:
         texts = self._text(block.replace(b"\r\n", b"\n") if b"\r" in block else block).split("\n")
         texts.pop()
         lines: list[Line]
-        if max(map(len, texts)) > self._limit:
+        longest = max(map(len, texts))
+        if longest > self._limit:
             lines = [
                 Line(begin, end, text, self.stream, self.time)
                 for begin, end, whole in zip(ends, ends[1:], texts, strict=False)
@@ -161,6 +165,8 @@ class Screen:
         else:
             lines = list(map(make, zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(False))))
         self.position = ends[-1]
+        wide = [index for index, line in enumerate(lines) if len(line.text) > REACH] if longest > REACH else []
+        self._page = len(self._rows) + wide[-1] + 1 if wide else self._page
         self._rows += lines
         self._row = len(self._rows)
         self._drop(len(self._rows) - WINDOW, out)
@@ -297,7 +303,7 @@ class Screen:
             if which in (0, 2):
                 row.erase(self._column if which == 0 else 0, None)
             elif which == 1:
-                row.erase(0, self._column + 1)
+                row.erase(0, min(self._column + 1, WIDEST))
         for index in range(self._row + 1, len(self._rows) if below else 0):
             self._thawed(index).erase(0, None)
 
@@ -336,6 +342,9 @@ class Screen:
             texts = row.texts(self._limit, self._overlong)
             self._rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
             self._row = len(self._rows) - 1
+            self._page = self._row + 1 if any(len(text) > REACH for text in texts) else self._page
+        elif len(row.chars) > REACH:
+            self._page = self._row + 1
         self._row, self._column, self._begin = self._row + 1, 0, None
         self._drop(len(self._rows) - WINDOW, out)
 
@@ -345,7 +354,7 @@ class Screen:
         if not isinstance(row, Row) or not row.changed:
             return
         row.changed = False
-        if not self._steps or not row.rewritten:
+        if not self._steps or not row.rewritten or len(row.chars) > WIDEST:
             return
         texts = row.texts(self._limit, self._overlong)
         text = texts[0] if texts else ""
