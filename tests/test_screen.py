@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 
@@ -100,7 +101,6 @@ def test_lines(data: bytes, shown: list[str]) -> None:
         pytest.param(b"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\\n", "link", id="a-link-is-its-text"),
         pytest.param(b"a\x1bPq#0~\x1b\\b\x1b_G\x1b\\c\x1b^pm\x1b\\d\x1bXs\x1b\\e\n", "abcde", id="dcs-apc-pm-sos"),
         pytest.param("a\x9b31mb\x9d0;t\x9cc\x90q\x9cd\x84\n".encode(), "a\x1b[31mbcd\x1b[0m", id="c1-controls"),
-        pytest.param(b"a\x1b]0;no end\nb", "a", id="a-string-without-an-end-stops-at-its-line"),
         pytest.param(b"a\x1b[?1049h\x1b[?25l\x1b[6n\x1b[c\x1b[>4;2m\x1b[20h\x1b[!pb\n", "ab", id="modes-and-questions"),
         pytest.param(b"a\x1bc\x1b(0\x1b#8\x1b7\x1b8\x1b=b\n", "ab", id="reset-and-character-sets"),
         pytest.param(b"a\x1b[8mhidden\x1b[28m\n", "ahidden", id="what-is-hidden-is-shown"),
@@ -113,6 +113,16 @@ def test_lines(data: bytes, shown: list[str]) -> None:
 def test_no_log_drives_the_terminal(data: bytes, shown: str) -> None:
     assert texts(data)[0] == shown
     assert texts(*(data[at : at + 1] for at in range(len(data))))[0] == shown
+
+
+def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
+    assert texts(b"a\x1b]0;no end\nb\x1bP\nc\n") == ["a", "b", "c"]
+
+
+def test_no_control_character_comes_through_among_plain_lines() -> None:
+    for code in {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {0x09, 0x0A}:
+        for line in texts(b"plain\n" * 3 + f"a{chr(code)}b\n".encode() + b"plain\n"):
+            assert not NOT_SHOWN.search(line), hex(code)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +174,11 @@ def test_an_endless_line_is_cut_with_a_mark_and_takes_bounded_memory() -> None:
     screen = Screen(limit=1000)
     for _ in range(100):
         screen.feed("█".encode() * 1000 + b"\t\t" + "漢e\u0301".encode() * 100)
+    tracemalloc.start()
+    for _ in range(100):
+        screen.feed(b"x" * 65536)
+    assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    tracemalloc.stop()
     screen.feed(b"\nnext\n")
     long, after = screen.close()
     assert (len(long.text), long.text.endswith("..TRUNCATED"), after.text) == (1000, True, "next")
