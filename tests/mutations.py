@@ -1681,9 +1681,9 @@ MUTANTS = [
     ),
     Mutant(
         "view: a line has no bound",
-        ROWS,
-        "if column + count > most:",
-        "if False:",
+        SCREEN,
+        "self._most = TAB *",
+        "self._most = (TAB << 30) *",
         "screen",
     ),
     Mutant(
@@ -1757,10 +1757,10 @@ MUTANTS = [
         "merge",
     ),
     Mutant(
-        "view: a log's own order is changed",
+        "view: a line without a stamp leaves the one that it belongs to",
         MERGE,
-        "latest = time if latest is None else max(latest, time)",
-        "latest = time",
+        "int(now * SECOND) if latest is None else latest",
+        "int(now * SECOND)",
         "merge",
     ),
     Mutant(

@@ -185,6 +185,13 @@ def test_lines_know_their_time_stream_and_bytes() -> None:
     assert second.time == 1795141800_500000000  # of its first part
 
 
+def test_streams_of_more_lines_than_the_window_keep_their_order() -> None:
+    streams = [b"stderr" if number % 7 == 0 else b"stdout" for number in range(500)]
+    data = b"".join(b"2026-11-20T08:00:00Z %b F %d\n" % (stream, number) for number, stream in enumerate(streams))
+    assert [int(text) for _, text in rendered(data)] == list(range(500))
+    assert [int(text) for _, text in rendered(data, size=9)] == list(range(500))
+
+
 def test_what_is_too_long_for_a_record_is_shown_as_it_is() -> None:
     data = b"2026-11-20T08:00:00Z stdout F " + b"x" * (3 << 20)  # without a bound on it no byte of it would be seen
     assert [text[:30] for _, text in rendered(data + b"\nnext\n", size=1 << 16)] == [data[:30].decode(), "next"]
