@@ -69,6 +69,17 @@ def test_logs_are_merged_by_time(tmp_path: Path) -> None:
     assert found == [("a.log", "a1"), ("a.log", "more"), ("bb.log", "b2"), ("a.log", "a3")]
 
 
+def test_a_file_s_name_cannot_drive_the_terminal_either(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path / "a") + b"\x1b]0;\x07\xff\xc2\x9b.log"
+    with open(name, "wb") as file:
+        file.write(b"2026-11-20 08:00:01 \xff\n")
+    (tmp_path / "b.log").write_text("2026-11-20 08:00:02\n")
+    for output in ("text", "json"):
+        done = view(os.fsdecode(name), tmp_path / "b.log", os.fsdecode(name) + "x", "--order=time", "-o", output)
+        assert done.returncode == 3
+        assert not set((done.stdout + done.stderr).decode()) & {*map(chr, range(10)), *map(chr, range(11, 32)), "\x9b"}
+
+
 def test_json_raw_and_colours(tmp_path: Path) -> None:
     data = b"\x1b[31mred\x1b[0m \xff\n"
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(data) + gzip.compress(data))

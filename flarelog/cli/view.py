@@ -26,7 +26,7 @@ from flarelog.render.merge import by_time
 from flarelog.render.rows import Line
 from flarelog.render.screen import LIMIT
 from flarelog.render.times import stamp
-from flarelog.viewers.console import Console, ConsoleOptions, Enough, colours, summary
+from flarelog.viewers.console import Console, ConsoleOptions, Enough, colours, legible, summary
 
 PIECE = 1 << 18  # bytes that are read at once
 QUIET = 0.1  # seconds without a byte after which what is complete is shown
@@ -118,7 +118,7 @@ class _Troubles:
     code = 0
 
     def say(self, path: str, what: str, code: int = FAILED) -> None:
-        click.echo(f"flarelog: {path}: {what}", err=True)
+        click.echo(f"flarelog: {legible(path)}: {what}", err=True)
         self.code = max(self.code, code)
 
 
@@ -130,6 +130,7 @@ class _View:
         self._stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
         self._troubles = _Troubles()
         self._logs = _logs(files)
+        self._names = [legible(log[0]) for log in self._logs]
         self._encoding = _codec(given["encoding"])
         terminal = sys.stdout.isatty()
         include, highlight = patterns(given["include"]), patterns(given["highlight"])
@@ -155,7 +156,7 @@ class _View:
             any_of((*highlight, *include)),
             given["limit_bytes"],
             offsets=self._encoding is None,
-            prefix=max(len(log[0]) for log in self._logs) if self._by_time and len(self._logs) > 1 else 0,
+            prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
         )
         size = (lambda: tuple(shutil.get_terminal_size())) if self._live else None
         self._console = Console(sys.stdout.buffer, options, size, self._stamped)  # type: ignore[arg-type]
@@ -174,18 +175,17 @@ class _View:
     def _show(self) -> None:
         kept: deque[tuple[Line | None, str]] = deque(maxlen=self._tail)
         show = self._console.show if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
+        choosers = [Chooser(self._choice, self._stamped) for _ in self._logs]
         if self._by_time:
-            choosers = {log[0]: Chooser(self._choice, self._stamped) for log in self._logs}
-            sources: dict[str, Iterable[Line]] = {
-                log[0]: (line for lines in self._read(log) for line in lines) for log in self._logs
+            runs: dict[int, Iterable[Line]] = {
+                number: (line for lines in self._read(log) for line in lines) for number, log in enumerate(self._logs)
             }
-            for source, line in by_time(sources, self._stamped):
-                show(list(choosers[source].feed((line,))), source)
+            for number, line in by_time(runs, self._stamped):
+                show(list(choosers[number].feed((line,))), self._names[number])
         else:
-            for log in self._logs:
-                chooser = Chooser(self._choice, self._stamped)
+            for log, name, chooser in zip(self._logs, self._names, choosers, strict=True):
                 for lines in self._read(log):
-                    show(lines if self._choice.everything else list(chooser.feed(lines)), log[0])
+                    show(lines if self._choice.everything else list(chooser.feed(lines)), name)
         for one, source in kept:
             self._console.show([one], source)
 
@@ -208,7 +208,7 @@ class _View:
                 yield renderer.feed(decoder.decode(b"", True).encode(), time.monotonic())
             yield renderer.next_file(time.monotonic())
         yield renderer.close(time.monotonic())
-        for note in summary(renderer.replaced, log[0]):
+        for note in summary(renderer.replaced, legible(log[0])):
             click.echo(note, err=True)
 
 
