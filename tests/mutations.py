@@ -1673,6 +1673,13 @@ MUTANTS = [
         "screen",
     ),
     Mutant(
+        "view: a colour that is in force is forgotten at the end of a line",
+        SCREEN,
+        "self.position + len(line), style",
+        'self.position + len(line), ""',
+        "screen",
+    ),
+    Mutant(
         "view: half of a wide glyph stays",
         ROWS,
         "            self.split(column)\n            self.split(column + count)\n",

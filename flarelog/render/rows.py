@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from itertools import groupby, repeat
 from typing import Literal, NamedTuple
 
-from flarelog.render.sgr import RESET
+from flarelog.render.sgr import RESET, painted
 
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
 
@@ -133,7 +133,7 @@ def _coloured(chars: list[str], styles: list[str]) -> str:
     for style, run in groupby(styles[: len(chars)]):
         end = at + len(list(run))
         if style != now:
-            out.append((f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET)
+            out.append(painted(now, style))
         out += chars[at:end]
         now, at = style, end
     return "".join(out) + (RESET if now else "")

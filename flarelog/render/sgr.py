@@ -74,6 +74,11 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
     return found
 
 
+def painted(now: str, style: str) -> str:
+    """The sequence that makes *style* of the style *now*."""
+    return (f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET
+
+
 def plain(text: str) -> str:
     """*text* without its colours."""
     return SGR.sub("", text) if "\x1b" in text else text
