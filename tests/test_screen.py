@@ -170,6 +170,14 @@ def test_offsets_are_those_of_the_bytes() -> None:
     assert [data[line.offset : line.end] for line in found] == [*data.splitlines(keepends=True)[:2], *last]
 
 
+def test_a_line_that_a_cleared_screen_cut_off_holds_nothing_up() -> None:
+    screen = Screen()
+    screen.feed(b"half\x1b[2J\x1b[Hnext\n")
+    assert [line.text for line in screen.settle()] == ["half", "next"]
+    data = b"half\x1b[2J\n" + b"x\n" * 100
+    assert rendered(data) == rendered(data[:5], data[5:90], data[90:])
+
+
 def test_an_endless_line_is_cut_with_a_mark_and_takes_bounded_memory() -> None:
     screen = Screen(limit=1000)
     for _ in range(100):

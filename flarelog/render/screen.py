@@ -140,7 +140,7 @@ class Screen:
         rest = self._decoded(b"", final=True)
         if rest:
             self._emulate(rest, now, out)
-        self._drop(len(self._rows), out)
+        self._drop(len(self._rows), out, self.position)
         self._row = self._column = 0
         self._style, self._half, self._in_string = "", "", False
         return out
@@ -314,6 +314,9 @@ class Screen:
         elif final == "K" or (final == "J" and numbers[0] == 0):
             self._erase(numbers[0], final == "J", now, out)
         elif final == "J" and numbers[0] in (2, 3):
+            for entry in self._rows:  # one that has no LF ends here; where that is in the stream is not known any more
+                if isinstance(entry, Row):
+                    entry.end = entry.end or entry.offset + 1
             self._page = self._row = len(self._rows)
         if final in "EF":
             self._column = 0
@@ -411,21 +414,21 @@ class Screen:
                 out += self._given(entry)
             self._settled = index + 1
 
-    def _drop(self, count: int, out: list[Line]) -> None:
-        """The first *count* rows are final."""
+    def _drop(self, count: int, out: list[Line], end: int | None = None) -> None:
+        """The first *count* rows are final; those without an LF end at *end*, if that is known."""
         if count <= 0:
             return
         for index in range(count):
             entry = self._rows[index]
             if isinstance(entry, Row):
-                out += self._given(entry)
+                out += self._given(entry, end)
             elif index >= self._settled:
                 out.append(entry)
         del self._rows[:count]
         self._row, self._page = max(0, self._row - count), max(0, self._page - count)
         self._settled = max(0, self._settled - count)
 
-    def _given(self, row: Row) -> Iterator[Line]:
+    def _given(self, row: Row, end: int | None = None) -> Iterator[Line]:
         """What is to be given out of *row* as it is now."""
         texts = row.texts(self._limit, self._overlong)
         shown, row.shown = row.shown, texts[0] if texts else ""
@@ -433,7 +436,7 @@ class Screen:
             return  # an open row that was wiped out
         if shown is None or (row.shown and shown != row.shown):
             for text in texts:
-                yield Line(row.offset, row.end or self.position, text, row.stream, row.time)
+                yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)
 
 
 def _plain(data: bytes, suspects: bytes, at: int) -> int:
