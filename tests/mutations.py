@@ -121,6 +121,13 @@ MUTANTS = [
         "redact",
     ),
     Mutant(
+        "redaction: of a private key's first line a part is taken for the whole",
+        REDACT,
+        "for m in _KEY_BEGIN.finditer(text.raw, *around) if m.start() <= at < m.end())",
+        "for m in _KEY_BEGIN.finditer(text.raw, *around))",
+        "redact",
+    ),
+    Mutant(
         "redaction: an own pattern may take for ever",
         REDACT,
         "if _explodes(parsed, False):",

@@ -221,11 +221,23 @@ def reference(data: bytes, rules: Rules) -> bytes:
                 out[at] = ord("*")
     if "keys" in rules.names:
         for found in redact._KEY_BEGIN.finditer(data):
-            last = redact._KEY_END.search(data, found.end())
+            first = found.end(1)
+            last = redact._KEY_END.search(data, first)
             stop = len(data) if last is None else last.start()
-            for at in range(found.end(), min(stop, found.end() + redact.KEY_BLOCK)):
+            for at in range(first, min(stop, first + redact.KEY_BLOCK)):
                 out[at] = out[at] if data[at] in b"\r\n" else ord("*")
     return bytes(out)
+
+
+@pytest.mark.parametrize("between", range(160))
+def test_private_keys_that_are_near_each_other_do_not_move_each_others_bounds(between: int) -> None:
+    begin, end = b"-----BEGIN PRIVATE KEY-----", b"-----END PRIVATE KEY-----"
+    for one, other in ((begin, begin), (begin, end), (end, begin), (end, end)):
+        data = begin + b"MIIE" + one + b"x" * between + other + b"tail\n" + begin[5:] + b"MIIE\n"
+        assert shown(data) == reference(data, ALL)
+        for at in (1, len(begin) + 3, len(data) // 2):
+            part, _, _ = ALL.show(lambda low, high, data=data: data[low:high], at, len(data), len(data))  # type: ignore[misc]
+            assert part == reference(data, ALL)[at:]
 
 
 PIECES = st.sampled_from(

@@ -111,7 +111,8 @@ _HINT = 32  # bytes that a hint has at most
 
 NAMES = tuple(PATTERNS)
 
-_KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)? ?-{4,5}")
+# The hyphens behind the one may be those before the other, so that they are looked at and not consumed.
+_KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?(?=( ?-{4,5}))")
 _KEY_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,32}PRIVATE KEY")
 _SHOWN = re.compile(rb"[^\r\n]")
 
@@ -269,8 +270,9 @@ class Rules:
         at = -1
         while (at := text.raw.find(b"VATE KEY", at + 1)) >= 0:
             around = max(0, at - _MARGIN), at + _MARGIN
-            begins.update(found.end() for found in _KEY_BEGIN.finditer(text.raw, *around))
-            ends.update(found.start() for found in _KEY_END.finditer(text.raw, *around))
+            # Of others that are near, this part of the text may show a part only.
+            begins.update(m.end(1) for m in _KEY_BEGIN.finditer(text.raw, *around) if m.start() <= at < m.end())
+            ends.update(m.start() for m in _KEY_END.finditer(text.raw, *around) if m.start() <= at < m.end())
         stops = [*sorted(ends), len(text.raw)]
         for begin in begins:
             stop = stops[bisect_left(stops, begin)]
