@@ -1,0 +1,1 @@
+"""Readers of the store that bring its bytes elsewhere: one destination a file."""
