@@ -1,0 +1,1 @@
+"""flarelog inside NVFlare's own processes."""

@@ -1,0 +1,213 @@
+"""NVFlare as it is provisioned and run: a proof-of-concept project with two sites, or the simulator.
+
+NVFlare has an environment of its own, which is made when it is missing. Its processes are started by their own
+commands, tracked, and stopped when the tests have ended, however they end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import until
+
+TREE = Path(__file__).parent.parent.parent
+NVFLARE = "2.9.0"
+SITES = ("site-1", "site-2")
+ADMIN = "admin@nvidia.com"
+START, JOB = 60.0, 120.0  # seconds
+
+Components = list[dict[str, Any]]
+
+
+def environment() -> Path:
+    """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or one beside the tests' own."""
+    venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or Path(sys.prefix) / "nvflare")
+    if not (venv / "bin" / "nvflare").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, f"nvflare=={NVFLARE}"], check=True)
+        subprocess.run([*pip, "--editable", str(TREE)], check=True)
+    return venv
+
+
+class Project:
+    """A provisioned project in *directory*, and its processes."""
+
+    def __init__(self, directory: Path, venv: Path) -> None:
+        self.directory, self.venv = directory, venv
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        (directory / "home").mkdir()
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")} | {
+            "HOME": str(directory / "home"),
+            "NVFLARE_POC_WORKSPACE": str(directory / "poc"),
+            "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": str(TREE),
+        }
+        self.call("poc", "prepare", "-n", str(len(SITES)))
+        self.kits = directory / "poc" / "example_project" / "prod_00"
+
+    def call(self, *args: str, check: bool = True) -> str:
+        """What ``nvflare`` with *args* prints."""
+        done = subprocess.run(
+            [str(self.venv / "bin" / "nvflare"), *args],
+            env=self.env, cwd=self.directory, capture_output=True, text=True, timeout=JOB, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0 or not check, f"nvflare {' '.join(args)}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def kit(self, name: str) -> Path:
+        return self.kits / name
+
+    def declare(self, name: str, *components: dict[str, Any], file: str = "flarelog__p_resources.json") -> None:
+        """Drop *file* with *components* into the ``local`` directory of server or site *name*."""
+        (self.kit(name) / "local" / file).write_text(json.dumps({"format_version": 2, "components": components}))
+
+    def allow(self, name: str, allowed: bool) -> None:
+        """Set *name*'s own allow_log_streaming."""
+        path = self.kit(name) / "local" / "resources.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"allow_log_streaming": allowed}))
+
+    # --- processes
+
+    def start(self, *names: str) -> None:
+        for name in names or ("server", *SITES):
+            role = "server" if name == "server" else "client"
+            who = () if role == "server" else (f"uid={name}",)
+            command = [
+                str(self.venv / "bin" / "python"), "-u", "-m", f"nvflare.private.fed.app.{role}.{role}_train",
+                "-m", str(self.kit(name)), "-s", f"fed_{role}.json",
+                "--set", "secure_train=true", *who, "org=nvidia", "config_folder=config",
+            ]  # fmt: skip
+            with open(self.directory / f"{name}.out", "ab") as out:
+                self.processes[name] = subprocess.Popen(
+                    command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
+                )
+        until(self._ready, lambda: f"all are connected:\n{self.talk()}", START)
+
+    def _ready(self) -> bool:
+        log = self.kit("server") / "log.txt"
+        said = log.read_text(errors="replace") if log.exists() else ""
+        return all(f"client {name}" in said or f"Client: New client {name}" in said for name in SITES)
+
+    def talk(self) -> str:
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text()[-3000:]}" for path in sorted(self.directory.glob("*.out"))
+        )
+
+    def stop(self) -> None:
+        """End all processes, those of jobs included."""
+        for process in self.processes.values():
+            process.send_signal(signal.SIGCONT)
+        for name in (*SITES, "server"):
+            if name in self.processes:
+                process = self.processes.pop(name)
+                for pid in (*self.job_processes(name), process.pid):
+                    kill(pid, signal.SIGKILL)
+                process.wait()
+
+    def job_processes(self, name: str, job: str = "") -> list[int]:
+        """The processes that run a job for server or site *name*."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            ours = str(self.kit(name)).encode() in words and any(b"_process" in word for word in words)
+            if ours and (not job or job.encode() in words):
+                found.append(int(path.parent.name))
+        return found
+
+    # --- jobs
+
+    def job(self, name: str = "talk", *, talker: dict[str, Any] | None = None, server: Components | None = None,
+            client: Components | None = None) -> Path:  # fmt: skip
+        """A job's directory: the sites talk with the arguments *talker*; *server* and *client*: more components."""
+        job = Path(tempfile.mkdtemp(dir=self.directory, prefix="job-")) / name
+        shutil.copytree(Path(__file__).parent / "job", job, ignore=shutil.ignore_patterns("__pycache__"))
+        for role, components in (("server", server), ("client", client)):
+            path = job / "app" / "config" / f"config_fed_{role}.json"
+            said = json.loads(path.read_text())
+            said["components"] += components or []
+            if role == "client":
+                said["executors"][0]["executor"]["args"] = talker or {}
+            path.write_text(json.dumps(said))
+        return job
+
+    def submit(self, job: Path) -> str:
+        """The id of *job*, which begins to run."""
+        printed = self.call("job", "submit", "-j", str(job))
+        found = re.search(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", printed)
+        assert found, printed
+        return found[0]
+
+    def wait(self, job: str) -> str:
+        """Wait until *job* has ended: what NVFlare says of it."""
+        return self.call("job", "wait", job, check=False)
+
+    def logs(self, job: str, site: str, *args: str) -> str:
+        return self.call("job", "logs", job, "--site", site, *args, check=False)
+
+    # --- what came
+
+    def written(self, job: str, site: str, log: str = "log.txt") -> bytes:
+        """What the site's own file holds, its rotated predecessors first."""
+        path = self.kit(site) / job / log
+        older = sorted(path.parent.glob(f"{log}.[0-9]*"), key=lambda path: -int(path.suffix[1:]))
+        return b"".join(file.read_bytes() for file in (*older, path) if file.exists())
+
+    def live(self, job: str, site: str, log: str = "log.txt") -> bytes:
+        """What the server's workspace holds while the job runs."""
+        path = self.kit("server") / job / site / log
+        return path.read_bytes() if path.exists() else b""
+
+    def stored(self, job: str, site: str, log: str = "log.txt") -> bytes:
+        path = self.kit("server") / "flarelog" / job / site / log
+        return path.read_bytes() if path.exists() else b""
+
+    def filed(self, job: str, site: str, log: str = "log.txt") -> bytes:
+        """What the job's filed workspace holds."""
+        with zipfile.ZipFile(self.storage(job) / "workspace") as archive:
+            try:
+                return archive.read(f"{site}/{log}")
+            except KeyError:
+                return b""
+
+    def storage(self, job: str) -> Path:
+        return self.directory / "poc" / "jobs-storage" / job
+
+
+def kill(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+@pytest.fixture(scope="session")
+def venv() -> Path:
+    return environment()
+
+
+@pytest.fixture
+def project(venv: Path) -> Iterator[Project]:
+    directory = Path(tempfile.mkdtemp(prefix="flarelog-nvflare-"))
+    project = Project(directory, venv)
+    try:
+        yield project
+    finally:
+        project.stop()
+        shutil.rmtree(directory, ignore_errors=True)
