@@ -26,7 +26,9 @@ from integration.conftest import until
 TREE = Path(__file__).parent.parent.parent
 NVFLARE = "2.9.0"
 SITES = ("site-1", "site-2")
+FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
 ADMIN = "admin@nvidia.com"
+START_MARK = "--- started"
 START, JOB = 60.0, 120.0  # seconds
 
 Components = list[dict[str, Any]]
@@ -92,15 +94,18 @@ class Project:
                 "--set", "secure_train=true", *who, "org=nvidia", "config_folder=config",
             ]  # fmt: skip
             with open(self.directory / f"{name}.out", "ab") as out:
+                out.write(f"{START_MARK}\n".encode())
+                out.flush()
                 self.processes[name] = subprocess.Popen(
                     command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
                 )
-        until(self._ready, lambda: f"all are connected:\n{self.talk()}", START)
+        for name in [name for name in names or SITES if name != "server"]:
+            until(lambda name=name: self._joined(name), lambda: f"all are connected:\n{self.talk()}", START)
 
-    def _ready(self) -> bool:
-        log = self.kit("server") / "log.txt"
-        said = log.read_text(errors="replace") if log.exists() else ""
-        return all(f"client {name}" in said or f"Client: New client {name}" in said for name in SITES)
+    def _joined(self, name: str) -> bool:
+        """Whether *name*'s present process has been told its token."""
+        out = self.directory / f"{name}.out"
+        return "Successfully registered client" in out.read_text(errors="replace").rpartition(START_MARK)[2]
 
     def talk(self) -> str:
         return "\n".join(
@@ -109,14 +114,16 @@ class Project:
 
     def stop(self) -> None:
         """End all processes, those of jobs included."""
-        for process in self.processes.values():
-            process.send_signal(signal.SIGCONT)
         for name in (*SITES, "server"):
-            if name in self.processes:
-                process = self.processes.pop(name)
-                for pid in (*self.job_processes(name), process.pid):
-                    kill(pid, signal.SIGKILL)
-                process.wait()
+            self.stop_one(name)
+
+    def stop_one(self, name: str) -> None:
+        """Kill the parent process of *name*, and those of its jobs."""
+        if name in self.processes:
+            process = self.processes.pop(name)
+            for pid in (*self.job_processes(name), process.pid):
+                kill(pid, signal.SIGKILL)
+            process.wait()
 
     def job_processes(self, name: str, job: str = "") -> list[int]:
         """The processes that run a job for server or site *name*."""

@@ -1,0 +1,277 @@
+"""flarelog in the parent processes of a real NVFlare project: every job's logs, live, whole, and where NVFlare looks.
+
+One project runs for all of these tests; what a test needs of a site's configuration it changes, and puts back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.conftest import free_address, until
+from integration.nvflare.conftest import ADMIN, FILES, JOB, SITES, Project, kill
+
+HERE = "flarelog.integrations.nvflare"
+SERVER: dict[str, Any] = {"id": "flarelog", "path": f"{HERE}.FlarelogServer", "args": {}}
+TRAIN = "train.log"
+
+
+def site(**args: Any) -> dict[str, Any]:
+    return {"id": "flarelog", "path": f"{HERE}.FlarelogSite", "args": {"files": [*FILES, TRAIN], **args}}
+
+
+@pytest.fixture(scope="module")
+def running(venv: Path) -> Iterator[Project]:
+    directory = Path(tempfile.mkdtemp(prefix="flarelog-nvflare-"))
+    project = Project(directory, venv)
+    try:
+        project.declare("server", SERVER)
+        for name in SITES:
+            project.declare(name, site())
+        project.start()
+        yield project
+    finally:
+        project.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def other(project: Project, name: str, component: dict[str, Any], *, allowed: bool = True) -> Iterator[None]:
+    """Run site *name* with *component* for a while."""
+    project.stop_one(name)
+    project.declare(name, component)
+    project.allow(name, allowed)
+    project.start(name)
+    try:
+        yield
+    finally:
+        project.stop_one(name)
+        project.declare(name, site())
+        project.allow(name, True)
+        project.start(name)
+
+
+def holds(project: Project, job: str, *sites: str, logs: tuple[str, ...] = FILES) -> None:
+    """The filed workspace of *job* has all that *sites* wrote, and so has the store."""
+    for name in sites or SITES:
+        for log in logs:
+            written = project.written(job, name, log)
+            assert project.stored(job, name, log) == written, f"{name}/{log} in the store"
+            assert project.filed(job, name, log) == written, f"{name}/{log} in the job's workspace"
+
+
+def troubles(project: Project, job: str, *names: str) -> list[str]:
+    """The lines of sites' logs, the parents' and the job's, that somebody would be called for."""
+    found = []
+    for name in names or SITES:
+        for path in (project.kit(name), project.kit(name) / job):
+            for log in ("log.txt", "error_log.txt"):
+                if (path / log).exists():
+                    lines = (path / log).read_text(errors="replace").splitlines()
+                    found += [line for line in lines if re.search("ERROR|Traceback|Exception", line)]
+    return found
+
+
+def numbers(data: bytes) -> list[int]:
+    """Of the lines that talking.py wrote."""
+    return [int(number) for number in re.findall(rb"^line (\d{7}) .*\|$", data, re.MULTILINE)]
+
+
+def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwards(running: Project) -> None:
+    job = running.submit(running.job(talker={"lines": 500, "rate": 50}))
+    until(lambda: b"line 0000050" in running.live(job, "site-1"), "its lines are live", JOB)
+    assert b"line 0000499" not in running.live(job, "site-1")
+    assert "line 0000050" in running.logs(job, "site-1")
+    assert "COMPLETED" in running.wait(job)
+    for name in SITES:
+        assert b"MPM: Good Bye!" in running.filed(job, name)  # long after END_RUN
+        assert "MPM: Good Bye!" in running.logs(job, name)
+    holds(running, job)
+    assert troubles(running, job) == []
+    assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
+
+
+def test_a_server_that_is_slow_to_start_a_job_costs_nothing(running: Project) -> None:
+    slow = {"id": "slow", "path": "talking.Slow", "args": {"seconds": 8.0}}
+    job = running.submit(running.job(server=[slow]))
+    assert "COMPLETED" in running.wait(job)
+    holds(running, job)
+    assert troubles(running, job) == []
+
+
+def test_no_line_is_lost_to_rotation(running: Project) -> None:
+    job = running.submit(running.job(talker={"lines": 12000, "rate": 1900, "file": TRAIN, "rotate": 200_000}))
+    assert "COMPLETED" in running.wait(job)
+    for name in SITES:
+        assert len(list((running.kit(name) / job).glob(f"{TRAIN}.*"))) > 5
+        assert numbers(running.filed(job, name, TRAIN)) == list(range(12000))
+    holds(running, job, logs=(*FILES, TRAIN))
+
+
+def test_training_that_logs_ten_thousand_lines_a_second_arrives_whole(running: Project) -> None:
+    job = running.submit(running.job(talker={"lines": 60000, "rate": 10000, "file": TRAIN, "rotate": 2_000_000}))
+    assert "COMPLETED" in running.wait(job)
+    holds(running, job, logs=(*FILES, TRAIN))
+    assert numbers(running.filed(job, "site-1", TRAIN)) == list(range(60000))
+
+
+@pytest.mark.parametrize("which", ["job", "parent"])
+def test_a_server_that_stands_still_for_seven_seconds_costs_nothing(running: Project, which: str) -> None:
+    job = running.submit(running.job(talker={"lines": 600, "rate": 50}))
+    until(lambda: b"line 0000050" in running.live(job, "site-1"), "it runs", JOB)
+    pids = running.job_processes("server", job) if which == "job" else [running.processes["server"].pid]
+    assert pids
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in pids:
+            kill(pid, number)
+        time.sleep(7.0 if number is signal.SIGSTOP else 0.0)
+    assert "COMPLETED" in running.wait(job)
+    holds(running, job)
+
+
+def test_a_job_process_that_is_killed_loses_no_byte_that_it_wrote(running: Project) -> None:
+    job = running.submit(running.job(talker={"lines": 400, "rate": 200, "die": "site-1"}))
+    running.wait(job)
+    assert b"line 0000399" in running.written(job, "site-1")
+    until(lambda: running.stored(job, "site-1") == running.written(job, "site-1"), "all of it is there")
+    assert running.filed(job, "site-1") == running.written(job, "site-1")
+
+
+def test_ten_short_jobs_are_ten_complete_jobs(running: Project) -> None:
+    jobs = [running.submit(running.job(talker={"lines": 20, "rate": 100})) for _ in range(10)]
+    for job in jobs:
+        assert "COMPLETED" in running.wait(job)
+        holds(running, job)
+        assert troubles(running, job) == []
+
+
+def test_a_job_that_dies_before_it_starts_tells_why(running: Project) -> None:
+    broken = {"id": "broken", "path": "talking.Missing", "args": {}}
+    job = running.submit(running.job(client=[broken]))
+    running.wait(job)
+    for name in SITES:
+        assert b"Missing" in running.written(job, name, "error_log.txt")
+    holds(running, job)
+
+
+def test_nvflares_own_streaming_beside_it_takes_nothing_away(running: Project) -> None:
+    own = "nvflare.app_common.logging.job_log"
+    streamer = {"id": "streamer", "path": f"{own}_streamer.JobLogStreamer", "args": {"log_file_name": "log.txt"}}
+    receiver = {"id": "receiver", "path": f"{own}_receiver.JobLogReceiver", "args": {}}
+    job = running.submit(running.job(client=[streamer], server=[receiver], talker={"lines": 100, "rate": 50}))
+    assert "COMPLETED" in running.wait(job)
+    holds(running, job)
+
+
+def test_a_receiver_that_never_comes_costs_the_job_no_more_than_the_bounded_drain(running: Project) -> None:
+    with other(running, "site-2", site(receiver=free_address().replace("127.0.0.1", "localhost"), drain_timeout=3.0)):
+        job = running.submit(running.job())
+        assert "COMPLETED" in running.wait(job)
+        said = (running.kit("site-2") / "log.txt").read_text()
+        assert "no receiver answered" in said
+        assert troubles(running, job, "site-2") == []
+        ended = [stamp(line) for line in said.splitlines() if job in line and "child worker process finished" in line]
+        over = [stamp(line) for line in running.written(job, "site-2").decode().splitlines() if "Good Bye" in line]
+        assert 0 <= ended[0] - over[0] < 3.0 + 3.0
+    holds(running, job, "site-1")
+
+
+def stamp(line: str) -> float:
+    """Seconds, of the time with which NVFlare begins a line."""
+    return time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S")) + int(line[20:23]) / 1000
+
+
+def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running: Project) -> None:
+    with other(running, "site-2", site(), allowed=False):
+        before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")
+        for _ in range(2):
+            job = running.submit(running.job())
+            assert "COMPLETED" in running.wait(job)
+            holds(running, job, "site-1")
+            assert not (running.kit("server") / "flarelog" / job / "site-2").exists()
+        assert (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs") == before + 1
+
+        # Whoever sends in its name all the same is refused, and what he sends is dropped.
+        sent = push_as(running, "site-2", "site-2", job)
+        assert sent.returncode != 0
+        assert "does not allow" in sent.stderr
+        assert not (running.kit("server") / "flarelog" / job / "site-2").exists()
+
+
+def push_as(project: Project, kit: str, name: str, job: str) -> subprocess.CompletedProcess[str]:
+    """A sidecar of its own with the certificate in *kit*."""
+    logs = Path(tempfile.mkdtemp(dir=project.directory))
+    (logs / "forged.txt").write_text("forged\n")
+    startup = project.kit(kit) / "startup"
+    tls = ("--tls-ca", "rootCA.pem"), ("--tls-cert", "client.crt"), ("--tls-key", "client.key")
+    return subprocess.run(
+        [
+            *(project.venv / "bin" / "flarelog", "sidecar", "--receiver", "localhost:4721"),
+            *("--run", job, "--site", name, "--root", logs, "--once", "--drain-timeout", "5"),
+            *(word for option, file in tls for word in (option, startup / file)),
+        ],
+        env=project.env, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kit", [ADMIN, "site-1"])
+def test_nobody_else_sends_as_a_site(running: Project, kit: str) -> None:
+    jobs = os.listdir(running.kit("server") / "flarelog")
+    job = next(name for name in jobs if re.fullmatch("[0-9a-f-]{36}", name))
+    sent = push_as(running, kit, "site-2", job)
+    assert sent.returncode != 0
+    assert "may not" in sent.stderr
+    assert not list((running.kit("server") / "flarelog" / job).rglob("forged.txt"))
+
+
+def test_a_log_that_comes_too_late_for_the_workspace_is_filed_when_it_comes(running: Project) -> None:
+    with other(running, "site-2", site(receiver=free_address().replace("127.0.0.1", "localhost"), drain_timeout=1.0)):
+        job = running.submit(running.job())
+        assert "COMPLETED" in running.wait(job)
+    assert running.filed(job, "site-2") == b""
+    written = running.written(job, "site-2")
+    startup = running.kit("site-2") / "startup"
+    subprocess.run(
+        [
+            *(running.venv / "bin" / "flarelog", "sidecar", "--receiver", "localhost:4721"),
+            *("--run", job, "--site", "site-2", "--root", running.kit("site-2") / job, "--once"),
+            *("--include", "log.txt", "--tls-ca", startup / "rootCA.pem"),
+            *("--tls-cert", startup / "client.crt", "--tls-key", startup / "client.key"),
+        ],
+        env=running.env, timeout=60, check=True,
+    )  # fmt: skip
+    filed = running.storage(job) / "LOG_log.txt_site-2"
+    until(filed.exists, "it is filed")
+    assert filed.read_bytes() == written
+    assert "Good Bye" in running.logs(job, "site-2")
+    assert not [name for name in os.listdir(running.storage(job)) if "partial" in name]
+
+
+def test_a_log_that_never_ends_is_filed_as_partial(running: Project) -> None:
+    """Its site was killed together with the job, and nobody sends a receipt."""
+    job = running.submit(running.job(talker={"lines": 3000, "rate": 50}))
+    until(lambda: b"line 0000100" in running.live(job, "site-2"), "it runs", JOB)
+    running.stop_one("site-2")
+    try:
+        running.call("job", "abort", job, "--force", check=False)
+        running.wait(job)
+        mark = running.storage(job) / "LOG_log.txt.partial_site-2"
+        until(mark.exists, lambda: f"it is filed: {os.listdir(running.storage(job))}", 90.0)
+        record = json.loads(mark.read_text())
+        assert record["partial"] is True
+        assert not record["sealed"]
+        assert b"line 0000100" in (running.storage(job) / "LOG_log.txt_site-2").read_bytes()
+    finally:
+        running.start("site-2")
