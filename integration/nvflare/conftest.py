@@ -16,6 +16,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,11 @@ Components = list[dict[str, Any]]
 
 
 def environment() -> Path:
-    """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or one beside the tests' own."""
-    venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or Path(sys.prefix) / "nvflare")
+    """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or ``.venv-nvflare`` in this tree.
+
+    It is not made below ``.venv``, which may be a link to an environment that others use as well.
+    """
+    venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or TREE / ".venv-nvflare")
     if not (venv / "bin" / "nvflare").exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -79,8 +83,9 @@ class Project:
 
     def allow(self, name: str, allowed: bool) -> None:
         """Set *name*'s own allow_log_streaming."""
-        path = self.kit(name) / "local" / "resources.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"allow_log_streaming": allowed}))
+        local = self.kit(name) / "local"
+        said = json.loads((local / "resources.json.default").read_text())
+        (local / "resources.json").write_text(json.dumps(said | {"allow_log_streaming": allowed}))
 
     # --- processes
 
@@ -100,7 +105,7 @@ class Project:
                     command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
                 )
         for name in [name for name in names or SITES if name != "server"]:
-            until(lambda name=name: self._joined(name), lambda: f"all are connected:\n{self.talk()}", START)
+            until(partial(self._joined, name), lambda: f"all are connected:\n{self.talk()}", START)
 
     def _joined(self, name: str) -> bool:
         """Whether *name*'s present process has been told its token."""
