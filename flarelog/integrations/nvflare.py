@@ -45,6 +45,7 @@ FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
 DRAIN_TIMEOUT = 10.0  # seconds that the end of a job waits for its logs at most
 JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what there is
 
+_SIMULATED = "simulate_job"  # what the simulator calls its one job
 _STORE = "flarelog"  # directory of the server's store, in its workspace
 
 
@@ -106,6 +107,11 @@ def _workspace_of(fl_ctx: FLContext) -> Workspace:
     return workspace
 
 
+def _simulated(fl_ctx: FLContext) -> bool:
+    """Whether this is the simulator, which has no start-up kits; its server does not say so itself."""
+    return bool(fl_ctx.get_prop(FLContextKey.SIMULATE_MODE, False)) or fl_ctx.get_job_id() == _SIMULATED
+
+
 def _startup(path: str) -> dict[str, Any]:
     """What NVFlare's own file *path* in the start-up kit says. Raises InvalidOption."""
     try:
@@ -159,7 +165,7 @@ class _Sending(FLComponent):
 
     def _producer(self, fl_ctx: FLContext, root: str) -> Producer:
         address, tls = self.receiver or f"127.0.0.1:{self.port}", None
-        if not fl_ctx.get_prop(FLContextKey.SIMULATE_MODE, False):
+        if not _simulated(fl_ctx):
             workspace = _workspace_of(fl_ctx)
             said = _startup(workspace.get_client_startup_file_path())
             tls = _tls(workspace, said.get("client") or {}, "client")
@@ -438,7 +444,7 @@ class FlarelogReceiver(FLComponent):
     def _starting(self, event: str, fl_ctx: FLContext) -> None:
         job = fl_ctx.get_job_id()
         if self._receiver is None:
-            workspace, simulated = fl_ctx.get_workspace(), fl_ctx.get_prop(FLContextKey.SIMULATE_MODE, False)
+            workspace, simulated = fl_ctx.get_workspace(), _simulated(fl_ctx)
             tls = None
             if not simulated:
                 said = (_startup(workspace.get_server_startup_file_path()).get("servers") or [{}])[0]
