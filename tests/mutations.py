@@ -1812,6 +1812,42 @@ MUTANTS = [
         "seconds",
         "times",
     ),
+    # --- copies, and a site's word
+    Mutant(
+        "mirror: a copy that somebody changed stays as it is",
+        "sinks/mirror.py",
+        "if await asyncio.to_thread(self._sum, stream) != (length, digest):",
+        "if False:",
+        "mirror",
+    ),
+    Mutant(
+        "mirror: a run's directory is made",
+        "sinks/mirror.py",
+        'return Directory(self.root / stream.run, (stream.site, *stream.log.split("/")[:-1]), make=make)',
+        'return Directory(self.root, (stream.run, stream.site, *stream.log.split("/")[:-1]), make=make)',
+        "mirror",
+    ),
+    Mutant(
+        "mirror: it ends with what is there",
+        "sinks/mirror.py",
+        "self.store.read(stream, 0, follow=True)",
+        "self.store.read(stream, 0, follow=False)",
+        "mirror",
+    ),
+    Mutant(
+        "jobs: a site's word is not asked for",
+        "integrations/_jobs.py",
+        'if action is Action.PUSH and not self.allowed(site or ""):',
+        "if False:",
+        "jobs",
+    ),
+    Mutant(
+        "jobs: a site's word is all that is asked for",
+        "integrations/_jobs.py",
+        "        super().allows(identity, action, run=run, site=site)\n",
+        "",
+        "jobs",
+    ),
 ]
 
 

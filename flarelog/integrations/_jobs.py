@@ -66,7 +66,7 @@ class JobReceiver(Receiver):
             self._options = replace(self._options, policy=Consent(allowed=allowed))
         self._mirror = Mirror(self._store, jobs)
         self._keep = keep
-        self._finished: dict[str, None] = {}
+        self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
         self._tasks: set[asyncio.Task[None]] = set()
         self._inner.subscribe(self._opened, Event.STREAM_OPENED)
         self._inner.subscribe(self._ended, Event.STREAM_ENDED)
@@ -78,7 +78,7 @@ class JobReceiver(Receiver):
         background, server = self._background, self._server
         if background is None or server is None or run in self._finished:
             return None
-        self._finished[run] = None
+        self._finished[run] = False
         for oldest in list(self._finished)[:-KEPT_RUNS]:
             del self._finished[oldest]
         try:
@@ -101,27 +101,30 @@ class JobReceiver(Receiver):
             return False
 
     async def _finish(self, server: Server, run: str) -> None:
-        try:
-            await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
-            if not await server.join(run, self._options.end_timeout):
-                log.warning("run %s has ended, but some of its logs are still coming in", run)
-            await server.register(run, Event.END_RUN)
-            await self._mirror.settled(run, _MARGIN)
-            await self._mirror.leave(run)
-            await self._hand_on(run, f"{run}/")
-        except Exception:
-            log.exception("the logs of run %s were not handed on; they are in the store", run)
+        await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        if not await server.join(run, self._options.end_timeout):
+            log.warning("run %s has ended, but some of its logs are still coming in", run)
+        await server.register(run, Event.END_RUN)
+        await self._mirror.settled(run, _MARGIN)
+        await self._mirror.leave(run)
+        self._finished[run] = True
+        await self._hand_on(run, f"{run}/")
 
-    async def _hand_on(self, run: str, prefix: str) -> None:
-        streams = [(info, self._store.path(info.stream)) async for info in self._store.list(prefix)]
-        await asyncio.to_thread(self._keep, run, streams)
+    async def _hand_on(self, run: str, which: str) -> None:
+        """Hand on the streams of *run* whose names begin with *which*."""
+        try:
+            streams = [(info, self._store.path(info.stream)) async for info in self._store.list(which)]
+            await asyncio.to_thread(self._keep, run, streams)
+        except Exception as error:  # whatever the framework raises
+            sentence = f"{type(error).__name__}: {error}"
+            log.warning("logs of run %s were not handed on (%s); they are in the store", run, sentence)
 
     def _opened(self, notice: Notice) -> None:
         if notice.stream is not None:
             self._mirror.follow(notice.stream)
 
     def _ended(self, notice: Notice) -> None:
-        if notice.stream is not None and notice.run in self._finished:
+        if notice.stream is not None and self._finished.get(notice.run):
             task = asyncio.create_task(self._hand_on(notice.run, str(notice.stream)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -371,9 +371,10 @@ class FlarelogServer(FLComponent):
                 shutil.copyfile(path, taken) if info.committed else Path(taken).touch()
                 os.truncate(taken, info.committed)
                 manager.set_client_data(job, taken, stream.site, kind, fl_ctx)
-                if not info.sealed:
-                    record = json.dumps({"partial": True, **stream_record(info)}, indent=2).encode()
-                    manager.set_client_data(job, record, stream.site, f"LOG_{name}.partial", fl_ctx)
+                mark = f"LOG_{name}.partial"
+                if not info.sealed or f"{mark}_{stream.site}" in manager.list_components(job, fl_ctx):
+                    record = json.dumps({"partial": not info.sealed, **stream_record(info)}, indent=2).encode()
+                    manager.set_client_data(job, record, stream.site, mark, fl_ctx)
                 log.info("%s: filed as %s_%s%s", stream, kind, stream.site, "" if info.sealed else ", partial")
 
 

@@ -1,0 +1,24 @@
+"""A site's own word on whether its logs are streamed."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.errors import NotAllowed
+from flarelog.integrations._jobs import Consent
+from flarelog.policy import Action, Identity
+
+SITES = {name: Identity("certificate", name) for name in ("willing", "unwilling")}
+POLICY = Consent(allowed=lambda site: site == "willing")
+
+
+def test_a_site_that_does_not_allow_it_pushes_nothing() -> None:
+    with pytest.raises(NotAllowed, match="unwilling does not allow its logs to be streamed"):
+        POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="unwilling")
+    POLICY.allows(SITES["unwilling"], Action.LIST, run="job-1", site="unwilling")  # it may see that there is nothing
+
+
+def test_a_site_that_does_pushes_as_itself_and_as_nobody_else() -> None:
+    POLICY.allows(SITES["willing"], Action.PUSH, run="job-1", site="willing")
+    with pytest.raises(NotAllowed, match="may not push as"):
+        POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="willing")
