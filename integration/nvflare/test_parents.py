@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import free_address, until
+from integration.conftest import Proxy, free_address, until
 from integration.nvflare.conftest import ADMIN, FILES, JOB, SITES, Project, kill
 
 HERE = "flarelog.integrations.nvflare"
@@ -191,6 +191,37 @@ def test_a_receiver_that_never_comes_costs_the_job_no_more_than_the_bounded_drai
 def stamp(line: str) -> float:
     """Seconds, of the time with which NVFlare begins a line."""
     return time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S")) + int(line[20:23]) / 1000
+
+
+def test_a_network_that_stands_still_at_a_jobs_end_costs_its_workspace_nothing(running: Project) -> None:
+    with (
+        Proxy("localhost:4721") as proxy,
+        other(running, "site-2", site(receiver=proxy.address.replace("127.0.0.1", "localhost"), drain_timeout=30.0)),
+    ):
+        job = running.submit(running.job(talker={"lines": 200, "rate": 50}))
+        until(lambda: b"line 0000100" in running.live(job, "site-2"), "it runs", JOB)
+        proxy.hold()
+        until(lambda: b"Good Bye" in running.written(job, "site-2"), "its process ends", JOB)
+        time.sleep(5.0)  # the server looks each second for jobs that have ended
+        assert b"line 0000199" not in running.live(job, "site-2")
+        proxy.release()
+        assert "COMPLETED" in running.wait(job)
+        holds(running, job)
+
+
+def test_what_the_server_holds_can_be_shown_verified_and_downloaded(running: Project) -> None:
+    job = running.submit(running.job())
+    assert "COMPLETED" in running.wait(job)
+    flarelog = str(running.venv / "bin" / "flarelog")
+    for command in ("streams", "verify"):
+        said = subprocess.run(
+            [flarelog, command, job, "--store", running.kit("server") / "flarelog"],
+            env=running.env, capture_output=True, text=True, timeout=60, check=True,
+        )  # fmt: skip
+        assert said.stdout.count("site-2") == len(FILES), said.stdout
+    running.call("job", "download", job, "-o", str(running.directory / "downloaded"))
+    (found,) = (running.directory / "downloaded").rglob("site-2/log.txt")
+    assert found.read_bytes() == running.written(job, "site-2")
 
 
 def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running: Project) -> None:

@@ -78,3 +78,44 @@ class Slow(FLComponent):
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         if event_type == EventType.START_RUN:
             time.sleep(self.seconds)
+
+
+class Measured(Executor):
+    """At site-1, *file* gets *size* bytes at once, and when somebody has seen them, *lines* lines that say when they
+    were written. What it waits for is a file beside it, ``seen``; it tells when it began in ``began``.
+    """
+
+    def __init__(self, file: str, size: int, lines: int) -> None:
+        super().__init__()
+        self.file, self.size, self.lines = file, size, lines
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        if fl_ctx.get_identity_name() == "site-1":
+            root = next(handler for handler in logging.root.handlers if isinstance(handler, logging.FileHandler))
+            path = os.path.join(os.path.dirname(root.baseFilename), self.file)
+            with open(f"{path}.tmp", "wb") as file:
+                file.write(os.urandom(1 << 20).replace(b"\n", b" ") * (self.size >> 20))
+                os.fsync(file.fileno())
+            time.sleep(3.0)  # streamers that wait for the file have begun to
+            began = time.time()
+            os.rename(f"{path}.tmp", path)
+            _put(f"{path}.began", str(began))
+            self._wait(f"{path}.seen", abort_signal)
+            with open(path, "ab", buffering=0) as file:
+                for number in range(self.lines):
+                    time.sleep(0.01 + 0.08 * (number * 37 % 101) / 101)
+                    file.write(b"%.6f\n" % time.time())
+            time.sleep(2.0)
+        return make_reply(ReturnCode.OK)
+
+    def _wait(self, path: str, abort_signal: Signal) -> None:
+        for _ in range(1200):
+            if os.path.exists(path) or abort_signal.triggered:
+                return
+            time.sleep(0.05)
+
+
+def _put(path: str, text: str) -> None:
+    with open(f"{path}.new", "w") as file:
+        file.write(text)
+    os.rename(f"{path}.new", path)
