@@ -3,14 +3,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test mutations soak fuzz check audit format protos protos-check bench clean
+.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
 
 test: .venv/developing
 	$(BIN)/python -m pytest tests
-	$(BIN)/python -m pytest integration -n 3
+	$(BIN)/python -m pytest integration -n 3 --ignore integration/nvflare
+
+# Inside a real NVFlare, which gets an environment of its own; one after the other, because its ports are its own as well.
+nvflare: .venv/developing
+	$(BIN)/python -m pytest integration/nvflare
 
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing
