@@ -58,6 +58,7 @@ class Tls:
     ca: str
     cert: str = ""
     key: str = ""
+    server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
 
     def __post_init__(self) -> None:
         if not self.ca or bool(self.cert) != bool(self.key):
@@ -154,6 +155,7 @@ def why(address: str, tls: Tls | None) -> str:
     context.set_alpn_protocols(["h2"])
     cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
     agreed = False
+    wanted = (tls.server_name if tls is not None else "") or name
     try:
         if tls is None:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -163,7 +165,7 @@ def why(address: str, tls: Tls | None) -> str:
                 tls.present(context)
         with (
             socket.create_connection((name, port), PROBE) as plain,
-            context.wrap_socket(plain, server_hostname=name) as shaken,
+            context.wrap_socket(plain, server_hostname=wanted) as shaken,
         ):
             agreed = True
             # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
@@ -173,7 +175,7 @@ def why(address: str, tls: Tls | None) -> str:
         return str(error)
     except ssl.SSLCertVerificationError as error:
         if "mismatch" in error.verify_message:
-            return f"its certificate is not for {name}: connect to a name that it is for"
+            return f"its certificate is not for {wanted}: connect to a name that it is for"
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
         return f"its certificate is not to be trusted: {reason}"
     except ConnectionResetError:  # one that was cut before is no answer
@@ -185,8 +187,8 @@ def why(address: str, tls: Tls | None) -> str:
         return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
     except OSError:
         return ""
-    wanted = "it wants TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
-    return wanted if tls is None else ""
+    want = "it wants TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
+    return want if tls is None else ""
 
 
 def _not_accepted(cert: str) -> str:

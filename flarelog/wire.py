@@ -124,7 +124,8 @@ def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
         credentials = tls.channel_credentials()
         if token:
             credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
-        made = grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+        name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
+        made = grpc.aio.secure_channel(address, credentials, options=[*CHANNEL_OPTIONS, *name])
     relieve()
     return made
 

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from nvflare.app_common.logging.constants import ALLOW_LOG_STREAMING_VAR, is_log
 from flarelog.bus import Bus
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.integrations._jobs import JobReceiver
+from flarelog.integrations._nvflare_cell import Passage
 from flarelog.integrations.embedded import Producer
 from flarelog.lifecycle import Event
 from flarelog.model import StreamInfo, parse_address, stream_record
@@ -164,12 +166,7 @@ class _Sending(FLComponent):
         return _Job(job, self._producer(fl_ctx, root))
 
     def _producer(self, fl_ctx: FLContext, root: str) -> Producer:
-        address, tls = self.receiver or f"127.0.0.1:{self.port}", None
-        if not _simulated(fl_ctx):
-            workspace = _workspace_of(fl_ctx)
-            said = _startup(workspace.get_client_startup_file_path())
-            tls = _tls(workspace, said.get("client") or {}, "client")
-            address = self.receiver or f"{_server_host(said)}:{self.port}"
+        address, tls = self._target(fl_ctx)
         return Producer(
             address,
             fl_ctx.get_identity_name(),
@@ -180,6 +177,15 @@ class _Sending(FLComponent):
             join_timeout=self.drain_timeout,
             exit_timeout=self.drain_timeout,
         )
+
+    def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:
+        """The receiver's address, and with what it is spoken to. Raises InvalidOption."""
+        if _simulated(fl_ctx):
+            return self.receiver or f"127.0.0.1:{self.port}", None
+        workspace = _workspace_of(fl_ctx)
+        said = _startup(workspace.get_client_startup_file_path())
+        tls = _tls(workspace, said.get("client") or {}, "client")
+        return self.receiver or f"{_server_host(said)}:{self.port}", tls
 
 
 class _Job:
@@ -209,13 +215,21 @@ class FlarelogSite(_Sending):
 
     *receiver*: ``HOST:PORT``; unless given, the host of NVFlare's own server and port 4721. *files*: names or patterns
     of the files in a job's directory; unless given, NVFlare's four logs. *drain_timeout*: seconds that the end of a
-    job waits for its logs at most; where the receiver is there it is a matter of milliseconds.
+    job waits for its logs at most; where the receiver is there it is a matter of milliseconds. *tunnel*: send through
+    NVFlare's own connection, and open no other; of *receiver* only the host counts then, for its certificate.
     """
 
     def __init__(
-        self, receiver: str = "", files: list[str] | None = None, drain_timeout: float = DRAIN_TIMEOUT
+        self,
+        receiver: str = "",
+        files: list[str] | None = None,
+        drain_timeout: float = DRAIN_TIMEOUT,
+        tunnel: bool = False,
     ) -> None:
         super().__init__(receiver, files, drain_timeout)
+        self.tunnel = tunnel
+        self._passage: Passage | None = None
+        self._entrance = ""  # address of the tunnel
         self._jobs: dict[str, _Job] = {}
         self.register_event_handler(EventType.BEFORE_JOB_LAUNCH, self._launching)
         self.register_event_handler(EventType.JOB_COMPLETED, self._completed)
@@ -245,6 +259,18 @@ class FlarelogSite(_Sending):
     def _leaving(self, event: str, fl_ctx: FLContext) -> None:
         for job in [self._jobs.pop(name) for name in list(self._jobs)]:
             job.end()
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            passage.close()
+
+    def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:
+        address, tls = super()._target(fl_ctx)
+        if not self.tunnel or tls is None:
+            return address, tls
+        if self._passage is None:
+            self._passage = Passage(fl_ctx.get_engine().get_cell())
+            self._entrance = self._passage.listen()
+        return self._entrance, replace(tls, server_name=parse_address(address)[0])
 
 
 class _Launcher(JobLauncherSpec):
@@ -302,6 +328,7 @@ class FlarelogServer(FLComponent):
         self.store = store
         self.join_timeout = join_timeout
         self._receiver: JobReceiver | None = None
+        self._passage: Passage | None = None
         self._engine: Any = None
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
@@ -333,6 +360,9 @@ class FlarelogServer(FLComponent):
             self._receiver = None
             raise
         log.info("flarelog receives the logs of all jobs at %s", self._receiver.address)
+        host, port = parse_address(self._receiver.address)
+        here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
+        self._passage = Passage(self._engine.get_cell(), here)
 
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
         self._starting(event, fl_ctx)  # perhaps the port is free now
@@ -348,6 +378,9 @@ class FlarelogServer(FLComponent):
 
     @_harmless
     def _leaving(self, event: str, fl_ctx: FLContext) -> None:
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            passage.close()
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.stop()

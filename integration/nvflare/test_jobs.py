@@ -51,7 +51,7 @@ def test_in_a_project_a_jobs_logs_are_live_and_filed_without_anything_at_the_sit
         project.job(talker={"lines": 200, "rate": 50}, client=[PRODUCER], server=[slow, RECEIVER]),
     )
     until(lambda: b"line 0000050" in project.live(job, "site-1"), "its lines are live", JOB)
-    assert "line 0000050" in project.logs(job, "site-1")
+    assert "talking - INFO - line" in project.logs(job, "site-1")
     assert "COMPLETED" in project.wait(job)
     for name in SITES:
         whole(project.written(job, name), project.filed(job, name), b"line 0000199")

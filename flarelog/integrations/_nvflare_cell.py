@@ -1,0 +1,62 @@
+"""A tunnel through NVFlare's own connection between a site and the server: messages of their cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+
+from flarelog.integrations import _background
+from flarelog.integrations._tunnel import TAKE_TIMEOUT, Piece, Tunnel
+
+_CHANNEL, _TOPIC = "flarelog", "tunnel"
+_TIMEOUT = 5.0  # seconds
+_MARGIN = 5.0  # seconds that a message may take beyond the taking
+
+
+class Passage:
+    """One end of the tunnel, in a parent process. *target*: the receiver's address, at the server.
+
+    Raises NotAllowed in a forked process.
+    """
+
+    def __init__(self, cell: Any, target: str | None = None) -> None:
+        self._cell = cell.core_cell
+        self._background = _background.shared()
+
+        async def make() -> Tunnel:
+            return Tunnel(self._send, target)
+
+        self._tunnel = self._background.call(make(), _TIMEOUT)
+        self._cell.register_request_cb(_CHANNEL, _TOPIC, self._take)
+
+    def listen(self) -> str:
+        """At a site: the address on loopback that is the server's receiver."""
+        return self._background.call(self._tunnel.listen(FQCN.ROOT_SERVER), _TIMEOUT)
+
+    def close(self) -> None:
+        try:
+            self._background.call(self._tunnel.close(), TAKE_TIMEOUT)
+        finally:
+            _background.release(self._background)
+
+    def _send(self, peer: str, piece: Piece) -> bool:
+        said = {"connection": piece.connection, "number": piece.number, "data": piece.data}
+        reply = self._cell.send_request(
+            *(_CHANNEL, _TOPIC, peer, new_cell_message({}, said)), timeout=TAKE_TIMEOUT + _MARGIN, optional=True
+        )
+        return (
+            reply is not None
+            and reply.get_header(MessageHeaderKey.RETURN_CODE) == ReturnCode.OK
+            and reply.payload is True
+        )
+
+    def _take(self, message: Any) -> Any:
+        said = message.payload if isinstance(message.payload, dict) else {}
+        connection, number, data = (said.get(key) for key in ("connection", "number", "data"))
+        taken = False
+        if isinstance(connection, str) and isinstance(number, int) and isinstance(data, bytes):
+            taken = self._tunnel.take(message.get_header(MessageHeaderKey.ORIGIN), Piece(connection, number, data))
+        return make_reply(ReturnCode.OK, body=taken)

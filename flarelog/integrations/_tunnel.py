@@ -1,0 +1,130 @@
+"""Connections to a receiver inside somebody else's messages, for sites that may open no connection of their own.
+
+At the site the tunnel listens on loopback, at the receiver it connects to it; what one end reads, the other writes. It
+carries bytes and knows nothing of them: TLS is from end to end, and delivery sees a connection that is lost now and
+then. A piece that was not taken, or that is not the next one, ends its connection: the delivery opens another and goes
+on from what is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flarelog.model import parse_address
+
+log = logging.getLogger(__name__)
+
+PIECE = 512 << 10  # bytes in a message at most
+TAKE_TIMEOUT = 20.0  # seconds in which the other end must have taken a piece
+MAX_CONNECTIONS = 64  # of one peer
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The *number*-th bytes of *connection* in this direction; without data, its end."""
+
+    connection: str
+    number: int
+    data: bytes
+
+
+Send = Callable[[str, Piece], bool]
+"""Brings a piece to a peer; whether the peer took it. Blocks, and is called in a thread."""
+
+
+class _Connection:
+    def __init__(self, peer: str, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peer, self.name, self.reader, self.writer = peer, name, reader, writer
+        self.taken = 0  # pieces
+
+
+class Tunnel:
+    """One end; for one event loop, but for ``take``. *target*: the receiver, at its end; None at a site's."""
+
+    def __init__(self, send: Send, target: str | None = None) -> None:
+        self._send = send
+        self._target = target
+        self._loop = asyncio.get_running_loop()
+        self._connections: dict[tuple[str, str], _Connection] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, peer: str) -> str:
+        """At a site: the address on loopback whose connections go to *peer*'s end."""
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._begin(_Connection(peer, os.urandom(8).hex(), reader, writer))
+
+        self._server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=PIECE)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def take(self, peer: str, piece: Piece) -> bool:
+        """Take what came from *peer*, in any thread but the loop's; whether it was taken."""
+        try:
+            taking = asyncio.run_coroutine_threadsafe(self._take(peer, piece), self._loop)
+            return taking.result(TAKE_TIMEOUT)
+        except (OSError, RuntimeError, TimeoutError):  # the loop has ended, or the connection
+            return False
+
+    async def _take(self, peer: str, piece: Piece) -> bool:
+        connection = self._connections.get((peer, piece.connection))
+        if connection is None and self._target is not None and piece.number == 0 and piece.data:
+            connection = await self._connect(peer, piece.connection)
+        if connection is None:
+            return not piece.data
+        if piece.number != connection.taken or not piece.data:
+            connection.writer.transport.abort()
+            return not piece.data
+        connection.taken += 1
+        connection.writer.write(piece.data)
+        await connection.writer.drain()
+        return True
+
+    async def _connect(self, peer: str, name: str) -> _Connection | None:
+        if sum(other == peer for other, _ in self._connections) >= MAX_CONNECTIONS:
+            log.warning("%s has %d connections through the tunnel, and gets no more", peer, MAX_CONNECTIONS)
+            return None
+        host, port = parse_address(self._target or "")
+        reader, writer = await asyncio.open_connection(host.strip("[]"), port, limit=PIECE)
+        connection = _Connection(peer, name, reader, writer)
+        self._begin(connection)
+        return connection
+
+    def _begin(self, connection: _Connection) -> None:
+        self._connections[connection.peer, connection.name] = connection
+        task = asyncio.create_task(self._carry(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _carry(self, connection: _Connection) -> None:
+        """Send what the connection says until either end has gone."""
+        number = 0
+        try:
+            with contextlib.suppress(OSError):
+                while data := await connection.reader.read(PIECE):
+                    if not await self._sent(connection, Piece(connection.name, number, data)):
+                        break
+                    number += 1
+        finally:
+            connection.writer.transport.abort()
+            self._connections.pop((connection.peer, connection.name), None)
+        await self._sent(connection, Piece(connection.name, number, b""))
+
+    async def _sent(self, connection: _Connection, piece: Piece) -> bool:
+        try:
+            return await asyncio.to_thread(self._send, connection.peer, piece)
+        except Exception as error:  # whatever the framework raises: the connection is lost
+            log.debug("a piece for %s was not sent: %s: %s", connection.peer, type(error).__name__, error)
+            return False
