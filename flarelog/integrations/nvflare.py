@@ -196,13 +196,13 @@ class _Job:
         self._producer = producer.start()
         self._producer.bus.publish(Event.START_RUN, job)
         self._lock = threading.Lock()
-        self._ended = False
+        self.ended = False
 
     def end(self) -> None:
         """Send what is there and wait for the receipts, within the bound; harmless when repeated."""
         with self._lock:
-            if not self._ended:
-                self._ended = True
+            if not self.ended:
+                self.ended = True
                 self._producer.bus.publish(Event.END_RUN, self._job)
                 self._producer.stop()
 
@@ -230,6 +230,7 @@ class FlarelogSite(_Sending):
         self.tunnel = tunnel
         self._passage: Passage | None = None
         self._entrance = ""  # address of the tunnel
+        self._lock = threading.Lock()  # jobs may begin at the same time, and there is one tunnel
         self._jobs: dict[str, _Job] = {}
         self.register_event_handler(EventType.BEFORE_JOB_LAUNCH, self._launching)
         self.register_event_handler(EventType.JOB_COMPLETED, self._completed)
@@ -238,7 +239,9 @@ class FlarelogSite(_Sending):
     @_harmless
     def _launching(self, event: str, fl_ctx: FLContext) -> None:
         job = _job_of(fl_ctx)
-        if fl_ctx.get_process_type() != ProcessType.CLIENT_PARENT or not job or job in self._jobs:
+        if fl_ctx.get_process_type() != ProcessType.CLIENT_PARENT or not job:
+            return
+        if job in self._jobs and not self._jobs[job].ended:
             return
         begun = self._begin(fl_ctx, job, _workspace_of(fl_ctx).get_log_root(job))
         if begun is None:
@@ -267,9 +270,10 @@ class FlarelogSite(_Sending):
         address, tls = super()._target(fl_ctx)
         if not self.tunnel or tls is None:
             return address, tls
-        if self._passage is None:
-            self._passage = Passage(fl_ctx.get_engine().get_cell())
-            self._entrance = self._passage.listen()
+        with self._lock:
+            if self._passage is None:
+                self._passage = Passage(fl_ctx.get_engine().get_cell())
+                self._entrance = self._passage.listen()
         return self._entrance, replace(tls, server_name=parse_address(address)[0])
 
 
@@ -280,9 +284,16 @@ class _Launcher(JobLauncherSpec):
         super().__init__()
         self._inner, self._job = inner, job
 
-    def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec:
-        handle = self._inner.launch_job(job_meta, fl_ctx)
-        return handle if handle is None else _Handle(handle, self._job)
+    def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec | None:
+        try:
+            handle = self._inner.launch_job(job_meta, fl_ctx)
+        except BaseException:
+            self._job.end()  # NVFlare says nothing more of this job
+            raise
+        if handle is None:  # NVFlare takes that for a failure
+            self._job.end()
+            return None
+        return _Handle(handle, self._job)
 
 
 class _Handle(JobHandleSpec):
@@ -364,6 +375,7 @@ class FlarelogServer(FLComponent):
         here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
         self._passage = Passage(self._engine.get_cell(), here)
 
+    @_harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
         self._starting(event, fl_ctx)  # perhaps the port is free now
         job = _job_of(fl_ctx)

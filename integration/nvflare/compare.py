@@ -192,8 +192,11 @@ def table(rows: list[tuple[str, str, str, str]]) -> str:
 
 def main() -> None:
     rows: list[tuple[str, str, str, str]] = []
+    loads: list[float] = []
     with running() as project:
+        loads.append(os.getloadavg()[0])
         their, our = measure(project, THEIRS), measure(project, OURS)
+        loads.append(os.getloadavg()[0])
         for name, unit, one, other in (
             ("48 MiB at once", "MB/s", their.throughput, our.throughput),
             ("latency of a line, p50", "ms", their.p50, our.p50),
@@ -209,6 +212,7 @@ def main() -> None:
         by_them, by_us = shorts(project)
         rows.append(("ten short jobs, whole to the last byte", f"{by_them} of 10", f"{by_us} of 10", ""))
         print(rows[-1], flush=True)
+    rows.append(("load average before and after the first four rows", f"{loads[0]:.1f}, {loads[1]:.1f}", "", ""))
     before, _, rest = README.read_text().partition(f"{MARK}\n")
     after = rest.partition(f"{MARK}\n")[2]
     README.write_text(f"{before}{MARK}\n{table(rows)}\n{MARK}\n{after}")
