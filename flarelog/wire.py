@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -121,13 +122,28 @@ def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
             )
         made = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
     else:
-        credentials = tls.channel_credentials()
-        if token:
-            credentials = grpc.composite_channel_credentials(credentials, grpc.access_token_call_credentials(token))
         name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-        made = grpc.aio.secure_channel(address, credentials, options=[*CHANNEL_OPTIONS, *name])
+        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *name])
     relieve()
-    return made
+    return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
+
+
+class _Showing:
+    """A channel whose calls show a token.
+
+    Not gRPC's call credentials: those ask Python for it from a thread of gRPC's own, and a channel that is closed in
+    that moment waits for the thread, and the thread for the interpreter, for ever.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
+        self._channel = channel
+        self._metadata = (("authorization", f"Bearer {token}"),)
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(self._channel, name)
+        if name not in ("unary_unary", "unary_stream", "stream_stream"):
+            return made
+        return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
 
 
 def server(max_connections: int, max_calls: int) -> grpc.aio.Server:
