@@ -196,6 +196,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     append(place.log, DATA)
     until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
     receiver.program.says("ended {")
+    receiver.program.says("token revoked")  # it is looked for once a second
     assert [line["name"] for line in audited(receiver, "token made")] == ["wall", "hall"]
     assert [line["token"] for line in audited(receiver, "token revoked")] == [id]
     assert sidecar.stop() == 0
