@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
 from flarelog.model import site_name
@@ -277,13 +277,7 @@ def parse(text: str, where: str = "the policy") -> Policy:
 
     Raises InvalidOption.
     """
-    try:
-        said = tomllib.loads(text)
-    except ValueError as error:  # also of numbers that are too long for int()
-        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
-    except RecursionError as error:
-        raise InvalidOption(f"{where} is no policy: it is nested too deeply") from error
-    _known(where, said, ("defaults", "grant"))
+    said = table(text, where, "is no policy", ("defaults", "grant"))
     defaults, grants = said.get("defaults", False), said.get("grant", [])
     if not isinstance(defaults, bool):
         raise InvalidOption(f"{where}: defaults is true or false")
@@ -307,8 +301,8 @@ def _grant(where: str, said: dict[str, object]) -> Grant:
         )
     return Grant(
         roles[0],
-        run_patterns(_strings(where, "runs", said["runs"]), where) if "runs" in said else ("*",),
-        **{key: _strings(where, key, said[key]) for key in _SELECTORS if key in said},
+        run_patterns(strings(where, "runs", said["runs"]), where) if "runs" in said else ("*",),
+        **{key: strings(where, key, said[key]) for key in _SELECTORS if key in said},
     )
 
 
@@ -323,13 +317,28 @@ def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(patterns)
 
 
+def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, Any]:
+    """The TOML table that *text* is, of *keys* alone; *wrong* says of *where* what it is if nobody can read it.
+
+    Raises InvalidOption.
+    """
+    try:
+        said = tomllib.loads(text)
+    except ValueError as error:  # also of numbers that are too long for int()
+        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
+    except RecursionError as error:
+        raise InvalidOption(f"{where} {wrong}: it is nested too deeply") from error
+    _known(where, said, keys)
+    return said
+
+
 def _known(where: str, said: Mapping[str, object], keys: Sequence[str]) -> None:
     for key in said:
         if key not in keys:
             raise InvalidOption(f"{where}: there is no key {_shown(key)}; known are {', '.join(keys)}")
 
 
-def _strings(where: str, key: str, value: object) -> tuple[str, ...]:
+def strings(where: str, key: str, value: object) -> tuple[str, ...]:
     values = value if isinstance(value, list) else [value]
     for each in values:
         if not isinstance(each, str) or not each or len(each) > MAX_PATTERN:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-import tomllib
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import ConsentChanged, InvalidOption, NoConsent
-from flarelog.policy import _known, _one_line, _strings
+from flarelog.policy import strings, table
 from flarelog.sources.patterns import any_of, check_globs
 from flarelog.sources.redact import UNREDACTED, Rules
 
@@ -116,17 +115,11 @@ def parse(text: str, where: str = "the site's policy") -> Consent:
 
     Raises InvalidOption.
     """
-    try:
-        said = tomllib.loads(text)
-    except ValueError as error:  # also of numbers that are too long for int()
-        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
-    except RecursionError as error:
-        raise InvalidOption(f"{where} makes no sense: it is nested too deeply") from error
-    _known(where, said, _KEYS)
+    said = table(text, where, "makes no sense", _KEYS)
     allow = said.get("allow_log_streaming", True)
     if not isinstance(allow, bool):
         raise InvalidOption(f"{where}: allow_log_streaming is true or false")
-    include, exclude, redact, own = (_strings(where, key, said[key]) if key in said else () for key in _KEYS[1:])
+    include, exclude, redact, own = (strings(where, key, said[key]) if key in said else () for key in _KEYS[1:])
     try:
         check_globs((*include, *exclude))
         return Consent(allow, include, exclude, Rules(redact, own), where)
