@@ -140,7 +140,7 @@ class LocalStore:
                 if self._is_quick(stream):
                     appender.open()
                 else:
-                    await self._aside(appender.open)
+                    await self.aside(appender.open)
                 await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -162,7 +162,7 @@ class LocalStore:
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._epochs:
-                await self._aside(lambda: self.epochs(stream))
+                await self.aside(lambda: self.epochs(stream))
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site, as the journals of all its streams remember them."""
@@ -203,6 +203,21 @@ class LocalStore:
     async def read(
         self, stream: StreamId, start: int = 0, follow: bool = False
     ) -> AsyncGenerator[tuple[int, bytes], None]:
+        async with contextlib.aclosing(self.growth(stream, start, follow)) as growth:
+            async for fd, info in growth:
+                while start < info.committed:
+                    data = os.pread(fd, min(_READ, info.committed - start), start)
+                    if not data:
+                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
+                    yield start, data
+                    start += len(data)
+
+    async def growth(
+        self, stream: StreamId, start: int = 0, follow: bool = False
+    ) -> AsyncGenerator[tuple[int, StreamInfo], None]:
+        """A descriptor of the stream's file, to read, and what is known of the stream, whenever it has grown behind
+        *start* or ends; the descriptor serves until the last one. Ends, and raises, as ``read`` does.
+        """
         wake = asyncio.Event()
         self._followers.setdefault(stream, set()).add(wake)
         fd = -1
@@ -218,13 +233,11 @@ class LocalStore:
                             fd = directory.open(self.path(stream).name, os.O_RDONLY)
                     except OSError as error:
                         raise meaning(error, f"{stream} could not be read") from error
-                while start < info.committed:
-                    data = os.pread(fd, min(_READ, info.committed - start), start)
-                    if not data:
-                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
-                    yield start, data
-                    start += len(data)
-                if not follow or info.sealed:
+                over = info.sealed or not follow
+                if over or info.committed > start:
+                    yield fd, info
+                    start = max(start, info.committed)
+                if over:
                     return
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(None if stream in self._open else _POLL):
@@ -237,13 +250,13 @@ class LocalStore:
                 os.close(fd)
 
     async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
-        for run in await self._aside(self._directories):
+        for run in await self.aside(self._directories):
             if not f"{run}/".startswith(prefix[: len(run) + 1]):
                 continue
-            for site in await self._aside(partial(self._directories, run)):
+            for site in await self.aside(partial(self._directories, run)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                for stream in await self._aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
+                for stream in await self.aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
@@ -254,7 +267,7 @@ class LocalStore:
 
     async def set_run(self, run: str, state: RunState) -> None:
         async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
-            await self._aside(lambda: self._write_run(run, state))
+            await self.aside(lambda: self._write_run(run, state))
 
     def _write_run(self, run: str, state: RunState) -> None:
         line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
@@ -338,7 +351,7 @@ class LocalStore:
                 return known[1]
             self._forget(stream)
             long = state is None or state[1] > _LONG
-            info = await self._aside(lambda: self._info(stream)) if long else self._info(stream)
+            info = await self.aside(lambda: self._info(stream)) if long else self._info(stream)
             if info is not None and state is not None and state == self._state_of(stream) and stream not in self._open:
                 self._infos[stream] = state, info
                 self._infos_marks += len(info.marks)
@@ -364,7 +377,7 @@ class LocalStore:
             return None
         return tuple(found)
 
-    async def _aside(self, work: Callable[[], T]) -> T:
+    async def aside(self, work: Callable[[], T]) -> T:
         """Do *work*, which may wait for the disk or take long, in a thread, to its end even if nobody waits for it."""
         try:
             done = asyncio.get_running_loop().run_in_executor(self._aside_threads, work)
