@@ -20,6 +20,7 @@ import fcntl
 import logging
 import os
 import resource
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
@@ -250,10 +251,11 @@ class LocalStore:
                 os.close(fd)
 
     async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
-        for run in await self.aside(self._directories):
+        one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
+        for run in await self.aside(partial(self._directories, only=one_run)):
             if not f"{run}/".startswith(prefix[: len(run) + 1]):
                 continue
-            for site in await self.aside(partial(self._directories, run)):
+            for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
                 for stream in await self.aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
@@ -296,6 +298,22 @@ class LocalStore:
                         found[name] = RunState(record.get("state"))
         return found
 
+    # --- runs that leave (see expiry.py)
+
+    def run_names(self) -> Sequence[str]:
+        return self._directories()
+
+    def busy(self, run: str) -> bool:
+        """Whether a stream of *run* is open, or being opened."""
+        return any(stream.run == run for stream in (*self._open, *self._opening))
+
+    def forget_run(self, run: str) -> None:
+        """*run* is no longer there."""
+        for stream in [stream for stream in self._infos if stream.run == run]:
+            self._forget(stream)
+        for site in [site for site in self._epochs if site[0] == run]:
+            del self._epochs[site]
+
     # --- paths: names were validated when the StreamId was made
 
     def directory(self, stream: StreamId, *, make: bool = False) -> Directory:
@@ -326,18 +344,24 @@ class LocalStore:
             with contextlib.suppress(InvalidName):
                 yield StreamId(run, site, name)
 
-    def _directories(self, *parts: str) -> Sequence[str]:
+    def _directories(self, *parts: str, only: str | None = None) -> Sequence[str]:
+        """The directories below *parts*; with *only*, that one, if it is there."""
         parent = self.root.joinpath(*parts)
         try:
-            with os.scandir(parent) as entries:
-                found = [entry for entry in entries if not entry.name.startswith(".")]
+            if only is not None:
+                mode = os.lstat(parent / only).st_mode
+                found = [(only, stat.S_ISLNK(mode), stat.S_ISDIR(mode))]
+            else:
+                with os.scandir(parent) as entries:
+                    found = [(it.name, it.is_symlink(), it.is_dir(follow_symlinks=False)) for it in entries]
         except OSError as error:
             _unless_gone(error)
             return []
-        for entry in found:
-            if entry.is_symlink():
-                self._leave_out(link(parent / entry.name))
-        return sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+        found = sorted(one for one in found if one[0] and not one[0].startswith("."))
+        for name, is_link, _ in found:
+            if is_link:
+                self._leave_out(link(parent / name))
+        return [name for name, _, is_directory in found if is_directory]
 
     async def _held(self, stream: StreamId) -> StreamInfo | None:
         """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
