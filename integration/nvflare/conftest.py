@@ -6,6 +6,7 @@ commands, tracked, and stopped when the tests have ended, however they end.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -34,6 +35,9 @@ START, JOB = 60.0, 120.0  # seconds
 
 Components = list[dict[str, Any]]
 
+if importlib.util.find_spec("nvflare") is None:
+    collect_ignore = ["inside"]
+
 
 def environment() -> Path:
     """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or ``.venv-nvflare`` in this tree.
@@ -41,11 +45,15 @@ def environment() -> Path:
     It is not made below ``.venv``, which may be a link to an environment that others use as well.
     """
     venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or TREE / ".venv-nvflare")
-    if not (venv / "bin" / "nvflare").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, f"nvflare=={NVFLARE}"], check=True)
-        subprocess.run([*pip, "--editable", str(TREE)], check=True)
+    if not (venv / "bin" / "pytest").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+        pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", "--quiet", f"nvflare=={NVFLARE}"], check=True)
+        before = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
+        subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}[nvflare]"], check=True)
+        after = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
+        assert before <= after, f"flarelog changed what NVFlare had installed: {before - after}"
+        subprocess.run([*pip, "install", "--quiet", "pytest"], check=True)
     return venv
 
 
