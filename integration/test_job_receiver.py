@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 from flarelog import Bus, Event, Producer
 from flarelog.integrations._jobs import JobReceiver
 from flarelog.model import StreamInfo
+from flarelog.v1.log_pb2 import REJECTED, Reply
 from integration.conftest import Place, append, until
+from integration.hostile import Peer
 
 RUN, SITE, LOG = "job-1", "site-1", "log.txt"
 
@@ -181,3 +185,20 @@ def test_a_run_that_nobody_needs_leaves_the_store_and_its_copies_stay(tmp_path: 
             else:
                 until(lambda: not (tmp_path / "store" / RUN).exists(), "it has gone")
     assert (tmp_path / "jobs" / RUN / SITE / LOG).read_bytes() == b"one\n"
+
+
+def test_a_sender_that_dies_before_it_says_which_stream_leaves_nothing_behind(
+    tmp_path: Path, receiver: JobReceiver, desk: Desk
+) -> None:
+    async def silent() -> list[Reply]:
+        async with Peer(receiver.address, 1.0) as peer:
+            return await peer.push(await peer.channel(), [])
+
+    replies = asyncio.run(silent())
+    assert [(reply.code, reply.reason) for reply in replies] == [(REJECTED, "the call ended before its Open")]
+    assert not receiver.sending(RUN)
+    finished = receiver.finish(RUN)
+    assert finished is not None
+    finished.result(10.0)
+    desk.gets((RUN, []))
+    assert os.listdir(tmp_path / "store" / RUN) == [".run.journal"]

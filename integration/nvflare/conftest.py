@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,11 +89,16 @@ class Project:
         """Drop *file* with *components* into the ``local`` directory of server or site *name*."""
         (self.kit(name) / "local" / file).write_text(json.dumps({"format_version": 2, "components": components}))
 
-    def allow(self, name: str, allowed: bool) -> None:
-        """Set *name*'s own allow_log_streaming."""
+    def configure(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+        """Let server or site *name* have a ``resources.json`` of its own: NVFlare's default, changed."""
         local = self.kit(name) / "local"
         said = json.loads((local / "resources.json.default").read_text())
-        (local / "resources.json").write_text(json.dumps(said | {"allow_log_streaming": allowed}))
+        change(said)
+        (local / "resources.json").write_text(json.dumps(said))
+
+    def allow(self, name: str, allowed: bool) -> None:
+        """Set *name*'s own allow_log_streaming."""
+        self.configure(name, lambda said: said.update(allow_log_streaming=allowed))
 
     # --- processes
 
