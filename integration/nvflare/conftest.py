@@ -35,6 +35,11 @@ START, JOB = 60.0, 120.0  # seconds
 
 Components = list[dict[str, Any]]
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "essential: is run in CI; all of them take minutes")
+
+
 if importlib.util.find_spec("nvflare") is None:
     collect_ignore = ["inside"]
 
@@ -220,6 +225,18 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def started_in(directory: Path) -> list[int]:
+    """The processes that NVFlare's own commands started for a project in *directory*."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(directory).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from integration.nvflare.conftest import TREE
 
 
+@pytest.mark.essential
 def test_the_components_by_themselves(venv: Path) -> None:
     done = subprocess.run(
         [

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from integration.conftest import until
 from integration.nvflare.conftest import FILES, JOB, SITES, Project
 
@@ -110,6 +112,7 @@ def whole(written: bytes, came: bytes, last: bytes) -> None:
     assert b"ABOUT_TO_END_RUN fired" in came
 
 
+@pytest.mark.essential
 def test_in_the_simulator_a_jobs_logs_are_in_its_directory(project: Project) -> None:
     simulation = simulated(
         project, project.job(talker={"lines": 200, "rate": 100}, client=[PRODUCER], server=[RECEIVER])
@@ -143,6 +146,7 @@ def test_in_the_simulator_a_recipes_job_is_whole(project: Project) -> None:
         assert trained(came) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.essential
 def test_in_a_project_a_recipes_job_is_whole(project: Project) -> None:
     project.start()
     job = project.submit(hello(project))
@@ -184,6 +188,7 @@ def test_in_a_project_a_jobs_logs_are_live_and_filed_without_anything_at_the_sit
         assert project.written(job, name, "error_log.txt") == b""
 
 
+@pytest.mark.essential
 def test_the_job_api_keeps_the_arguments_and_copies_nothing_of_flarelog(project: Project) -> None:
     subprocess.run(
         [project.venv / "bin" / "python", "-c", EXPORT], cwd=project.directory, env=project.env, check=True, timeout=60
