@@ -38,6 +38,8 @@ Components = list[dict[str, Any]]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "essential: is run in CI; all of them take minutes")
+    # Whoever ends the tests ends NVFlare's processes with them, which are in sessions of their own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 if importlib.util.find_spec("nvflare") is None:
