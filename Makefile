@@ -13,8 +13,10 @@ test: .venv/developing
 	$(BIN)/python -m pytest integration -n 3 --ignore integration/nvflare
 
 # Inside a real NVFlare, which gets an environment of its own; one after the other, because its ports are its own as well.
+# ONLY="-m essential" is the part that CI runs.
+ONLY ?=
 nvflare: .venv/developing
-	$(BIN)/python -m pytest integration/nvflare
+	$(BIN)/python -m pytest integration/nvflare $(ONLY)
 
 # Whether the tests would notice: each law is broken in its turn, and they must fail.
 mutations: .venv/developing

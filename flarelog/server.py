@@ -244,6 +244,12 @@ class Server:
             self.bus.publish(implied, run)
         return self.state(run)
 
+    def forget(self, run: str) -> None:
+        """*run* is no longer in the store: it is none of those that are known, and whoever sends to it begins anew."""
+        if not self._of(run):
+            self._runs.pop(run, None)
+            self._sites.forget(run)
+
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
         with contextlib.suppress(TimeoutError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,9 @@ import pytest
 from flarelog import Bus, Event, Producer
 from flarelog.integrations._jobs import JobReceiver
 from flarelog.model import StreamInfo
-from integration.conftest import append, until
+from flarelog.v1.log_pb2 import REJECTED, Reply
+from integration.conftest import Place, append, until
+from integration.hostile import Peer
 
 RUN, SITE, LOG = "job-1", "site-1", "log.txt"
 
@@ -71,7 +75,9 @@ def test_what_a_site_writes_is_in_the_jobs_directory_at_once_and_kept_in_the_end
     finished.result(10.0)
     assert copy.read_bytes() == b"one\ntwo\n"
     desk.gets((RUN, [(f"{RUN}/{SITE}/{LOG}", True, b"one\ntwo\n")]))
-    assert receiver.finish(RUN) is None  # NVFlare raises two events at the end of a job that was aborted
+    again = receiver.finish(RUN)  # NVFlare raises two events at the end of a job that was aborted
+    assert again is not None
+    again.result(10.0)
     desk.gets((RUN, [(f"{RUN}/{SITE}/{LOG}", True, b"one\ntwo\n")]))
 
 
@@ -97,3 +103,102 @@ def test_a_producer_that_goes_on_does_not_hold_the_end(tmp_path: Path, receiver:
         assert finished is not None
         finished.result(10.0)
         desk.gets((RUN, [(f"{RUN}/{SITE}/{LOG}", True, b"one\n")]))
+
+
+def test_each_streams_end_is_told_once_however_it_comes(tmp_path: Path, receiver: JobReceiver, desk: Desk) -> None:
+    ended: list[str] = []
+    receiver.bus.subscribe(lambda notice: ended.append(f"{notice.stream} {notice.ok}"), Event.STREAM_ENDED)
+    for name in (LOG, "other.txt"):
+        append(tmp_path / "site" / name, b"one\n")
+    with sending(receiver, tmp_path / "site") as end:
+        until(lambda: receiver.sending(RUN), "it sends")
+        finished = [receiver.finish(RUN) for _ in range(2)]  # the run's end and its producer's, at once
+        end()
+    for future in finished:
+        assert future is not None
+        future.result(10.0)
+    receiver.stop()
+    assert sorted(ended) == [f"{RUN}/{SITE}/{LOG} True", f"{RUN}/{SITE}/other.txt True"]
+    assert len(desk.kept) == 1
+
+
+def test_silence_ends_one_stream_and_no_other(tmp_path: Path, place: Place) -> None:
+    """A site is killed; of another one nothing comes but heartbeats."""
+    (tmp_path / "jobs" / RUN).mkdir(parents=True)
+    ended: list[tuple[str, bool, str]] = []
+    with JobReceiver(
+        str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, idle_timeout=1.0
+    ) as receiver:
+        receiver.bus.publish(Event.START_RUN, RUN)
+        receiver.bus.subscribe(
+            lambda notice: ended.append((str(notice.stream), notice.ok, notice.text)), Event.STREAM_ENDED
+        )
+        append(place.log, b"one\n")
+        killed, quiet = (place.sidecar(receiver.address, run=RUN, site=site) for site in ("killed", "quiet"))
+        copies = [tmp_path / "jobs" / RUN / site / place.log.name for site in ("killed", "quiet")]
+        until(lambda: all(copy.exists() and copy.read_bytes() == b"one\n" for copy in copies), "both are there")
+        killed.process.kill()
+        until(lambda: ended, "its silence is noticed")
+        append(place.log, b"two\n")
+        until(lambda: copies[1].read_bytes() == b"one\ntwo\n", "the other goes on")
+        assert [(stream.split("/")[1], ok) for stream, ok, _ in ended] == [("killed", False)]
+        assert "closed without a receipt" in ended[0][2]
+        assert copies[0].read_bytes() == b"one\n"
+        assert quiet.stop() == 0
+
+
+def test_what_could_not_be_kept_is_said_and_stays_in_the_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "jobs" / RUN).mkdir(parents=True)
+
+    def keep(run: str, streams: Sequence[tuple[StreamInfo, Path]]) -> None:
+        raise ValueError("there is no room")
+
+    (tmp_path / "site").mkdir()
+    append(tmp_path / "site" / LOG, b"one\n")
+    with JobReceiver(str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, keep=keep) as receiver:
+        receiver.bus.publish(Event.START_RUN, RUN)
+        with sending(receiver, tmp_path / "site") as end:
+            end()
+        finished = receiver.finish(RUN)
+        assert finished is not None
+        finished.result(10.0)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said == [f"logs of run {RUN} were not handed on (ValueError: there is no room); they are in the store"]
+    assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
+
+
+def test_a_run_that_nobody_needs_leaves_the_store_and_its_copies_stay(tmp_path: Path) -> None:
+    (tmp_path / "jobs" / RUN).mkdir(parents=True)
+    (tmp_path / "site").mkdir()
+    append(tmp_path / "site" / LOG, b"one\n")
+    for keep_days in (1.0, 0.0):
+        with JobReceiver(
+            str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, keep_days=keep_days
+        ) as receiver:
+            if keep_days:
+                receiver.bus.publish(Event.START_RUN, RUN)
+                with sending(receiver, tmp_path / "site") as end:
+                    end()
+                assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
+            else:
+                until(lambda: not (tmp_path / "store" / RUN).exists(), "it has gone")
+    assert (tmp_path / "jobs" / RUN / SITE / LOG).read_bytes() == b"one\n"
+
+
+def test_a_sender_that_dies_before_it_says_which_stream_leaves_nothing_behind(
+    tmp_path: Path, receiver: JobReceiver, desk: Desk
+) -> None:
+    async def silent() -> list[Reply]:
+        async with Peer(receiver.address, 1.0) as peer:
+            return await peer.push(await peer.channel(), [])
+
+    replies = asyncio.run(silent())
+    assert [(reply.code, reply.reason) for reply in replies] == [(REJECTED, "the call ended before its Open")]
+    assert not receiver.sending(RUN)
+    finished = receiver.finish(RUN)
+    assert finished is not None
+    finished.result(10.0)
+    desk.gets((RUN, []))
+    assert os.listdir(tmp_path / "store" / RUN) == [".run.journal"]

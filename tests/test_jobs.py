@@ -1,11 +1,11 @@
-"""A site's own word on whether its logs are streamed."""
+"""A site's own word on whether its logs are streamed, and how long jobs are kept."""
 
 from __future__ import annotations
 
 import pytest
 
-from flarelog.errors import NotAllowed
-from flarelog.integrations._jobs import Consent
+from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.integrations._jobs import Consent, Jobs
 from flarelog.policy import Action, Identity
 
 SITES = {name: Identity("certificate", name) for name in ("willing", "unwilling")}
@@ -22,3 +22,9 @@ def test_a_site_that_does_pushes_as_itself_and_as_nobody_else() -> None:
     POLICY.allows(SITES["willing"], Action.PUSH, run="job-1", site="willing")
     with pytest.raises(NotAllowed, match="may not push as"):
         POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="willing")
+
+
+@pytest.mark.parametrize("days", [-1.0, float("nan")])
+def test_days_that_make_no_sense(days: float) -> None:
+    with pytest.raises(InvalidOption, match="keep_days must be a number of days, 0 or more"):
+        Jobs("jobs", lambda run, streams: None, days)

@@ -439,3 +439,17 @@ def test_a_checkpoint_is_not_written_through_what_stands_in_its_place(tmp_path: 
     assert checkpoint.load() == {"1:2:3": ("log.txt", 7)}
     assert target.read_bytes() == SECRET
     assert [path.name for path in tmp_path.rglob("*.new")] == []
+
+
+def test_a_list_of_one_run_looks_at_no_other(store: Path, outside: Path) -> None:
+    (store / "run-2").symlink_to(outside)
+    (store / "run-1" / "site-2").symlink_to(outside)
+
+    async def lists() -> None:
+        reading = LocalStore(store)
+        assert [info.stream async for info in reading.list(f"{STREAM.run}/{STREAM.site}/")] == [STREAM]
+        assert not reading.left_out
+        assert [info.stream async for info in reading.list(f"{STREAM.run}/")] == [STREAM]
+        assert len(reading.left_out) == 1
+
+    run(lists())

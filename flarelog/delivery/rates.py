@@ -113,6 +113,10 @@ class Names:
         """Take *names* as being there already, however many they are."""
         self._known.setdefault(key, set()).update(names)
 
+    def forget(self, key: Hashable) -> None:
+        """There is nothing under *key* any more."""
+        self._known.pop(key, None)
+
     def admit(self, key: Hashable, name: str) -> None:
         """Let *name* pass if it is known or there is room. Raises Full."""
         known = self._known.setdefault(key, set())

@@ -6,26 +6,31 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flarelog.bus import Notice
-from flarelog.errors import NotAllowed
-from flarelog.integrations import _background
+from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.delivery.quota import Limits
+from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
 from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
 from flarelog.lifecycle import Event
 from flarelog.model import StreamInfo
 from flarelog.policy import Action, Identity, Policy
 from flarelog.server import Server
 from flarelog.sinks.mirror import Mirror
+from flarelog.stores.expiry import expire
+from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
 
 KEPT_RUNS = 1000  # runs that have ended, and whose late streams are still handed on
+EXPIRE_EVERY = 3600.0  # seconds between two looks for runs that nobody needs any more
 _MARGIN = 5.0  # seconds
+_DAY = 86_400.0  # seconds
 
 Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
 """Is told, in a thread of its own, of a run that has ended: each of its streams, and the file with its bytes."""
@@ -40,69 +45,51 @@ class Consent(Policy):
     def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
         super().allows(identity, action, run=run, site=site)
         if action is Action.PUSH and not self.allowed(site or ""):
-            raise NotAllowed(f"site {site} does not allow its logs to be streamed, and what it sends is dropped")
+            raise NotAllowed(
+                f"site {site} does not allow its logs to be streamed (allow_log_streaming): what it sends is dropped"
+            )
 
 
-class JobReceiver(Receiver):
-    """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` is there.
+class Jobs:
+    """The jobs beside one server, in its loop: their copies, their ends, and what is kept of them."""
 
-    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *keep*: is called when a run
-    has ended (``finish``), and again for each of its streams that ends later. The rest is as for Receiver.
-    """
-
-    def __init__(
-        self,
-        store: str,
-        jobs: str | os.PathLike[str],
-        *,
-        listen: str,
-        tls: Tls | None,
-        allowed: Callable[[str], bool] = lambda site: True,
-        keep: Keep = lambda run, streams: None,
-        join_timeout: float = JOIN_TIMEOUT,
-    ) -> None:
-        super().__init__(store, listen=listen, tls=tls, join_timeout=join_timeout)
-        if tls is not None:
-            self._options = replace(self._options, policy=Consent(allowed=allowed))
-        self._mirror = Mirror(self._store, jobs)
-        self._keep = keep
+    def __init__(self, directory: str | os.PathLike[str], keep: Keep, keep_days: float | None) -> None:
+        if keep_days is not None and not keep_days >= 0:
+            raise InvalidOption("keep_days must be a number of days, 0 or more; leave it out to keep all runs")
+        self._directory, self._keep, self._keep_days = directory, keep, keep_days
         self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
         self._tasks: set[asyncio.Task[None]] = set()
-        self._inner.subscribe(self._opened, Event.STREAM_OPENED)
-        self._inner.subscribe(self._ended, Event.STREAM_ENDED)
+        self._expiring: asyncio.Task[None] | None = None
 
-    def finish(self, run: str) -> Future[None] | None:
-        """Let *run* end: its producers drain, and what came is handed to *keep*. Harmless when repeated; None when
-        there is nothing to wait for.
-        """
-        background, server = self._background, self._server
-        if background is None or server is None or run in self._finished:
-            return None
+    def begin(self, server: Server, store: LocalStore) -> None:
+        self._server, self._store = server, store
+        self._mirror = Mirror(store, self._directory)
+        server.bus.subscribe(self._opened, Event.STREAM_OPENED)
+        server.bus.subscribe(self._ended, Event.STREAM_ENDED)
+        if self._keep_days is not None:
+            self._expiring = asyncio.create_task(self._expire_now_and_then(self._keep_days * _DAY))
+
+    async def end(self) -> None:
+        if self._expiring is not None:
+            self._expiring.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_MARGIN)
+        await self._mirror.leave()
+
+    async def sending(self, run: str) -> bool:
+        """Whether a producer of *run* is connected."""
+        return not await self._server.join(run, 0.0)
+
+    async def finish(self, run: str) -> None:
+        """Let the producers of *run* drain, and hand on what came; harmless when repeated."""
+        if run in self._finished:
+            return
         self._finished[run] = False
         for oldest in list(self._finished)[:-KEPT_RUNS]:
             del self._finished[oldest]
-        try:
-            return background.start(self._finish(server, run))
-        except _background.Stopped:
-            return None
-
-    def sending(self, run: str) -> bool:
-        """Whether a producer of *run* is connected."""
-        background, server = self._background, self._server
-        if background is None or server is None:
-            return False
-
-        async def joined() -> bool:
-            return await server.join(run, 0.0)
-
-        try:
-            return not background.call(joined(), _MARGIN)
-        except (TimeoutError, CancelledError, _background.Stopped):
-            return False
-
-    async def _finish(self, server: Server, run: str) -> None:
+        server = self._server
         await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
-        if not await server.join(run, self._options.end_timeout):
+        if not await server.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still coming in", run)
         await server.register(run, Event.END_RUN)
         await self._mirror.settled(run, _MARGIN)
@@ -119,17 +106,75 @@ class JobReceiver(Receiver):
             sentence = f"{type(error).__name__}: {error}"
             log.warning("logs of run %s were not handed on (%s); they are in the store", run, sentence)
 
+    async def _expire_now_and_then(self, age: float) -> None:
+        while True:
+            try:
+                for run in await expire(self._store, age):
+                    self._server.forget(run)
+                    log.info("run %s: nothing has come for %g days, and it was removed from the store", run, age / _DAY)
+            except FlarelogError as error:
+                log.warning("runs that are no longer needed cannot be removed: %s", error)
+            await asyncio.sleep(EXPIRE_EVERY)
+
     def _opened(self, notice: Notice) -> None:
         if notice.stream is not None:
             self._mirror.follow(notice.stream)
 
     def _ended(self, notice: Notice) -> None:
         if notice.stream is not None and self._finished.get(notice.run):
-            task = asyncio.create_task(self._hand_on(notice.run, str(notice.stream)))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._spawn(self._hand_on(notice.run, str(notice.stream)))
 
-    def _end(self, background: _background.Background, timeout: float) -> bool:
-        with contextlib.suppress(_background.Stopped):
-            background.start(self._mirror.leave())
-        return super()._end(background, timeout)
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class JobReceiver(Receiver):
+    """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` is there.
+
+    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *keep*: is called when a run
+    has ended (``finish``), and again for each of its streams that ends later. *keep_days*: a run in which nothing has
+    happened for so many days is removed from the store; None keeps all. The rest is as for Receiver.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        jobs: str | os.PathLike[str],
+        *,
+        listen: str,
+        tls: Tls | None,
+        allowed: Callable[[str], bool] = lambda site: True,
+        keep: Keep = lambda run, streams: None,
+        keep_days: float | None = None,
+        durability: Durability = "disk",
+        limits: Limits | None = None,
+        idle_timeout: float = IDLE_TIMEOUT,
+        join_timeout: float = JOIN_TIMEOUT,
+    ) -> None:
+        self._jobs = Jobs(jobs, keep, keep_days)
+        super().__init__(
+            store,
+            listen=listen,
+            tls=tls,
+            policy=Consent(allowed=allowed) if tls is not None else None,
+            durability=durability,
+            limits=limits,
+            idle_timeout=idle_timeout,
+            join_timeout=join_timeout,
+            beside=self._jobs,
+        )
+
+    def finish(self, run: str) -> Future[None] | None:
+        """Let *run* end: its producers drain, and what came is handed to *keep*. Harmless when repeated; None when
+        there is no receiver.
+        """
+        return self.submit(lambda: self._jobs.finish(run))
+
+    def sending(self, run: str) -> bool:
+        """Whether a producer of *run* is connected."""
+        answer = self.submit(lambda: self._jobs.sending(run))
+        with contextlib.suppress(TimeoutError, CancelledError):
+            return answer is not None and answer.result(_MARGIN)
+        return False

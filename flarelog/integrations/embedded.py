@@ -15,17 +15,20 @@ import socket
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self, TypeVar
 
 from flarelog.bus import Bus, Notice
+from flarelog.delivery.liveness import IDLE_TIMEOUT
+from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, TimedOut
 from flarelog.integrations import _background
 from flarelog.lifecycle import Event
 from flarelog.model import parse_address
+from flarelog.policy import Policy
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
 from flarelog.sources.consent import in_force
@@ -34,6 +37,8 @@ from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 JOIN_TIMEOUT = 60.0  # seconds that END_RUN waits at most
 EXIT_TIMEOUT = 5.0  # seconds that a program which ends without END_RUN is held up at most
@@ -133,13 +138,25 @@ class _Embedded:
             background.tell(lambda: self.bus.publish_notice(notice))
 
 
+class Beside(Protocol):
+    """What lives in the loop beside a receiver's server, and reads its store."""
+
+    def begin(self, server: Server, store: LocalStore) -> None:
+        """*server* is about to listen; its bus tells, in the loop, of each stream."""
+
+    async def end(self) -> None:
+        """It is about to stop."""
+
+
 class Receiver(_Embedded):
     """Stores the logs of the runs that are announced on *bus*.
 
     *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which. *tls*: the
-    files of the receiver; what other machines can reach needs them, or *insecure*.
-    *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it may take to stop
-    when the program ends without ``stop()``. Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
+    files of the receiver; what other machines can reach needs them, or *insecure*. *policy*: who may do what; *limits*:
+    how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
+    stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
+    may take to stop when the program ends without ``stop()``. *beside*: lives with the server.
+    Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
     ends_last = True
@@ -154,15 +171,27 @@ class Receiver(_Embedded):
         announced_runs_only: bool = True,
         tls: Tls | None = None,
         insecure: bool = False,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        idle_timeout: float = IDLE_TIMEOUT,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
+        beside: Beside | None = None,
     ) -> None:
         super().__init__(bus, exit_timeout)
         self.address = ""
         self._options = ServerOptions(
-            listen, announced_runs_only=announced_runs_only, tls=tls, insecure=insecure, end_timeout=join_timeout
+            listen,
+            idle_timeout,
+            announced_runs_only,
+            tls,
+            insecure,
+            policy,
+            end_timeout=join_timeout,
+            **asdict(limits or Limits()),
         )
         self._store = LocalStore(store, durability)
+        self._beside = beside
         self._server: Server | None = None
 
     def _enter(self, background: _background.Background) -> None:
@@ -170,6 +199,8 @@ class Receiver(_Embedded):
             await self._store.__aenter__()
             try:
                 server = Server(self._store, self._options, self._inner)
+                if self._beside is not None:
+                    self._beside.begin(server, self._store)
                 await server.start()
             except BaseException:
                 await self._store.__aexit__()
@@ -178,6 +209,16 @@ class Receiver(_Embedded):
 
         self._server = background.call(begin(), JOIN_TIMEOUT)
         self.address = self._server.address
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
+        """Begin *work* in the loop in which the server, its store and *beside* live; None when they do not."""
+        background = self._background
+        if background is None or self._server is None:
+            return None
+        try:
+            return background.start(work())
+        except _background.Stopped:
+            return None
 
     def _leave(self, background: _background.Background) -> None:
         if not self._end(background, JOIN_TIMEOUT):
@@ -189,6 +230,8 @@ class Receiver(_Embedded):
             return True
 
         async def end() -> None:
+            if self._beside is not None:
+                await self._beside.end()
             await server.stop()
             await self._store.__aexit__()
 

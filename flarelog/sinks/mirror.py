@@ -1,8 +1,8 @@
 """Copies of streams as plain files in somebody else's directory, live: there, other programs look for them.
 
 A copy is a file of its own and no link into the store: whoever truncates, replaces or removes it harms the copy alone.
-When its stream is sealed it is compared with what was copied, and written anew if somebody had changed it. A mirror
-makes no run's directory: a run whose directory is not there, or not any more, is not mirrored.
+When its stream is sealed it is compared with the store's own digest, and written anew if somebody had changed it. A
+mirror makes no run's directory: a run whose directory is not there, or not any more, is not mirrored.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ import asyncio
 import contextlib
 import logging
 import os
+from functools import partial
 from pathlib import Path
 
-from flarelog.errors import FlarelogError
-from flarelog.model import EMPTY_DIGEST, Buffer, StreamId, extend
-from flarelog.stores.base import Store
+from flarelog.errors import FlarelogError, Unavailable
+from flarelog.model import EMPTY_DIGEST, StreamId, extend
 from flarelog.stores.directory import Directory
+from flarelog.stores.local import LocalStore
 
 log = logging.getLogger(__name__)
 
-IN_THE_LOOP = 64 << 10  # bytes that are written at once; more could wait for the disk, and does so in a thread
+IN_THE_LOOP = 64 << 10  # bytes that are copied at once; more could wait for the disk, and is copied in a thread
+_AT_ONCE = 256 << 10  # bytes, which fit into a core's cache
 _READ = 1 << 20  # bytes
 
 
 class Mirror:
     """Copies streams of *store* to ``ROOT/RUN/SITE/LOG`` while ``ROOT/RUN`` is there. For one event loop."""
 
-    def __init__(self, store: Store, root: str | os.PathLike[str]) -> None:
+    def __init__(self, store: LocalStore, root: str | os.PathLike[str]) -> None:
         self.store = store
         self.root = Path(root)
         self._copying: dict[StreamId, asyncio.Task[None]] = {}
@@ -56,8 +58,8 @@ class Mirror:
 
     async def _copy(self, stream: StreamId) -> None:
         try:
-            length, digest = await self._write(stream, self.path(stream).name)
-            if await asyncio.to_thread(self._sum, stream) != (length, digest):
+            held = await self._write(stream, self.path(stream).name)
+            if await self.store.aside(partial(self._sum, stream)) != held:
                 log.info("%s: its copy was changed by somebody else, and is written anew", stream)
                 fresh = f".{self.path(stream).name}.new"
                 await self._write(stream, fresh)
@@ -73,17 +75,19 @@ class Mirror:
         """Copy all of *stream* to the new file *name*, until it is sealed: its length and digest."""
         with self._directory(stream, make=True) as directory:
             fd = directory.open_new(name)
-        end, digest = 0, EMPTY_DIGEST
+        end, held = 0, (0, EMPTY_DIGEST)
         try:
-            async for offset, data in self.store.read(stream, 0, follow=True):
-                if len(data) <= IN_THE_LOOP:
-                    _put(fd, offset, data)
-                else:
-                    await asyncio.to_thread(_put, fd, offset, data)
-                end, digest = offset + len(data), extend(digest, data)
+            async with contextlib.aclosing(self.store.growth(stream, follow=True)) as growth:
+                async for source, info in growth:
+                    copy = partial(_transfer, source, fd, end, info.committed)
+                    if info.committed - end <= IN_THE_LOOP:
+                        copy()
+                    else:
+                        await self.store.aside(copy)
+                    end, held = info.committed, (info.committed, info.digest)
         finally:
             os.close(fd)
-        return end, digest
+        return held
 
     def _sum(self, stream: StreamId) -> tuple[int, int]:
         """Length and digest of what the copy holds; of no file, those of nothing."""
@@ -102,8 +106,12 @@ class Mirror:
         return Directory(self.root / stream.run, (stream.site, *stream.log.split("/")[:-1]), make=make)
 
 
-def _put(fd: int, offset: int, data: Buffer) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(fd, view, offset)
-        view, offset = view[written:], offset + written
+def _transfer(source: int, target: int, begin: int, end: int) -> None:
+    """Copy what lies from *begin* to *end*, to the same place. Raises OSError; Unavailable where it is not."""
+    while begin < end:
+        data = memoryview(os.pread(source, min(_AT_ONCE, end - begin), begin))
+        if not data:
+            raise Unavailable(f"the store's file ends at offset {begin}, but its journal says {end}")
+        while data:
+            written = os.pwrite(target, data, begin)
+            data, begin = data[written:], begin + written

@@ -20,6 +20,7 @@ import fcntl
 import logging
 import os
 import resource
+import stat
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
@@ -140,7 +141,7 @@ class LocalStore:
                 if self._is_quick(stream):
                     appender.open()
                 else:
-                    await self._aside(appender.open)
+                    await self.aside(appender.open)
                 await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -162,7 +163,7 @@ class LocalStore:
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._epochs:
-                await self._aside(lambda: self.epochs(stream))
+                await self.aside(lambda: self.epochs(stream))
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site, as the journals of all its streams remember them."""
@@ -203,6 +204,21 @@ class LocalStore:
     async def read(
         self, stream: StreamId, start: int = 0, follow: bool = False
     ) -> AsyncGenerator[tuple[int, bytes], None]:
+        async with contextlib.aclosing(self.growth(stream, start, follow)) as growth:
+            async for fd, info in growth:
+                while start < info.committed:
+                    data = os.pread(fd, min(_READ, info.committed - start), start)
+                    if not data:
+                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
+                    yield start, data
+                    start += len(data)
+
+    async def growth(
+        self, stream: StreamId, start: int = 0, follow: bool = False
+    ) -> AsyncGenerator[tuple[int, StreamInfo], None]:
+        """A descriptor of the stream's file, to read, and what is known of the stream, whenever it has grown behind
+        *start* or ends; the descriptor serves until the last one. Ends, and raises, as ``read`` does.
+        """
         wake = asyncio.Event()
         self._followers.setdefault(stream, set()).add(wake)
         fd = -1
@@ -218,13 +234,11 @@ class LocalStore:
                             fd = directory.open(self.path(stream).name, os.O_RDONLY)
                     except OSError as error:
                         raise meaning(error, f"{stream} could not be read") from error
-                while start < info.committed:
-                    data = os.pread(fd, min(_READ, info.committed - start), start)
-                    if not data:
-                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
-                    yield start, data
-                    start += len(data)
-                if not follow or info.sealed:
+                over = info.sealed or not follow
+                if over or info.committed > start:
+                    yield fd, info
+                    start = max(start, info.committed)
+                if over:
                     return
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(None if stream in self._open else _POLL):
@@ -237,13 +251,14 @@ class LocalStore:
                 os.close(fd)
 
     async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
-        for run in await self._aside(self._directories):
+        one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
+        for run in await self.aside(partial(self._directories, only=one_run)):
             if not f"{run}/".startswith(prefix[: len(run) + 1]):
                 continue
-            for site in await self._aside(partial(self._directories, run)):
+            for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                for stream in await self._aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
+                for stream in await self.aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
@@ -254,7 +269,7 @@ class LocalStore:
 
     async def set_run(self, run: str, state: RunState) -> None:
         async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
-            await self._aside(lambda: self._write_run(run, state))
+            await self.aside(lambda: self._write_run(run, state))
 
     def _write_run(self, run: str, state: RunState) -> None:
         line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
@@ -282,6 +297,22 @@ class LocalStore:
                     if record is not None and record.get("t") == "run":
                         found[name] = RunState(record.get("state"))
         return found
+
+    # --- runs that leave (see expiry.py)
+
+    def run_names(self) -> Sequence[str]:
+        return self._directories()
+
+    def busy(self, run: str) -> bool:
+        """Whether a stream of *run* is open, or being opened."""
+        return any(stream.run == run for stream in (*self._open, *self._opening))
+
+    def forget_run(self, run: str) -> None:
+        """*run* is no longer there."""
+        for stream in [stream for stream in self._infos if stream.run == run]:
+            self._forget(stream)
+        for site in [site for site in self._epochs if site[0] == run]:
+            del self._epochs[site]
 
     # --- paths: names were validated when the StreamId was made
 
@@ -313,18 +344,24 @@ class LocalStore:
             with contextlib.suppress(InvalidName):
                 yield StreamId(run, site, name)
 
-    def _directories(self, *parts: str) -> Sequence[str]:
+    def _directories(self, *parts: str, only: str | None = None) -> Sequence[str]:
+        """The directories below *parts*; with *only*, that one, if it is there."""
         parent = self.root.joinpath(*parts)
         try:
-            with os.scandir(parent) as entries:
-                found = [entry for entry in entries if not entry.name.startswith(".")]
+            if only is not None:
+                mode = os.lstat(parent / only).st_mode
+                found = [(only, stat.S_ISLNK(mode), stat.S_ISDIR(mode))]
+            else:
+                with os.scandir(parent) as entries:
+                    found = [(it.name, it.is_symlink(), it.is_dir(follow_symlinks=False)) for it in entries]
         except OSError as error:
             _unless_gone(error)
             return []
-        for entry in found:
-            if entry.is_symlink():
-                self._leave_out(link(parent / entry.name))
-        return sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+        found = sorted(one for one in found if one[0] and not one[0].startswith("."))
+        for name, is_link, _ in found:
+            if is_link:
+                self._leave_out(link(parent / name))
+        return [name for name, _, is_directory in found if is_directory]
 
     async def _held(self, stream: StreamId) -> StreamInfo | None:
         """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
@@ -338,7 +375,7 @@ class LocalStore:
                 return known[1]
             self._forget(stream)
             long = state is None or state[1] > _LONG
-            info = await self._aside(lambda: self._info(stream)) if long else self._info(stream)
+            info = await self.aside(lambda: self._info(stream)) if long else self._info(stream)
             if info is not None and state is not None and state == self._state_of(stream) and stream not in self._open:
                 self._infos[stream] = state, info
                 self._infos_marks += len(info.marks)
@@ -364,7 +401,7 @@ class LocalStore:
             return None
         return tuple(found)
 
-    async def _aside(self, work: Callable[[], T]) -> T:
+    async def aside(self, work: Callable[[], T]) -> T:
         """Do *work*, which may wait for the disk or take long, in a thread, to its end even if nobody waits for it."""
         try:
             done = asyncio.get_running_loop().run_in_executor(self._aside_threads, work)

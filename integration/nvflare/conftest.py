@@ -6,6 +6,7 @@ commands, tracked, and stopped when the tests have ended, however they end.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,31 @@ START, JOB = 60.0, 120.0  # seconds
 Components = list[dict[str, Any]]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "essential: is run in CI; all of them take minutes")
+    # Whoever ends the tests ends NVFlare's processes with them, which are in sessions of their own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+if importlib.util.find_spec("nvflare") is None:
+    collect_ignore = ["inside"]
+
+
 def environment() -> Path:
     """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or ``.venv-nvflare`` in this tree.
 
     It is not made below ``.venv``, which may be a link to an environment that others use as well.
     """
     venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or TREE / ".venv-nvflare")
-    if not (venv / "bin" / "nvflare").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, f"nvflare=={NVFLARE}"], check=True)
-        subprocess.run([*pip, "--editable", str(TREE)], check=True)
+    if not (venv / "bin" / "pytest").exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
+        pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", "--quiet", f"nvflare=={NVFLARE}"], check=True)
+        before = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
+        subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}[nvflare]"], check=True)
+        after = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
+        assert before <= after, f"flarelog changed what NVFlare had installed: {before - after}"
+        subprocess.run([*pip, "install", "--quiet", "pytest"], check=True)
     return venv
 
 
@@ -81,11 +96,16 @@ class Project:
         """Drop *file* with *components* into the ``local`` directory of server or site *name*."""
         (self.kit(name) / "local" / file).write_text(json.dumps({"format_version": 2, "components": components}))
 
-    def allow(self, name: str, allowed: bool) -> None:
-        """Set *name*'s own allow_log_streaming."""
+    def configure(self, name: str, change: Callable[[dict[str, Any]], None]) -> None:
+        """Let server or site *name* have a ``resources.json`` of its own: NVFlare's default, changed."""
         local = self.kit(name) / "local"
         said = json.loads((local / "resources.json.default").read_text())
-        (local / "resources.json").write_text(json.dumps(said | {"allow_log_streaming": allowed}))
+        change(said)
+        (local / "resources.json").write_text(json.dumps(said))
+
+    def allow(self, name: str, allowed: bool) -> None:
+        """Set *name*'s own allow_log_streaming."""
+        self.configure(name, lambda said: said.update(allow_log_streaming=allowed))
 
     # --- processes
 
@@ -207,6 +227,18 @@ def kill(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def started_in(directory: Path) -> list[int]:
+    """The processes that NVFlare's own commands started for a project in *directory*."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(directory).encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -89,6 +89,7 @@ def numbers(data: bytes) -> list[int]:
     return [int(number) for number in re.findall(rb"^line (\d{7}) .*\|$", data, re.MULTILINE)]
 
 
+@pytest.mark.essential
 def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwards(running: Project) -> None:
     job = running.submit(running.job(talker={"lines": 500, "rate": 50}))
     until(lambda: b"line 0000050" in running.live(job, "site-1"), "its lines are live", JOB)
@@ -103,6 +104,7 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
     assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
 
 
+@pytest.mark.essential
 def test_a_server_that_is_slow_to_start_a_job_costs_nothing(running: Project) -> None:
     slow = {"id": "slow", "path": "talking.Slow", "args": {"seconds": 8.0}}
     job = running.submit(running.job(server=[slow]))
@@ -111,6 +113,7 @@ def test_a_server_that_is_slow_to_start_a_job_costs_nothing(running: Project) ->
     assert troubles(running, job) == []
 
 
+@pytest.mark.essential
 def test_no_line_is_lost_to_rotation(running: Project) -> None:
     job = running.submit(running.job(talker={"lines": 12000, "rate": 1900, "file": TRAIN, "rotate": 200_000}))
     assert "COMPLETED" in running.wait(job)
@@ -141,6 +144,7 @@ def test_a_server_that_stands_still_for_seven_seconds_costs_nothing(running: Pro
     holds(running, job)
 
 
+@pytest.mark.essential
 def test_a_job_process_that_is_killed_loses_no_byte_that_it_wrote(running: Project) -> None:
     job = running.submit(running.job(talker={"lines": 400, "rate": 200, "die": "site-1"}))
     running.wait(job)
@@ -157,6 +161,7 @@ def test_ten_short_jobs_are_ten_complete_jobs(running: Project) -> None:
         assert troubles(running, job) == []
 
 
+@pytest.mark.essential
 def test_a_job_that_dies_before_it_starts_tells_why(running: Project) -> None:
     broken = {"id": "broken", "path": "talking.Missing", "args": {}}
     job = running.submit(running.job(client=[broken]))
@@ -209,6 +214,7 @@ def test_a_network_that_stands_still_at_a_jobs_end_costs_its_workspace_nothing(r
         holds(running, job)
 
 
+@pytest.mark.essential
 def test_a_site_that_may_open_no_second_port_sends_through_nvflares_own_connection(running: Project) -> None:
     nobody = free_address().replace("127.0.0.1", "localhost")
     with other(running, "site-2", site(receiver=nobody, tunnel=True)):
@@ -247,7 +253,8 @@ def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running:
         # Whoever sends in its name all the same is refused, and what he sends is dropped.
         sent = push_as(running, "site-2", "site-2", job)
         assert sent.returncode != 0
-        assert "does not allow" in sent.stderr
+        assert "does not allow its logs to be streamed (allow_log_streaming)" in sent.stderr
+        assert "does not allow its logs" in (running.kit("server") / "log.txt").read_text()
         assert not (running.kit("server") / "flarelog" / job / "site-2").exists()
 
 

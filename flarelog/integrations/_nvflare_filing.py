@@ -1,0 +1,66 @@
+"""What the job's workspace, as NVFlare filed it, does not hold is filed beside it, under the names it looks for."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.fl_constant import SystemComponents, WorkspaceConstants
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.storage import WORKSPACE, StorageException
+
+from flarelog.model import StreamInfo, stream_record
+
+log = logging.getLogger(__name__)
+
+
+def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]]) -> None:
+    """File those of *streams*, with their bytes, that are not whole in the filed workspace of *job*.
+
+    ``LOG_<file>_<client>``, and ``ERRORLOG_<client>`` for error_log.txt, is where NVFlare looks for a client's log. Of
+    one whose site has gone, ``LOG_<file>.partial_<client>`` says how far it came.
+    """
+    manager = engine.get_component(SystemComponents.JOB_MANAGER)
+    with engine.new_context() as fl_ctx, tempfile.TemporaryDirectory(prefix="flarelog-") as place:
+        filed = _filed(manager, job, place, fl_ctx)
+        for info, path in streams:
+            stream = info.stream
+            _say_if_empty(info)
+            if info.sealed and (info.committed, info.digest) in filed.get(f"{stream.site}/{stream.log}", ()):
+                continue
+            name = stream.log.replace("/", "_")
+            kind = "ERRORLOG" if stream.log == WorkspaceConstants.ERROR_LOG_FILE_NAME else f"LOG_{name}"
+            taken = os.path.join(place, "log")  # NVFlare moves it
+            shutil.copyfile(path, taken) if info.committed else Path(taken).touch()
+            os.truncate(taken, info.committed)
+            manager.set_client_data(job, taken, stream.site, kind, fl_ctx)
+            mark = f"LOG_{name}.partial"
+            if not info.sealed or f"{mark}_{stream.site}" in manager.list_components(job, fl_ctx):
+                record = json.dumps({"partial": not info.sealed, **stream_record(info)}, indent=2).encode()
+                manager.set_client_data(job, record, stream.site, mark, fl_ctx)
+            log.info("%s: filed as %s_%s%s", stream, kind, stream.site, "" if info.sealed else ", partial")
+
+
+def _say_if_empty(info: StreamInfo) -> None:
+    if not info.committed and info.stream.log == WorkspaceConstants.LOG_FILE_NAME:
+        log.warning("job %s: the %s that site %s has sent is empty", info.stream.run, info.stream.log, info.stream.site)
+
+
+def _filed(manager: Any, job: str, place: str, fl_ctx: FLContext) -> dict[str, list[tuple[int, int]]]:
+    """What the filed workspace of *job* holds: lengths and CRC-32s, by the names of its members."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    try:
+        manager.get_storage_for_download(job, place, WORKSPACE, "workspace.zip", fl_ctx)
+        with zipfile.ZipFile(os.path.join(place, job, "workspace.zip")) as archive:
+            for member in archive.infolist():
+                found.setdefault(member.filename, []).append((member.file_size, member.CRC))
+    except (OSError, zipfile.BadZipFile, StorageException):
+        log.debug("job %s has no filed workspace", job)
+    return found

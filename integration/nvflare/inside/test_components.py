@@ -1,0 +1,318 @@
+"""The components by themselves, with NVFlare's own contexts, events and storage, and no process but this one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nvflare.apis.client import Client
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey, ProcessType, SystemComponents
+from nvflare.apis.fl_context import FLContext, FLContextManager
+from nvflare.apis.impl.job_def_manager import SimpleJobDefManager
+from nvflare.apis.job_launcher_spec import JobHandleSpec, JobLauncherSpec
+from nvflare.apis.server_engine_spec import ServerEngineSpec
+from nvflare.apis.utils.event import fire_event_to_components
+from nvflare.apis.workspace import Workspace
+from nvflare.app_common.storages.filesystem_storage import FilesystemStorage
+
+from flarelog.integrations._nvflare_filing import file_logs
+from flarelog.integrations._nvflare_told import site_allows
+from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
+from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo, extend
+from integration.conftest import free_address, until
+
+JOB = "simulate_job"
+
+
+@pytest.fixture(autouse=True)
+def logger() -> Iterator[None]:
+    """flarelog's own logger is afterwards as it was."""
+    logger = logging.getLogger("flarelog")
+    yield
+    logger.handlers, logger.propagate = [], True
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Path]:
+    """A site's workspace, and a log that the root logger has."""
+    for name in ("startup", "local"):
+        (tmp_path / name).mkdir()
+    handler = logging.FileHandler(tmp_path / "log.txt")
+    logging.root.handlers.insert(0, handler)  # pytest has a handler of a file as well
+    yield tmp_path
+    logging.root.removeHandler(handler)
+    handler.close()
+
+
+class Engine(ServerEngineSpec):
+    """What the components ask of NVFlare's engine, over its own workspace, clients and storage."""
+
+    def __init__(self, *clients: Client, workspace: Workspace | None = None, storage: Path | None = None) -> None:
+        self.workspace = workspace
+        self.clients = {client.name: client for client in clients}
+        self.contexts = FLContextManager(self)
+        self.components: dict[str, Any] = {}
+        if storage is not None:
+            self.components["job_store"] = FilesystemStorage(str(storage))
+            self.components[SystemComponents.JOB_MANAGER] = SimpleJobDefManager("/", "job_store")
+
+    def get_workspace(self) -> Workspace | None:
+        return self.workspace
+
+    def get_client_from_name(self, name: str) -> Client | None:
+        return self.clients.get(name)
+
+    def get_component(self, name: str) -> Any:
+        return self.components.get(name)
+
+    def new_context(self) -> FLContext:
+        return self.contexts.new_context()
+
+
+Engine.__abstractmethods__ = frozenset()  # the rest nobody asks for
+
+
+def context(workspace: Path, props: dict[str, Any] | None = None, process: str = ProcessType.CLIENT_JOB) -> FLContext:
+    engine = Engine(workspace=Workspace(str(workspace), "server" if process == ProcessType.SERVER_JOB else "site-1"))
+    fl_ctx = FLContextManager(engine, identity_name="site-1", job_id=JOB).new_context()
+    told = {FLContextKey.WORKSPACE_ROOT: str(workspace), FLContextKey.PROCESS_TYPE: process, **(props or {})}
+    for name, value in told.items():
+        fl_ctx.set_prop(name, value, private=True, sticky=False)
+    return fl_ctx
+
+
+def fire(component: FLComponent, event: str, fl_ctx: FLContext) -> FLContext:
+    """Fire *event* as NVFlare does; nothing may have been raised into it."""
+    fire_event_to_components(event, [component], fl_ctx)
+    assert not fl_ctx.get_prop(FLContextKey.EXCEPTIONS)
+    return fl_ctx
+
+
+def loops() -> int:
+    return sum(thread.name == "flarelog-loop" for thread in threading.enumerate())
+
+
+def allow(workspace: Path, allowed: bool) -> None:
+    (workspace / "local" / "resources.json").write_text(json.dumps({"allow_log_streaming": allowed}))
+
+
+# --- which events
+
+
+@pytest.mark.parametrize(
+    ("component", "events"),
+    [
+        (FlarelogProducer, {EventType.START_RUN, EventType.END_RUN}),
+        (
+            FlarelogReceiver,
+            {
+                *(EventType.ABOUT_TO_START_RUN, EventType.START_RUN),
+                *(EventType.CHECK_END_RUN_READINESS, EventType.END_RUN),
+            },
+        ),
+        (FlarelogSite, {EventType.BEFORE_JOB_LAUNCH, EventType.JOB_COMPLETED, EventType.SYSTEM_END}),
+        (
+            FlarelogServer,
+            {
+                *(EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START, EventType.SYSTEM_END),
+                *(EventType.DEPLOY_JOB_TO_SERVER, EventType.JOB_DEPLOYED, EventType.BEFORE_JOB_LAUNCH),
+                *(EventType.JOB_ABORTED, EventType.JOB_COMPLETED),
+            },
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_component_listens_from_the_beginning_and_begins_nothing(
+    component: type[FLComponent], events: set[str]
+) -> None:
+    before = threading.active_count()
+    assert set(component().get_event_handlers()) == events
+    assert threading.active_count() == before
+
+
+# --- a job's own components, end to end
+
+
+def test_a_job_is_received_and_its_end_waits_for_its_logs(site: Path, tmp_path: Path) -> None:
+    address = free_address()
+    server = tmp_path / "server"
+    for name in (JOB, "startup", "local"):
+        (server / name).mkdir(parents=True)
+    receiver, producer = FlarelogReceiver(listen=address), FlarelogProducer(receiver=address)
+
+    def at_server() -> FLContext:
+        return context(server, process=ProcessType.SERVER_JOB)
+
+    for event in (EventType.ABOUT_TO_START_RUN, EventType.START_RUN, EventType.START_RUN):  # harmless when repeated
+        fire(receiver, event, at_server())
+    logging.root.warning("one")
+    for _ in range(2):
+        fire(producer, EventType.START_RUN, context(site))
+    assert loops() == 1
+    copy = server / JOB / "site-1" / "log.txt"
+    until(lambda: copy.exists() and copy.read_bytes() == b"one\n", "it is live")
+    assert fire(receiver, EventType.CHECK_END_RUN_READINESS, at_server()).get_prop(FLContextKey.NOT_READY_TO_END_RUN)
+    fire(producer, EventType.END_RUN, context(site))
+    ready = fire(receiver, EventType.CHECK_END_RUN_READINESS, at_server())
+    assert not ready.get_prop(FLContextKey.NOT_READY_TO_END_RUN)
+    for _ in range(2):
+        fire(receiver, EventType.END_RUN, at_server())
+    assert copy.read_bytes() == (site / "log.txt").read_bytes()
+    assert loops() == 0
+
+
+def test_a_site_that_does_not_allow_it_begins_nothing(site: Path) -> None:
+    allow(site, False)
+    producer = FlarelogProducer(receiver=free_address())
+    for _ in range(2):
+        fire(producer, EventType.START_RUN, context(site))
+        fire(producer, EventType.END_RUN, context(site))
+    assert loops() == 0
+    assert (site / "log.txt").read_text() == "allow_log_streaming is false at this site: flarelog sends no logs\n"
+
+
+# --- in a client's parent process
+
+
+class Handle(JobHandleSpec):
+    ended = 0
+
+    def terminate(self) -> None: ...
+
+    def poll(self) -> Any: ...
+
+    def wait(self) -> None:
+        self.ended += 1
+
+
+class Launcher(JobLauncherSpec):
+    def __init__(self, handle: JobHandleSpec | None) -> None:
+        super().__init__()
+        self.handle = handle
+
+    def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec | None:
+        return self.handle
+
+
+def launch(component: FlarelogSite, site: Path, launcher: JobLauncherSpec) -> list[JobLauncherSpec]:
+    """What NVFlare launches *job-1* with once *component* has been told of it."""
+    launchers: list[JobLauncherSpec] = [launcher]
+    told: dict[str, Any] = {FLContextKey.JOB_META: {"job_id": "job-1"}, FLContextKey.JOB_LAUNCHER: launchers}
+    told[FLContextKey.SIMULATE_MODE] = True  # there is no start-up kit
+    fire(component, EventType.BEFORE_JOB_LAUNCH, context(site, told, ProcessType.CLIENT_PARENT))
+    return launchers
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_jobs_own_configuration_is_never_touched(site: Path, allowed: bool) -> None:
+    allow(site, allowed)
+    config = site / "job-1" / "app_site-1" / "config" / "config_fed_client.json"
+    config.parent.mkdir(parents=True)
+    config.write_text('{"components": [{"id": "p", "path": "flarelog.integrations.nvflare.FlarelogProducer"}]}')
+    before, launcher = config.read_bytes(), Launcher(Handle())
+    component = FlarelogSite(receiver=free_address(), drain_timeout=0.1)
+    launchers = launch(component, site, launcher)
+    assert config.read_bytes() == before
+    assert (launchers == [launcher]) is not allowed  # nobody stands in between where nothing is sent
+    fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+
+
+@pytest.mark.parametrize("handle", [None, Handle()], ids=["not-launched", "launched"])
+def test_a_job_has_ended_when_its_logs_have(site: Path, handle: Handle | None) -> None:
+    component = FlarelogSite(receiver=free_address(), drain_timeout=0.1)
+    (launcher,) = launch(component, site, Launcher(handle))
+    assert loops() == 1
+    launched = launcher.launch_job({}, context(site))
+    if handle is None:
+        assert launched is None
+    else:
+        assert launched is not None
+        assert loops() == 1
+        launched.wait()
+        assert handle.ended == 1
+    assert loops() == 0
+
+
+def test_at_the_server_nothing_is_sent(site: Path) -> None:
+    component, launchers = FlarelogSite(receiver=free_address()), [Launcher(None)]
+    told: dict[str, Any] = {FLContextKey.JOB_META: {"job_id": "job-1"}, FLContextKey.JOB_LAUNCHER: launchers}
+    fire(component, EventType.BEFORE_JOB_LAUNCH, context(site, told, ProcessType.SERVER_PARENT))
+    assert loops() == 0
+
+
+# --- at the server
+
+
+@pytest.mark.parametrize(
+    ("config", "allowed"), [(None, True), ({}, True), ({"allow_log_streaming": False}, False)], ids=str
+)
+def test_whether_a_site_allows_it(config: dict[str, Any] | None, allowed: bool) -> None:
+    client = Client("site-1", "token")
+    if config is not None:
+        client.set_site_config(config)
+    assert site_allows(Engine(client), "site-1") is allowed
+    assert site_allows(Engine(client), "unknown")
+
+
+def stream(place: Path, log: str, data: bytes, *, sealed: bool = True) -> tuple[StreamInfo, Path]:
+    path = place / log
+    path.write_bytes(data)
+    digest = extend(EMPTY_DIGEST, data)
+    return StreamInfo(StreamId("job-1", "site-1", log), 0, len(data), digest, sealed, (), None), path
+
+
+def filed(storage: Path) -> dict[str, bytes]:
+    return {name: (storage / "job-1" / name).read_bytes() for name in os.listdir(storage / "job-1") if "LOG" in name}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Path:
+    place = tmp_path / "jobs-storage"
+    FilesystemStorage(str(place)).create_object("/job-1", b"", {"job_id": "job-1"})
+    return place
+
+
+def test_what_is_late_is_filed_under_the_names_that_nvflare_looks_for(
+    storage: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "flarelog")
+    logs = {"log.txt": b"one\n", "error_log.txt": b"", "train.log": b"", "cut.log": b"half"}
+    streams = [stream(tmp_path, log, data, sealed=log != "cut.log") for log, data in logs.items()]
+    file_logs(Engine(storage=storage), "job-1", streams)
+    partial = json.loads(filed(storage).pop("LOG_cut.log.partial_site-1"))
+    assert partial["partial"] is True
+    assert partial["committed"] == 4
+    del (found := filed(storage))["LOG_cut.log.partial_site-1"]
+    assert found == {
+        "LOG_log.txt_site-1": b"one\n",
+        "ERRORLOG_site-1": b"",
+        "LOG_train.log_site-1": b"",
+        "LOG_cut.log_site-1": b"half",
+    }
+    said = [record.getMessage() for record in caplog.records]
+    assert "job-1/site-1/log.txt: filed as LOG_log.txt_site-1" in said
+    assert "job-1/site-1/cut.log: filed as LOG_cut.log_site-1, partial" in said
+
+
+@pytest.mark.parametrize(("log", "warnings"), [("log.txt", 1), ("error_log.txt", 0)])
+def test_an_empty_log_is_worth_a_warning_and_no_error_is_worth_none(
+    storage: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, log: str, warnings: int
+) -> None:
+    file_logs(Engine(storage=storage), "job-1", [stream(tmp_path, log, b"")])
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warnings
+
+
+def test_what_could_not_be_filed_is_not_said_to_be(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flarelog")
+    engine = Engine(storage=tmp_path / "empty")  # no such job
+    with pytest.raises(Exception, match="job-1"):
+        file_logs(engine, "job-1", [stream(tmp_path, "log.txt", b"one\n")])
+    assert caplog.records == []

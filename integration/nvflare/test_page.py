@@ -1,0 +1,56 @@
+"""docs/nvflare.md as a site's admin follows it: a fresh project, NVFlare's own start and stop, twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import until
+from integration.nvflare.conftest import FILES, JOB, SITES, TREE, Project, kill, started_in
+
+RESTART = 8.0  # seconds in which NVFlare's own watchdogs see that they are to stop
+
+
+def dropped_files() -> tuple[str, str]:
+    """What the page puts beside the server's and a site's own files."""
+    page = (TREE / "docs" / "nvflare.md").read_text()
+    server, site = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[:2]
+    return server, site
+
+
+@pytest.mark.essential
+def test_the_page_is_all_that_it_takes_and_a_restart_changes_nothing(project: Project) -> None:
+    server, site = dropped_files()
+    for name, text in (("server", server), *((name, site) for name in SITES)):
+        assert json.loads(text)["format_version"] == 2
+        (project.kit(name) / "local" / "flarelog__p_resources.json").write_text(text)
+    try:
+        for _ in range(2):
+            project.call("poc", "start", "--timeout", "90")
+            job = project.submit(project.job(talker={"lines": 200, "rate": 50}))
+            until(partial(talks, project, job), "its lines are live", JOB)
+            assert "COMPLETED" in project.wait(job)
+            for name in SITES:
+                for log in FILES:
+                    assert project.filed(job, name, log) == project.written(job, name, log)
+                assert "ERROR" not in (project.kit(name) / "log.txt").read_text()
+            project.call("poc", "stop")
+            time.sleep(RESTART)
+            assert not running(project.directory)
+    finally:
+        for pid in running(project.directory):
+            kill(pid, signal.SIGKILL)
+
+
+def talks(project: Project, job: str) -> bool:
+    return b"line 0000050" in project.live(job, "site-1")
+
+
+def running(directory: Path) -> list[int]:
+    return started_in(directory / "poc")

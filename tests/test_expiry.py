@@ -1,0 +1,125 @@
+"""Runs that nobody needs any more leave a store whole, and no other does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import Unavailable
+from flarelog.lifecycle import RunState
+from flarelog.model import StreamId
+from flarelog.stores.expiry import expire
+from flarelog.stores.local import LocalStore
+
+DAY = 86_400.0
+
+
+def play(root: Path, act: Callable[[LocalStore], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with LocalStore(root, "memory") as store:
+            await act(store)
+
+    asyncio.run(run())
+
+
+async def stored(store: LocalStore, run: str, *, days: float) -> StreamId:
+    """A stream of *run* that was closed, with nothing in the run younger than *days*."""
+    stream = StreamId(run, "site-1", "log.txt")
+    appender = await store.appender(stream, b"producer")
+    await appender.append(0, b"one\n")
+    await appender.close()
+    await store.set_run(run, RunState.ENDED)
+    aged(store.root / run, days)
+    return stream
+
+
+def aged(path: Path, days: float) -> None:
+    then = time.time() - days * DAY
+    for directory, _, files in os.walk(path, topdown=False):
+        for name in (*files, "."):
+            os.utime(os.path.join(directory, name), (then, then))
+
+
+def test_a_run_in_which_nothing_has_changed_for_long_goes_and_others_stay(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        old, young = await stored(store, "old", days=8), await stored(store, "young", days=6)
+        assert await expire(store, 7 * DAY) == ["old"]
+        assert await store.last_offset(old) is None
+        assert [info.stream async for info in store.list()] == [young]
+        assert list(await store.runs()) == ["young"]
+
+    play(tmp_path, act)
+    assert sorted(os.listdir(tmp_path)) == [".lock", "young"]
+
+
+def test_one_young_file_keeps_its_run(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        stream = await stored(store, "run", days=8)
+        os.utime(store.path(stream))
+        assert await expire(store, 7 * DAY) == []
+
+    play(tmp_path, act)
+
+
+def test_a_run_with_an_open_stream_stays_however_long_it_says_nothing(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        stream = await stored(store, "run", days=8)
+        appender = await store.appender(stream, b"producer")
+        aged(store.root / "run", 8)
+        assert await expire(store, 7 * DAY) == []
+        await appender.close()
+
+    play(tmp_path, act)
+
+
+def test_who_sends_to_a_run_that_has_gone_begins_anew(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        stream = await stored(store, "run", days=8)
+        assert await expire(store, 7 * DAY) == ["run"]
+        appender = await store.appender(stream, b"other-producer")
+        assert (appender.committed, appender.holder.epoch) == (0, 1)
+        await appender.close()
+
+    play(tmp_path, act)
+
+
+def test_what_a_crash_left_of_a_removal_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".removed.run" / "site-1").mkdir(parents=True)
+
+    async def act(store: LocalStore) -> None:
+        assert await expire(store, 7 * DAY) == []
+
+    play(tmp_path, act)
+    assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "file").write_bytes(b"mine")
+    aged(mine, 8)
+    (tmp_path / "store").mkdir()
+    for name in ("run", ".removed.run"):
+        (tmp_path / "store" / name).symlink_to(mine)
+
+    async def act(store: LocalStore) -> None:
+        assert await expire(store, 7 * DAY) == []
+
+    play(tmp_path / "store", act)
+    assert (mine / "file").read_bytes() == b"mine"
+    assert (tmp_path / "store" / "run").is_symlink()
+
+
+def test_a_run_that_cannot_be_removed_is_a_sentence(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        await stored(store, "run", days=8)
+        (tmp_path / ".removed.run").write_bytes(b"in the way")
+        with pytest.raises(Unavailable, match="could not be removed"):
+            await expire(store, 7 * DAY)
+
+    play(tmp_path, act)
