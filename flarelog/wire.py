@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -45,6 +45,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.policy import Action
+from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wakeups import relieve
@@ -183,8 +184,12 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
     """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
 
     async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
-        async for raw in call(request, timeout=timeout):
-            yield decode(raw)
+        made = call(request, timeout=timeout)
+        try:
+            async for raw in made:
+                yield decode(raw)
+        finally:
+            made.cancel()  # whoever has enough does not leave the other end waiting
 
     return answers
 
@@ -607,9 +612,30 @@ def _marks(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
 # --- reading and listing
 
 
-def _encode_read(request: tuple[StreamId, int, bool]) -> bytes:
-    message = pb.ReadRequest(start=request[1], follow=request[2])
-    _set_stream(message.stream, request[0])
+class Wanted(NamedTuple):
+    """What a Read asks for."""
+
+    stream: StreamId
+    start: int = 0
+    follow: bool = False
+    first_mark: int | None = None  # None: no marks
+    sieve: Sieve | None = None
+
+
+Found = tuple[int, Buffer | Mark]
+"""What a Read gives: bytes with their offset, or a mark with its number."""
+
+
+def _encode_read(request: tuple[Any, ...]) -> bytes:
+    wanted = Wanted(*request)
+    message = pb.ReadRequest(start=wanted.start, follow=wanted.follow)
+    _set_stream(message.stream, wanted.stream)
+    if wanted.first_mark is not None:
+        message.marks, message.first_mark = True, wanted.first_mark
+    if wanted.sieve is not None:
+        message.sieve.any_of.extend(wanted.sieve.any_of)
+        message.sieve.ignore_case = wanted.sieve.ignore_case
+        message.sieve.before, message.sieve.after = wanted.sieve.before, wanted.sieve.after
     return message.SerializeToString()
 
 
@@ -617,21 +643,35 @@ def _decode_read(raw: bytes) -> pb.ReadRequest:
     return _parse(pb.ReadRequest, raw)
 
 
-def read_request(message: pb.ReadRequest) -> tuple[StreamId, int, bool]:
-    """(stream, start, follow). Raises InvalidName, Malformed."""
-    if message.start > MAX_OFFSET:
-        raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}")
-    return _stream(message.stream), message.start, message.follow
+def read_request(message: pb.ReadRequest) -> Wanted:
+    """Raises InvalidName, Malformed."""
+    if max(message.start, message.first_mark) > MAX_OFFSET:
+        raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}, nor behind as many marks")
+    sieve = None
+    if message.HasField("sieve"):
+        asked = message.sieve
+        try:
+            sieve = Sieve(tuple(asked.any_of), asked.ignore_case, asked.before, asked.after)
+        except InvalidOption as error:
+            raise Malformed(str(error)) from error
+    marks = message.first_mark if message.marks else None
+    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve)
 
 
-def _encode_piece(piece: tuple[int, Buffer]) -> bytes:
-    return pb.ReadResponse(offset=piece[0], data=bytes(piece[1])).SerializeToString()
+def _encode_piece(piece: Found) -> bytes:
+    number, what = piece
+    if isinstance(what, Mark):
+        return pb.ReadResponse(mark=pb.MarkAt(index=number, mark=_mark_to_pb(what))).SerializeToString()
+    return pb.ReadResponse(offset=number, data=bytes(what)).SerializeToString()
 
 
-def _decode_piece(raw: bytes) -> tuple[int, bytes]:
+def _decode_piece(raw: bytes) -> tuple[int, Any]:
+    """A Found. Raises Malformed."""
     message = _parse(pb.ReadResponse, raw)
-    if message.offset > MAX_OFFSET:
-        raise Malformed(f"bytes of a stream lie behind offset {MAX_OFFSET}")
+    if max(message.offset, message.mark.index) > MAX_OFFSET:
+        raise Malformed(f"bytes or marks of a stream lie behind offset {MAX_OFFSET}")
+    if message.HasField("mark"):
+        return message.mark.index, _mark(message.mark.mark)
     return message.offset, message.data
 
 

@@ -69,6 +69,11 @@ class Chooser:
                 self._gap = self._gap or len(self._before) == choice.before
                 self._before.append(line)
 
+    def skip(self) -> None:
+        """Lines were left out that nobody wants: those that come next do not follow the last ones."""
+        self._before.clear()
+        self._after, self._gap = 0, True
+
     def _wanted(self, text: str) -> bool:
         choice = self._choice
         if any(pattern.search(text) for pattern in choice.exclude):
