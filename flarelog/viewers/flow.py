@@ -20,7 +20,7 @@ from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.viewers.console import legible
 
-QUIET = 0.1  # seconds without a byte after which what is complete is shown
+QUIET = 0.05  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time
 
 Item = Line | None
@@ -77,6 +77,11 @@ class Flow:
     @property
     def replaced(self) -> int:
         return self._renderer.replaced
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether ``settle`` may give out something."""
+        return self._dirty or bool(self._pending)
 
     def open(self, most: int = 1) -> list[str]:
         """The last *most* rows that are not given out as they are now."""
@@ -243,6 +248,10 @@ class Bytes(Flow):
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
         pass
+
+    @property
+    def unsettled(self) -> bool:
+        return False
 
     def feed(self, offset: int, data: Buffer, now: float) -> list[Any]:
         data = data[max(0, self.position - offset) :]

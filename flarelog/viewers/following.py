@@ -29,7 +29,7 @@ from flarelog.viewers.origin import Origin
 from flarelog.viewers.state import summary
 
 LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
-TICK = 0.1  # seconds between two looks at what is complete
+TICK = 0.05  # seconds between two looks at what is complete
 LIVE_READS = 64  # streams that are read as they grow; more are read when a look shows that they have grown
 SIDE_BY_SIDE = 16  # such reads at a time
 QUEUED = 8  # pieces
@@ -144,6 +144,7 @@ class Following:
         self._sieve = view.sieve if order == "arrival" else None
         self._streams: dict[StreamId, _Stream] = {}
         self._queue: asyncio.Queue[tuple[_Stream, int, Buffer | Mark | _Skip]] = asyncio.Queue(QUEUED)
+        self._unsettled: set[StreamId] = set()
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
         self._away = False  # the connection is lost, and it was said
@@ -206,6 +207,8 @@ class Following:
         many = len(self._streams) > LIVE_READS
         for each in self._streams.values():
             each.flow.learn(0, each.info.marks)
+            if each.flow.unsettled or (each.info.sealed and not each.ended):
+                self._unsettled.add(each.info.stream)
             behind = each.received < each.info.committed
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
@@ -299,12 +302,17 @@ class Following:
             self._give(each, each.flow.feed(number, what, now))
         else:
             each.flow.learn(number, (what,))
+        if each.flow.unsettled:
+            self._unsettled.add(each.flow.stream)
 
     def _tick(self, now: float) -> None:
-        for each in self._streams.values():
+        for stream in list(self._unsettled):
+            each = self._streams[stream]
             self._give(each, each.flow.settle(now))
-            if each.info.sealed and each.complete and not each.ended:
-                self._end(each)
+            if not each.flow.unsettled:
+                self._unsettled.discard(stream)
+                if each.info.sealed and each.complete:
+                    self._end(each)
         if self._merge is not None:
             self._grouped(self._merge.release(time.time()))
         self._display.draw(lambda: self._rows(now), now)

@@ -9,14 +9,16 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve, Sieving
 from flarelog.stores.local import LocalStore
+
+if TYPE_CHECKING:  # who reads a store needs no gRPC
+    from flarelog.client import Client
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
