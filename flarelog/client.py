@@ -79,13 +79,20 @@ class Client:
         raise AssertionError("tenacity ends only by a return or an error")
 
     async def find(
-        self, stream: StreamId, start: int = 0, first_mark: int = 0, *, follow: bool = False, sieve: Sieve | None = None
+        self,
+        stream: StreamId,
+        start: int = 0,
+        first_mark: int = 0,
+        *,
+        follow: bool = False,
+        sieve: Sieve | None = None,
+        stop: int = 0,
     ) -> AsyncGenerator[wire.Found, None]:
         """As ``read``, with the marks from number *first_mark* on, each before the bytes behind it; but of one call,
-        which is not made again. With *sieve* lines may be left out: a piece may then begin behind the end of the one
-        before, and be empty.
+        which is not made again. With *stop* only bytes before that offset. With *sieve* lines may be left out: a piece
+        may then begin behind the end of the one before, and be empty.
         """
-        call = wire.read(self._channel)((stream, start, follow, first_mark, sieve))
+        call = wire.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
         try:
             async with contextlib.aclosing(call):
                 async for found in call:

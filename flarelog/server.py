@@ -358,6 +358,8 @@ class Server:
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
         told = clock()
         async for offset, data in pieces:
+            if wanted.stop:
+                data = data[: max(0, wanted.stop - offset)]
             if marks is not None:
                 for mark in await self.store.marks(wanted.stream, marks):
                     yield marks, mark
@@ -373,6 +375,8 @@ class Server:
                     kept = [(sieving.position, b"")]
                     yield kept[0]
                 told = clock() if kept else told
+            if wanted.stop and offset + len(data) >= wanted.stop:
+                break
             if wanted.follow and len(data) < GATHERED:
                 await asyncio.sleep(GATHER)
         if sieving is not None:

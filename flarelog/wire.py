@@ -620,6 +620,7 @@ class Wanted(NamedTuple):
     follow: bool = False
     first_mark: int | None = None  # None: no marks
     sieve: Sieve | None = None
+    stop: int = 0  # only bytes before it; 0: all
 
 
 Found = tuple[int, Buffer | Mark]
@@ -628,7 +629,7 @@ Found = tuple[int, Buffer | Mark]
 
 def _encode_read(request: tuple[Any, ...]) -> bytes:
     wanted = Wanted(*request)
-    message = pb.ReadRequest(start=wanted.start, follow=wanted.follow)
+    message = pb.ReadRequest(start=wanted.start, follow=wanted.follow, stop=wanted.stop)
     _set_stream(message.stream, wanted.stream)
     if wanted.first_mark is not None:
         message.marks, message.first_mark = True, wanted.first_mark
@@ -645,7 +646,7 @@ def _decode_read(raw: bytes) -> pb.ReadRequest:
 
 def read_request(message: pb.ReadRequest) -> Wanted:
     """Raises InvalidName, Malformed."""
-    if max(message.start, message.first_mark) > MAX_OFFSET:
+    if max(message.start, message.first_mark, message.stop) > MAX_OFFSET:
         raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}, nor behind as many marks")
     sieve = None
     if message.HasField("sieve"):
@@ -655,7 +656,7 @@ def read_request(message: pb.ReadRequest) -> Wanted:
         except InvalidOption as error:
             raise Malformed(str(error)) from error
     marks = message.first_mark if message.marks else None
-    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve)
+    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve, message.stop)
 
 
 def _encode_piece(piece: Found) -> bytes:

@@ -35,7 +35,7 @@ def shown(pieces: Pieces, choice: Choice) -> list[tuple[int, str] | None]:
     lines: list[Line | None] = []
     for offset, data in pieces:
         if offset > screen.position:
-            lines += chooser.feed(screen.settle())
+            lines += chooser.feed(screen.close())
             screen.jump(offset)
             chooser.skip()
         lines += chooser.feed(screen.feed(data))

@@ -79,7 +79,7 @@ def test_reading_and_listing_there_and_back() -> None:
         wire.Wanted(STREAM, BIG, True),
         wire.Wanted(STREAM),
         wire.Wanted(STREAM, 0, False, 0),
-        wire.Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3)),
+        wire.Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3), BIG),
     ):
         assert wire.read_request(wire._decode_read(wire._encode_read(wanted))) == wanted
     assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 5, True)))) == wire.Wanted(STREAM, 5, True)

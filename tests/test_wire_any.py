@@ -55,7 +55,7 @@ MESSAGES: dict[str, Coded] = {
     "reply": (replies, wire.encode_reply, wire.decode_reply),
     "info": (infos, wire._encode_info, wire._decode_info),
     "read": (
-        st.builds(wire.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves),
+        st.builds(wire.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
         wire._encode_read,
         lambda raw: wire.read_request(wire._decode_read(raw)),
     ),

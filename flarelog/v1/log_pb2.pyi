@@ -186,20 +186,22 @@ class Reply(_message.Message):
     def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve")
+    __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     SIEVE_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     start: int
     follow: bool
     marks: bool
     first_mark: int
     sieve: Sieve
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ..., marks: bool = ..., first_mark: _Optional[int] = ..., sieve: _Optional[_Union[Sieve, _Mapping]] = ...) -> None: ...
+    stop: int
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ..., marks: bool = ..., first_mark: _Optional[int] = ..., sieve: _Optional[_Union[Sieve, _Mapping]] = ..., stop: _Optional[int] = ...) -> None: ...
 
 class Sieve(_message.Message):
     __slots__ = ("any_of", "ignore_case", "before", "after")

@@ -117,7 +117,7 @@ class BytesDisplay:
 
 
 @dataclass(slots=True)
-class _Trouble:
+class Trouble:
     """The first block of one stream in which something went wrong."""
 
     stream: StreamId
@@ -140,14 +140,14 @@ class FirstError:
     ) -> None:
         self._wanted = wanted
         self._count, self._after, self._stamped = before, after, stamped
-        self._found: dict[StreamId, _Trouble] = {}
+        self._found: dict[StreamId, Trouble] = {}
         self._before: dict[StreamId, deque[Line]] = {}
         self._blocks: dict[StreamId, Blocks] = {}
         self._times: dict[StreamId, int] = {}
         self._since: float | None = None  # when there was one, and all else was shown: an earlier one may be on its way
 
     @property
-    def earliest(self) -> _Trouble | None:
+    def earliest(self) -> Trouble | None:
         """The first one by its time; where no time is known, the one that came first."""
         found = list(self._found.values())
         return min(found, key=lambda each: (each.time is None, each.time or 0), default=None)
@@ -188,7 +188,7 @@ class FirstError:
         before = self._before.setdefault(stream, deque(maxlen=self._count))
         if any(pattern.search(plain(line.text)) for line in block for pattern in self._wanted):
             lines = [*before, *block]
-            self._found[stream] = _Trouble(stream, self._times.get(stream), lines, self._after)
+            self._found[stream] = Trouble(stream, self._times.get(stream), lines, self._after)
         else:
             before.extend(block)
 

@@ -102,6 +102,7 @@ class Flow:
             cut = self._until - offset
             return self.feed(offset, data[:cut], now) + self.feed(self._until, data[cut:], now)
         if offset > self.position:
+            out += self._chosen(self._renderer.close(now))  # no cursor goes back over what is left out
             out += self._noted(offset)
             self.position = offset
             self._renderer.jump(offset)

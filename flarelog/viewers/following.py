@@ -35,8 +35,9 @@ SIDE_BY_SIDE = 16  # such reads at a time
 QUEUED = 8  # pieces
 AT_ONCE = 32  # pieces that are shown before they are handed on
 SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
-BEHIND = 256 << 10  # bytes by which it must be behind then
+BEHIND = 512 << 10  # bytes by which it must be behind then
 SKIPPED_TO = 40  # lines before the end that are shown then
+HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
 LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
@@ -97,6 +98,7 @@ class _Stream:
         self.first = info.committed  # when it was found
         self.received = flow.position  # what the queue has got
         self.heard = now
+        self.slow = 0.0  # seconds for which it was held up by a terminal
         self.reading: asyncio.Task[None] | None = None
         self.last = False  # it is read for the last time
         self.ended = False  # and it was said
@@ -243,14 +245,17 @@ class Following:
                 each.took(number, what)
                 if not self._display.wants(each.flow.stream):
                     return True
-                if self._display.terminal and time.monotonic() - began > SLOW and await self._skipped(each):
-                    return False
+                if self._display.terminal:
+                    each.slow += time.monotonic() - began
+                    if each.slow > SLOW and await self._skipped(each):
+                        return False
         return True
 
     async def _skipped(self, each: _Stream) -> bool:
         """Leave out what a terminal that is too slow cannot show, of what came since this began."""
         end = each.info.committed
         if each.received < each.first or end - each.received < BEHIND:
+            each.slow = 0.0
             return False
         start = await self._line_start(each.info.stream, end, SKIPPED_TO)
         if start <= each.received:
@@ -259,7 +264,7 @@ class Following:
         where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
         text = f"{size:,} bytes are skipped, which this terminal was too slow for: flarelog logs {where} shows them"
         await self._queue.put((each, start, _Skip(text)))
-        each.received = start
+        each.received, each.slow = start, 0.0
         return True
 
     async def _show(self) -> None:
@@ -270,8 +275,10 @@ class Following:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
                     self._take(*await self._queue.get())
+                    self._queue.task_done()
             for _ in range(min(AT_ONCE, self._queue.qsize())):
                 self._take(*self._queue.get_nowait())
+                self._queue.task_done()
             if loop.time() >= due:
                 self._tick(time.monotonic())
                 due = loop.time() + TICK
@@ -444,11 +451,9 @@ class Following:
         window = TAIL_WINDOW
         while True:
             begin, found = max(0, end - window), bytearray()
-            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False)) as pieces:
+            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
                 async for _, what in pieces:
                     found += what if isinstance(what, Buffer) else b""
-                    if begin + len(found) >= end:
-                        break
             del found[end - begin :]
             at = len(found)
             for _ in range(lines + 1):
@@ -465,23 +470,31 @@ class Following:
         """What there is of a stream behind what was received; lines that cannot match are left out."""
         while True:
             sieve = self._sieve if each.flow.plain else None
-            tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve)
+            # Its first lines tell whether a container runtime wrote it, of which nothing can be left out.
+            stop = HEAD if self._sieve is not None and sieve is None and each.received < HEAD else 0
+            tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
             async with contextlib.aclosing(tried) as found:
                 async for number, what in found:
                     yield number, what
-                    if sieve is None and self._sieve is not None and each.flow.plain:
-                        break  # and go on with it
-                else:
-                    return
+            if not stop or each.received < stop:
+                return
+            await self._queue.join()  # until they were looked at
 
     async def _tried(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None
+        self,
+        stream: StreamId,
+        start: int,
+        first_mark: int,
+        *,
+        follow: bool,
+        sieve: Sieve | None = None,
+        stop: int = 0,
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """As ``Origin.find``, tried again at the same offset when the connection is lost."""
         pause, since = 0.1, time.monotonic()
         while True:
             try:
-                found = self._origin.find(stream, start, first_mark, follow=follow, sieve=sieve)
+                found = self._origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
                 async with contextlib.aclosing(found):
                     async for number, what in found:
                         self._back()

@@ -42,12 +42,12 @@ class Origin(Protocol):
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
 
     def find(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
         """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
 
-        With *follow* until it is sealed. With *sieve* lines are left out: a piece may begin behind the end of the one
-        before, and be empty. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        With *follow* until it is sealed. With *stop* only bytes before that offset. With *sieve* lines are left out: a
+        piece may begin behind the end of the one before, and be empty. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
 
 
@@ -79,9 +79,9 @@ class ReceiverOrigin:
         return await self._client.state(run)
 
     def find(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
-        return self._client.find(stream, start, first_mark, follow=follow, sieve=sieve)
+        return self._client.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
 
 
 class StoreOrigin:
@@ -108,16 +108,20 @@ class StoreOrigin:
         return await self._store.run_state(run)
 
     async def find(
-        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
         sieving = Sieving(sieve, start) if sieve is not None else None
         async with aclosing(self._store.read(stream, start, follow)) as pieces:
             async for offset, data in pieces:
+                if stop:
+                    data = data[: max(0, stop - offset)]
                 for mark in await self._store.marks(stream, first_mark):
                     yield first_mark, mark
                     first_mark += 1
                 for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
                     yield piece
+                if stop and offset + len(data) >= stop:
+                    break
         for piece in [] if sieving is None else sieving.close():
             yield piece
         for mark in await self._store.marks(stream, first_mark):

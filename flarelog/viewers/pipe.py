@@ -6,6 +6,7 @@ A pipe loses nothing: what it does not take waits, and with it whoever feeds it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 
@@ -13,12 +14,17 @@ TAKEN = 4096  # bytes that a pipe which takes any takes at once (PIPE_BUF)
 
 
 class Pipe:
-    """Bytes for the descriptor *fd*, which stays whoever's it is: nothing about it is changed."""
+    """Bytes for the descriptor *fd*, which stays whoever's it is: nothing about it is changed.
+
+    A terminal is opened once more: it says that it takes something when it takes a byte, and whoever writes more waits.
+    """
 
     def __init__(self, fd: int) -> None:
+        if os.isatty(fd):
+            with contextlib.suppress(OSError):
+                fd = os.open(os.ttyname(fd), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         self._fd = fd
         self._parts: list[bytes] = []
-        self._size = 0
         self._waits = True  # it can be asked whether it takes something; not so a file on a disk
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
@@ -26,21 +32,15 @@ class Pipe:
     def write(self, data: bytes, /) -> None:
         """Take *data*; it goes out with ``drain``."""
         self._parts.append(data)
-        self._size += len(data)
 
     def flush(self) -> None:
         """Nothing: ``drain`` does it."""
-
-    @property
-    def size(self) -> int:
-        """Bytes that were taken and not given on."""
-        return self._size
 
     async def drain(self) -> None:
         """Return when all of it was taken. Raises OSError, as BrokenPipeError."""
         if not self._parts:
             return
-        data, self._parts, self._size = memoryview(b"".join(self._parts)), [], 0
+        data, self._parts = memoryview(b"".join(self._parts)), []
         while data:
             if not self._ready():
                 await self._writable()
@@ -51,7 +51,7 @@ class Pipe:
 
     def write_out(self) -> None:
         """The same, at once, however long it takes."""
-        data, self._parts, self._size = memoryview(b"".join(self._parts)), [], 0
+        data, self._parts = memoryview(b"".join(self._parts)), []
         while data:
             try:
                 data = data[os.write(self._fd, data) :]
