@@ -20,6 +20,7 @@ from flarelog.model import StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls, why
 
+AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 
 
@@ -39,7 +40,7 @@ class Client:
         self.address = address
         self.patience = patience
         self._tls = tls
-        self._channel = wire.channel(address, tls, token)
+        self._channel = wire.channel(address, tls, token, ahead=AHEAD)
 
     async def __aenter__(self) -> Client:
         return self

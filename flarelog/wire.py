@@ -110,21 +110,23 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
+def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
     """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
+    *ahead*: bytes of each call that may be here before anybody reads them; 0: as many as gRPC takes the network for.
 
     Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
     """
+    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead)] if ahead else []
     if tls is None:
         if token:
             raise InvalidOption(
                 "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
                 " the token out"
             )
-        made = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
     else:
         name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *name])
+        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *window, *name])
     relieve()
     return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
 

@@ -146,7 +146,7 @@ class Following:
         self._sieve = view.sieve if order == "arrival" else None
         self._streams: dict[StreamId, _Stream] = {}
         self._queue: asyncio.Queue[tuple[_Stream, int, Buffer | Mark | _Skip]] = asyncio.Queue(QUEUED)
-        self._unsettled: set[StreamId] = set()
+        self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
         self._away = False  # the connection is lost, and it was said
@@ -210,7 +210,7 @@ class Following:
         for each in self._streams.values():
             each.flow.learn(0, each.info.marks)
             if each.flow.unsettled or (each.info.sealed and not each.ended):
-                self._unsettled.add(each.info.stream)
+                self._unsettled[each.info.stream] = None
             behind = each.received < each.info.committed
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
@@ -310,14 +310,14 @@ class Following:
         else:
             each.flow.learn(number, (what,))
         if each.flow.unsettled:
-            self._unsettled.add(each.flow.stream)
+            self._unsettled[each.flow.stream] = None
 
     def _tick(self, now: float) -> None:
         for stream in list(self._unsettled):
             each = self._streams[stream]
             self._give(each, each.flow.settle(now))
             if not each.flow.unsettled:
-                self._unsettled.discard(stream)
+                del self._unsettled[stream]
                 if each.info.sealed and each.complete:
                     self._end(each)
         if self._merge is not None:

@@ -47,7 +47,9 @@ class Origin(Protocol):
         """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
 
         With *follow* until it is sealed. With *stop* only bytes before that offset. With *sieve* lines are left out: a
-        piece may begin behind the end of the one before, and be empty. Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        piece may begin behind the end of the one before, and be empty.
+
+        Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
 
 
