@@ -58,6 +58,7 @@ RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 5.0  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
+SIEVED, SIEVE_SECONDS = (8 << 10, 128 << 10), 0.01  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 OPENING = 8  # streams that are opened side by side
 
@@ -132,6 +133,7 @@ class Server:
         )
         self._listing = Turns()
         self._sieving = Turns()
+        self._sieved_at_once = SIEVED[1]
         self._opening = Turns(OPENING)
         self.ending = Turns()
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
@@ -367,14 +369,17 @@ class Server:
             if sieving is None:
                 yield offset, data
             else:
-                async with self._sieving.one(peer):  # whoever sends has a turn in between, and so has another reader
-                    kept = sieving.feed(offset, data)
-                for found in kept:
-                    yield found
-                if not kept and clock() - told > TELL_EVERY:
-                    kept = [(sieving.position, b"")]
-                    yield kept[0]
-                told = clock() if kept else told
+                for at in range(0, len(data), size := self._sieved_at_once):
+                    async with self._sieving.one(peer):  # whoever sends has a turn in between, and another reader
+                        began = clock()
+                        kept = sieving.feed(offset + at, data[at : at + size])
+                        self._paced(clock() - began)
+                    for found in kept:
+                        yield found
+                    if not kept and clock() - told > TELL_EVERY:
+                        kept = [(sieving.position, b"")]
+                        yield kept[0]
+                    told = clock() if kept else told
             if wanted.stop and offset + len(data) >= wanted.stop:
                 break
             if wanted.follow and len(data) < GATHERED:
@@ -386,6 +391,13 @@ class Server:
             for mark in await self.store.marks(wanted.stream, marks):
                 yield marks, mark
                 marks += 1
+
+    def _paced(self, took: float) -> None:
+        """Sieve less at once where that takes so long that others notice."""
+        if took > SIEVE_SECONDS:
+            self._sieved_at_once = max(SIEVED[0], self._sieved_at_once // 2)
+        elif took < SIEVE_SECONDS / 4:
+            self._sieved_at_once = min(SIEVED[1], self._sieved_at_once * 2)
 
     async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
         run, site = request

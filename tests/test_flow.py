@@ -178,3 +178,12 @@ def test_bytes_as_they_are() -> None:
     flow = Bytes(STREAM, View(raw=True))
     assert flow.feed(0, b"\xff\x1b[A", 0) + flow.feed(2, b"[Ax", 0) == [b"\xff\x1b[A", b"x"]
     assert (flow.settle(9), flow.close(9), flow.end(True), flow.open()) == ([], [], [], [])
+
+
+def test_where_times_choose_nothing_is_left_out_early() -> None:
+    """A line that tells no time has that of the line before it."""
+    include = (re.compile("error"),)
+    assert View(Choice(include)).sieve is not None
+    assert View(Choice(include, since=1)).sieve is None
+    assert View(Choice(include, until=1)).sieve is None
+    assert View(Choice(exclude=include)).sieve is None

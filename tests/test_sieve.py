@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -107,6 +108,24 @@ def test_from_the_middle_of_a_stream_the_first_lines_are_kept() -> None:
     data = b"".join(b"%d\n" % n for n in range(1000))
     made = Sieve((b"error",), False, 0, 3)
     assert sieved(made, data, [100], start=10)[0][1].startswith(data[10:50])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"xx\n" * 40_000, id="every-line-matches"),
+        pytest.param(b"\a\n" * 60_000, id="every-line-is-dirty"),
+        pytest.param((b"x" * 30_000 + b"\r" * 30_000 + b"\n") * 2, id="states-without-number"),
+        pytest.param(b"\x1b[" * 60_000, id="sequences-without-end"),
+        pytest.param(b"\x1b[" + b"1" * 120_000, id="a-sequence-without-end"),
+        pytest.param(b"\x1b[A\n" * 30_000, id="moves"),
+    ],
+)
+def test_nothing_that_a_peer_asks_for_or_sends_takes_long(data: bytes) -> None:
+    """It is the receiver's loop in which it happens."""
+    sieving, began = Sieving(Sieve((b"xx", b"yx"), True, 10_000, 10_000)), time.thread_time()
+    sieving.feed(0, data[: 128 << 10])
+    assert time.thread_time() - began < 1.0
 
 
 @pytest.mark.parametrize(

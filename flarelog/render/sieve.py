@@ -23,6 +23,7 @@ from flarelog.render.screen import WINDOW
 MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 16, 64, 10_000
 LONGEST = 1 << 16  # bytes of a line that is judged
 _HELD = 1 << 18  # bytes of left-out lines in hand, because a later line may want them before it
+_DRAWN = 1 << 18  # bytes of all states of a line that are compared
 
 _CONTROLS = bytes({*range(32), 0x7F} - {0x09, 0x0A})
 _SUSPECT, _SUSPECT_ANY_CASE = (  # what dirt begins with; and, where case is ignored, _OTHER_CASES
@@ -168,19 +169,19 @@ class Sieving:
 
     def _spans(self, block: bytes, looked: int, cut: int) -> list[tuple[int, int]]:
         """What is kept of the whole lines between *looked* and *cut*, and before them."""
-        spans: list[tuple[int, int]] = []
         hits = sorted(self._hits(block, looked, cut))
         self._moved = self._moved or any(moves for _, _, moves in hits)
-        if self._owed:
-            end, self._owed = _forth(block, looked, self._owed, cut)
-            spans.append((looked, end))
         # Where a log has moved the cursor once, any line may be gone back to, and so may those before it.
         before, after = max(self._sieve.before, WINDOW if self._moved else 0), self._sieve.after
-        for first, last, moves in hits:
-            end, owed = _forth(block, last, max(after, WINDOW) if moves else after, cut)
-            self._owed = max(self._owed, owed)
-            spans.append((_back(block, first, before), end))
-        return sorted(spans)
+        spans: list[tuple[int, int]] = []
+        at, owed, kept = looked, self._owed, 0
+        for first, last, moves in hits:  # no line is stepped over again and again, however many are wanted around each
+            end, owed = _forth(block, at, owed, first)
+            kept = end if end > at else kept
+            spans += [(at, end), (_back(block, first, before, kept), last)]
+            at, owed, kept = last, max(owed - 1, max(after, WINDOW) if moves else after), last
+        end, self._owed = _forth(block, at, owed, cut)
+        return [*spans, (at, end)]
 
     def _hits(self, block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int, bool]]:
         """(begin, end, whether it moves the cursor) of the lines that are kept for their own sake."""
@@ -237,6 +238,8 @@ class Sieving:
 def _rows(text: bytes) -> list[bytes] | None:
     """What *text*, parted by carriage returns, shows one after the other; None where that is not so simple."""
     decoded = text.decode(errors="replace")
+    if text.count(b"\r") * max(map(len, text.split(b"\r"))) > _DRAWN:  # a peer could make it as long as it likes
+        return None
     if _DIRT.search(text.replace(b"\r", b"")) or any(char == "\t" or width(char) != 1 for char in set(decoded)):
         return None
     row, rows = "", []
@@ -263,10 +266,10 @@ def _long(block: bytes, looked: int, cut: int) -> Iterable[tuple[int, int]]:
             at = end
 
 
-def _back(block: bytes, at: int, lines: int) -> int:
-    """Where the line begins that stands *lines* before the one that begins at *at*."""
-    while lines and at:
-        at = block.rfind(b"\n", 0, at - 1) + 1
+def _back(block: bytes, at: int, lines: int, least: int = 0) -> int:
+    """Where the line begins that stands *lines* before the one that begins at *at*, but not before *least*."""
+    while lines and at > least:
+        at = block.rfind(b"\n", least, at - 1) + 1 or least
         lines -= 1
     return at
 
