@@ -115,7 +115,7 @@ def test_from_the_middle_of_a_stream_the_first_lines_are_kept() -> None:
     [
         pytest.param(b"xx\n" * 40_000, id="every-line-matches"),
         pytest.param(b"\a\n" * 60_000, id="every-line-is-dirty"),
-        pytest.param((b"x" * 30_000 + b"\r" * 30_000 + b"\n") * 2, id="states-without-number"),
+        pytest.param((b"x." * 15_000 + b"y" + b"\r." * 17_000 + b"\n") * 2, id="states-without-number"),
         pytest.param(b"\x1b[" * 60_000, id="sequences-without-end"),
         pytest.param(b"\x1b[" + b"1" * 120_000, id="a-sequence-without-end"),
         pytest.param(b"\x1b[A\n" * 30_000, id="moves"),
@@ -125,7 +125,7 @@ def test_nothing_that_a_peer_asks_for_or_sends_takes_long(data: bytes) -> None:
     """It is the receiver's loop in which it happens."""
     sieving, began = Sieving(Sieve((b"xx", b"yx"), True, 10_000, 10_000)), time.thread_time()
     sieving.feed(0, data[: 128 << 10])
-    assert time.thread_time() - began < 1.0
+    assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
         lines = Lines(given, terminal=terminal and follow)
         live = terminal and follow and given["output"] == "text"
         pipe = Pipe(pager.fd)
-        console = lines.console(pipe, live=live and lines.bars == "live", template=given["template"])
+        console = lines.console(pipe, live=live, template=given["template"])
         prefix = given["prefix"] if given["prefix"] is not None else not names_one(chosen) and given["template"] is None
         display = ConsoleDisplay(console, pipe, prefix=prefix, align=terminal, colour=lines.colour, live=live)
         view = View(
@@ -175,6 +175,7 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
             lines.renderer,
             lines.stamped,
             given["notes"],
+            bars=live and lines.bars == "live",
             blocks=follow and not names_one(chosen) and given["order"] == "arrival",
         )
         following = Following(found, chosen, view, display, _say(console, pipe), given["order"])

@@ -36,6 +36,7 @@ class View:
     stamped: Callable[[str], int | None] = stamp
     notes: bool = True  # what is to be known of the stream, between its lines
     blocks: bool = False  # keep the lines of a traceback together
+    bars: bool = False  # show rows that may change, where that can be done
     raw: bool = False  # nothing but the bytes
 
     @property

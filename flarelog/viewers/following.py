@@ -330,7 +330,7 @@ class Following:
         for stream, each in self._streams.items():
             silence = now - each.heard
             sites[stream.site].append((each.ended, silence))
-            if not each.ended and self._view.choice.everything:
+            if self._view.bars and not each.ended and self._view.choice.everything:
                 rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
         return [*rows, summary(sites)]
 
