@@ -66,6 +66,22 @@ def test_a_person_at_a_terminal_reads_with_a_token_and_the_ca_alone(place: Place
     assert secret not in receiver.program.said + by_option.talk() + by_variable.talk()
 
 
+def test_logs_and_follow_with_a_token_of_that_run(place: Place, receiver: Receiver) -> None:
+    at = ("--receiver", receiver.reader_address, *trusting(place))
+    token = ("--token-file", str(place.token("wall", "--runs", RUN)))
+    for command in ("logs", "follow"):
+        other = place.call(command, "run-2", *at, *token)
+        assert (other.process.returncode, "may not" in other.sentence()) == (5, True)
+        nobody = place.call(command, RUN, *at)
+        assert (nobody.process.returncode, "give --token-file" in nobody.sentence()) == (5, True)
+    assert place.call("logs", RUN, *at, *token, "-o", "raw").printed.count("loss") == 500
+    follow = place.start("follow", RUN, *at, *token, "-o", "json", "--no-notes")
+    until(lambda: follow.printed.count("loss") == 500, follow.talk)
+    (id,) = [record["id"] for record in place.call("token", "list", "--store", "store", "--json").records()]
+    assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
+    assert (follow.ends(), "refuses: " in follow.sentence()) == (5, True)
+
+
 def test_an_operator_begins_and_ends_runs_with_a_token(place: Place, receiver: Receiver) -> None:
     ops = str(place.token("ops", "--role", "operator"))
     at = ("--receiver", receiver.reader_address, *trusting(place), "--token-file", ops)

@@ -47,6 +47,7 @@ GUARD, REFUSALS = "guard.py", "refusals.py"
 APPENDER, JOURNAL, LOCAL = "stores/appender.py", "stores/journal.py", "stores/local.py"
 DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
+FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
 REDACT, REDACTED, CONSENT, PATTERNS = (
     "sources/redact.py",
@@ -1868,6 +1869,114 @@ MUTANTS = [
         "partial(self._directories, only=one_run)",
         "self._directories",
         "store_paths",
+    ),
+    Mutant(
+        "reader: a piece that comes again is shown again",
+        FLOW,
+        "data = bytes(data)[max(0, self.position - offset) :]",
+        "data = bytes(data)",
+        "flow",
+    ),
+    Mutant(
+        "reader: marks are told as often as they come",
+        FLOW,
+        "self._pending.extend(marks[self.marks - first :])",
+        "self._pending.extend(marks)",
+        "flow",
+    ),
+    Mutant(
+        "reader: a gap does not tear its line",
+        FLOW,
+        "lines = self._renderer.close() if torn else self._renderer.settle()",
+        "lines = self._renderer.settle()",
+        "flow",
+    ),
+    Mutant(
+        "reader: a foreign site's words go to the terminal as they are",
+        FLOW,
+        'text, name = f"gap: {many}: {legible(mark.reason)}", "gap"',
+        'text, name = f"gap: {many}: {mark.reason}", "gap"',
+        "flow",
+    ),
+    Mutant(
+        "reader: what lies beyond the last lines counts among them",
+        FLOW,
+        "if self._tail is not None and offset < self._until < offset + len(data):",
+        "if False:",
+        "flow",
+    ),
+    Mutant(
+        "reader: what is left out early is no gap between groups",
+        FLOW,
+        """            self._renderer.jump(offset)
+            self._chooser.skip()
+        while data:""",
+        """            self._renderer.jump(offset)
+        while data:""",
+        "flow",
+    ),
+    Mutant(
+        "reader: what a container runtime wrote is sieved",
+        "viewers/following.py",
+        "sieve = self._sieve if each.flow.plain else None",
+        "sieve = self._sieve",
+        "following",
+    ),
+    Mutant(
+        "reader: times are not waited for in their order",
+        "viewers/following.py",
+        "latest[number] = max(latest[number], latest[number] if moment is None else moment)",
+        "latest[number] = latest[number]",
+        "following",
+    ),
+    Mutant(
+        "reader: a line without a time is left out early where times choose",
+        FLOW,
+        "choice.since is not None or choice.until is not None",
+        "False",
+        "flow",
+    ),
+    Mutant(
+        "reader: the first error is the one that came first",
+        "viewers/display.py",
+        "key=lambda each: (each.time is None, each.time or 0)",
+        "key=lambda each: 0",
+        "following",
+    ),
+    Mutant(
+        "sieve: lines that control characters could make a match of are left out",
+        SIEVE,
+        "elif first not in found and self._may_match(raw):",
+        "elif False:",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: lines that a cursor goes back to are left out",
+        SIEVE,
+        "before, after = max(self._sieve.before, WINDOW if self._moved else 0), self._sieve.after",
+        "before, after = self._sieve.before, self._sieve.after",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: the lines behind a match are forgotten at a piece's end",
+        SIEVE,
+        "end, self._owed = _forth(block, at, owed, cut)",
+        "end, _ = _forth(block, at, owed, cut)",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: one way of a pattern is enough",
+        SIEVE,
+        "inner = None if None in ways else",
+        "inner =",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: a peer's request may take as long as it likes",
+        SIEVE,
+        'if text.count(b"\\r") * max(map(len, text.split(b"\\r"))) > _DRAWN:',
+        "if False:",
+        "sieve",
     ),
     Mutant(
         "jobs: a site's word is not asked for",

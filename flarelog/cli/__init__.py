@@ -26,6 +26,8 @@ from flarelog.version import __version__
 _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "sidecar": "Send the logs under a directory to a receiver.",
+    "follow": "Show what the sites of a run say, live.",
+    "logs": "Show what the sites of a run have said so far.",
     "streams": "Show which logs are held, and what is known of them.",
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",
