@@ -99,6 +99,10 @@ class Client:
             else:
                 return
 
+    async def run_state(self, run: str) -> str:
+        """The state of *run*, as ``RunState`` names it. Raises CannotConnect, InvalidName, NotAllowed."""
+        return await self._run_call("GetRun", run)
+
     async def start_run(self, run: str) -> str:
         """Announce *run*; returns its state. Raises CannotConnect, InvalidName, NotAllowed."""
         return await self._run_call("StartRun", run)

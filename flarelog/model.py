@@ -253,6 +253,14 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What a producer knows of its source by now: a hint for people."""
+
+    clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
+    end: int  # where the stream would end if all that its source has were sent
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """The first message of a producer: which stream, and who asks."""
 
@@ -261,6 +269,25 @@ class Open:
     epoch: int = 0
     major: int = 1
     agent: str = ""
+    news: News | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a stream's producer fares, as its receiver sees it.
+
+    Ages are in seconds; None: it has not happened since the receiver was started, or only a store was asked.
+    """
+
+    linked: bool | None = None  # a producer has it open; None: only a receiver would know
+    changed: float | None = None  # age: since when it is open, or since when it is not
+    heard: float | None = None  # age of the producer's latest message, heartbeats included
+    grown: float | None = None  # age of the latest byte
+    idle_timeout: float = 0.0  # seconds of silence after which the receiver closes it; 0: not said
+    held: str = ""  # why the producer was told to wait
+    rate: int = 0  # bytes a second
+    end: int = 0  # where the stream would end if all that its source has were sent; 0: not said
+    skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +301,7 @@ class StreamInfo:
     sealed: bool
     marks: tuple[Mark, ...] = ()
     redacted: Redaction | None = None  # as the receipt said; None also while there is none
+    state: State | None = None  # what only a receiver knows
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

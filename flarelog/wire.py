@@ -37,10 +37,12 @@ from flarelog.model import (
     Gap,
     Generation,
     Mark,
+    News,
     Open,
     Receipt,
     Redaction,
     Reply,
+    State,
     StreamId,
     StreamInfo,
 )
@@ -62,7 +64,7 @@ HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
 
-Request = Open | Chunk | tuple[int, Mark] | Receipt
+Request = Open | Chunk | tuple[int, Mark] | Receipt | News
 """What a producer says; a mark comes with its number."""
 
 
@@ -391,6 +393,10 @@ def encode_request(request: Request) -> bytes:
         message.open.producer = request.producer
         message.open.epoch = request.epoch
         message.open.agent = request.agent
+        if request.news is not None:
+            _set_news(message.open.news, request.news)
+    elif isinstance(request, News):
+        _set_news(message.news, request)
     elif isinstance(request, Receipt):
         message.finish.receipt.length = request.length
         message.finish.receipt.digest = request.digest
@@ -432,7 +438,10 @@ def decode_request(raw: bytes) -> Request:
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
-            return Open(_stream(opened.stream), opened.producer, opened.epoch, opened.version.major, opened.agent)
+            news = _news(opened.news) if opened.HasField("news") else None
+            return Open(_stream(opened.stream), opened.producer, opened.epoch, MAJOR, opened.agent, news)
+        case "news":
+            return _news(message.news)
         case "chunk":
             return Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest)
         case "mark":
@@ -541,6 +550,42 @@ def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
 
 def _stream(message: pb.StreamId) -> StreamId:
     return StreamId(message.run, message.site, message.log)
+
+
+def _set_news(message: pb.News, news: News) -> None:
+    message.clock_ms, message.end = news.clock, news.end
+
+
+def _news(message: pb.News) -> News:
+    """A hint that makes no sense is none: it must not cost a stream."""
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET))
+
+
+_AGES = ("changed", "heard", "grown", "skew")
+_OLDEST = 1 << 50  # milliseconds, which a float still holds
+
+
+def _set_state(message: pb.State, state: State) -> None:
+    message.linked = bool(state.linked)
+    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[:MAX_TEXT]
+    message.rate, message.end = state.rate, state.end
+    for name in _AGES:
+        value = getattr(state, name)
+        if value is not None:
+            setattr(message, f"{name}_ms", round(value * 1000))
+
+
+def _state(message: pb.State) -> State:
+    said = {name: int(getattr(message, f"{name}_ms")) for name in _AGES if message.HasField(f"{name}_ms")}
+    ages = {name: max(-_OLDEST, min(value, _OLDEST)) / 1000 for name, value in said.items()}
+    return State(
+        linked=message.linked,
+        idle_timeout=message.idle_timeout_ms / 1000,
+        held=" ".join(message.held[:MAX_TEXT].split()),
+        rate=min(message.rate, MAX_OFFSET),
+        end=min(message.end, MAX_OFFSET),
+        **ages,
+    )
 
 
 def _set_redaction(message: pb.Receipt | pb.StreamInfo, redacted: Redaction | None) -> None:
@@ -675,6 +720,9 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
     )
     _set_stream(message.stream, info.stream)
     _set_redaction(message, info.redacted)
+    if info.state is not None:
+        message.state.SetInParent()
+        _set_state(message.state, info.state)
     return message.SerializeToString()
 
 
@@ -691,6 +739,7 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         message.sealed,
         _marks(message.marks),
         _redaction(message),
+        _state(message.state) if message.HasField("state") else None,
     )
     return info, message.first_mark
 

@@ -56,6 +56,35 @@ REDACT, REDACTED, CONSENT, PATTERNS = (
 )
 
 MUTANTS = [
+    # --- how a stream fares
+    Mutant(
+        "status: what is heard of one stream does not count for the producer's others",
+        "states.py",
+        "        known = self._producers.get((stream.run, stream.site, producer))",
+        "        known = None",
+        "states",
+    ),
+    Mutant(
+        "status: a stream that is held is only paused until its producer's next attempt",
+        "states.py",
+        "if found.linked and found.changed is not None and now - found.changed >= HELD_FOR:",
+        "if found.linked:",
+        "states",
+    ),
+    Mutant(
+        "status: what nobody has open is remembered for ever",
+        "states.py",
+        "        if len(self._left) > REMEMBERED:",
+        "        if len(self._left) < 0:",
+        "states",
+    ),
+    Mutant(
+        "status: a message that was late makes a clock slow",
+        "states.py",
+        "skew=max(producer.skews, default=None)",
+        "skew=producer.skews[-1] if producer.skews else None",
+        "states",
+    ),
     # --- what a site does not let go
     Mutant(
         "redaction: what a window's end cuts is not looked at beside it",

@@ -26,6 +26,7 @@ from flarelog.version import __version__
 _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "sidecar": "Send the logs under a directory to a receiver.",
+    "status": "Show how each stream fares: live, quiet, silent, paused, ended.",
     "streams": "Show which logs are held, and what is known of them.",
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",

@@ -24,55 +24,59 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66larelog/v1/log.proto\x12\x0b\x66larelog.v1\"\'\n\x07Version\x12\r\n\x05major\x18\x01 \x01(\r\x12\r\n\x05minor\x18\x02 \x01(\r\"2\n\x08StreamId\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\x0b\n\x03log\x18\x03 \x01(\t\"\xac\x01\n\x0bPushRequest\x12!\n\x04open\x18\x01 \x01(\x0b\x32\x11.flarelog.v1.OpenH\x00\x12#\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x12.flarelog.v1.ChunkH\x00\x12#\n\x04mark\x18\x03 \x01(\x0b\x32\x13.flarelog.v1.MarkAtH\x00\x12%\n\x06\x66inish\x18\x04 \x01(\x0b\x32\x13.flarelog.v1.FinishH\x00\x42\t\n\x07message\"\x84\x01\n\x04Open\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.flarelog.v1.Version\x12%\n\x06stream\x18\x02 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\x10\n\x08producer\x18\x03 \x01(\x0c\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\r\n\x05\x61gent\x18\x05 \x01(\t\"5\n\x05\x43hunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"8\n\x06MarkAt\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x1f\n\x04mark\x18\x02 \x01(\x0b\x32\x11.flarelog.v1.Mark\"\xa3\x01\n\x04Mark\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12-\n\ngeneration\x18\x03 \x01(\x0b\x32\x17.flarelog.v1.GenerationH\x00\x12#\n\x05\x65nded\x18\x04 \x01(\x0b\x32\x12.flarelog.v1.EndedH\x00\x12\x1f\n\x03gap\x18\x05 \x01(\x0b\x32\x10.flarelog.v1.GapH\x00\x42\x06\n\x04kind\"|\n\nGeneration\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x15\n\rsource_offset\x18\x02 \x01(\x04\x12\x10\n\x08identity\x18\x03 \x01(\t\x12\x13\n\x0bhead_length\x18\x04 \x01(\r\x12\x13\n\x0bhead_digest\x18\x05 \x01(\x07\x12\r\n\x05notes\x18\x06 \x01(\t\"\x17\n\x05\x45nded\x12\x0e\n\x06reason\x18\x01 \x01(\t\"%\n\x03Gap\x12\x0e\n\x06length\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x06\x46inish\x12%\n\x07receipt\x18\x01 \x01(\x0b\x32\x14.flarelog.v1.Receipt\"b\n\x07Receipt\x12\x0e\n\x06length\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12\r\n\x05marks\x18\x03 \x01(\x04\x12(\n\x08redacted\x18\x04 \x01(\x0b\x32\x16.flarelog.v1.Redaction\"+\n\tRedaction\x12\x0f\n\x07matches\x18\x01 \x01(\x04\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"\xc7\x01\n\x05Reply\x12\x1f\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x11.flarelog.v1.Code\x12\x11\n\tcommitted\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x07\x12\r\n\x05marks\x18\x04 \x01(\x04\x12\x13\n\x0bincarnation\x18\x05 \x01(\x0c\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x0e\n\x06\x65nding\x18\x08 \x01(\x08\x12\x17\n\x0fidle_timeout_ms\x18\t \x01(\r\x12\x0e\n\x06window\x18\n \x01(\r\"S\n\x0bReadRequest\x12%\n\x06stream\x18\x01 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\r\n\x05start\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\",\n\x0cReadResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"(\n\x0bListRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\"\xd5\x01\n\nStreamInfo\x12%\n\x06stream\x18\x01 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\x12\x11\n\tcommitted\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x07\x12\x0e\n\x06sealed\x18\x05 \x01(\x08\x12 \n\x05marks\x18\x06 \x03(\x0b\x32\x11.flarelog.v1.Mark\x12\x12\n\nfirst_mark\x18\x07 \x01(\x04\x12(\n\x08redacted\x18\x08 \x01(\x0b\x32\x16.flarelog.v1.Redaction\"\x19\n\nRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x1c\n\x0bRunResponse\x12\r\n\x05state\x18\x01 \x01(\t*\x95\x01\n\x04\x43ode\x12\x14\n\x10\x43ODE_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\n\n\x06SEALED\x10\x02\x12\x17\n\x13\x45XECUTION_EXCEPTION\x10\x03\x12\x08\n\x04HOLE\x10\x04\x12\x0b\n\x07\x43ORRUPT\x10\x05\x12\t\n\x05PAUSE\x10\x06\x12\n\n\x06\x46\x45NCED\x10\x07\x12\x0c\n\x08REJECTED\x10\x08\x12\x0e\n\nGOING_AWAY\x10\t2\xfb\x02\n\nLogService\x12\x38\n\x04Push\x12\x18.flarelog.v1.PushRequest\x1a\x12.flarelog.v1.Reply(\x01\x30\x01\x12=\n\x04Read\x12\x18.flarelog.v1.ReadRequest\x1a\x19.flarelog.v1.ReadResponse0\x01\x12;\n\x04List\x12\x18.flarelog.v1.ListRequest\x1a\x17.flarelog.v1.StreamInfo0\x01\x12=\n\x08StartRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponse\x12;\n\x06\x45ndRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponse\x12;\n\x06GetRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x66larelog/v1/log.proto\x12\x0b\x66larelog.v1\"\'\n\x07Version\x12\r\n\x05major\x18\x01 \x01(\r\x12\r\n\x05minor\x18\x02 \x01(\r\"2\n\x08StreamId\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\x12\x0b\n\x03log\x18\x03 \x01(\t\"\xcf\x01\n\x0bPushRequest\x12!\n\x04open\x18\x01 \x01(\x0b\x32\x11.flarelog.v1.OpenH\x00\x12#\n\x05\x63hunk\x18\x02 \x01(\x0b\x32\x12.flarelog.v1.ChunkH\x00\x12#\n\x04mark\x18\x03 \x01(\x0b\x32\x13.flarelog.v1.MarkAtH\x00\x12%\n\x06\x66inish\x18\x04 \x01(\x0b\x32\x13.flarelog.v1.FinishH\x00\x12!\n\x04news\x18\x08 \x01(\x0b\x32\x11.flarelog.v1.NewsH\x00\x42\t\n\x07message\"%\n\x04News\x12\x10\n\x08\x63lock_ms\x18\x01 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x02 \x01(\x04\"\xa5\x01\n\x04Open\x12%\n\x07version\x18\x01 \x01(\x0b\x32\x14.flarelog.v1.Version\x12%\n\x06stream\x18\x02 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\x10\n\x08producer\x18\x03 \x01(\x0c\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\r\n\x05\x61gent\x18\x05 \x01(\t\x12\x1f\n\x04news\x18\x06 \x01(\x0b\x32\x11.flarelog.v1.News\"5\n\x05\x43hunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"8\n\x06MarkAt\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x1f\n\x04mark\x18\x02 \x01(\x0b\x32\x11.flarelog.v1.Mark\"\xa3\x01\n\x04Mark\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12-\n\ngeneration\x18\x03 \x01(\x0b\x32\x17.flarelog.v1.GenerationH\x00\x12#\n\x05\x65nded\x18\x04 \x01(\x0b\x32\x12.flarelog.v1.EndedH\x00\x12\x1f\n\x03gap\x18\x05 \x01(\x0b\x32\x10.flarelog.v1.GapH\x00\x42\x06\n\x04kind\"|\n\nGeneration\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x15\n\rsource_offset\x18\x02 \x01(\x04\x12\x10\n\x08identity\x18\x03 \x01(\t\x12\x13\n\x0bhead_length\x18\x04 \x01(\r\x12\x13\n\x0bhead_digest\x18\x05 \x01(\x07\x12\r\n\x05notes\x18\x06 \x01(\t\"\x17\n\x05\x45nded\x12\x0e\n\x06reason\x18\x01 \x01(\t\"%\n\x03Gap\x12\x0e\n\x06length\x18\x01 \x01(\x04\x12\x0e\n\x06reason\x18\x02 \x01(\t\"/\n\x06\x46inish\x12%\n\x07receipt\x18\x01 \x01(\x0b\x32\x14.flarelog.v1.Receipt\"b\n\x07Receipt\x12\x0e\n\x06length\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x07\x12\r\n\x05marks\x18\x03 \x01(\x04\x12(\n\x08redacted\x18\x04 \x01(\x0b\x32\x16.flarelog.v1.Redaction\"+\n\tRedaction\x12\x0f\n\x07matches\x18\x01 \x01(\x04\x12\r\n\x05\x62ytes\x18\x02 \x01(\x04\"\xc7\x01\n\x05Reply\x12\x1f\n\x04\x63ode\x18\x01 \x01(\x0e\x32\x11.flarelog.v1.Code\x12\x11\n\tcommitted\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\x07\x12\r\n\x05marks\x18\x04 \x01(\x04\x12\x13\n\x0bincarnation\x18\x05 \x01(\x0c\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x0e\n\x06\x65nding\x18\x08 \x01(\x08\x12\x17\n\x0fidle_timeout_ms\x18\t \x01(\r\x12\x0e\n\x06window\x18\n \x01(\r\"S\n\x0bReadRequest\x12%\n\x06stream\x18\x01 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\r\n\x05start\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\",\n\x0cReadResponse\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x0f \x01(\x0c\"(\n\x0bListRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x0c\n\x04site\x18\x02 \x01(\t\"\xf8\x01\n\nStreamInfo\x12%\n\x06stream\x18\x01 \x01(\x0b\x32\x15.flarelog.v1.StreamId\x12\r\n\x05\x66irst\x18\x02 \x01(\x04\x12\x11\n\tcommitted\x18\x03 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x07\x12\x0e\n\x06sealed\x18\x05 \x01(\x08\x12 \n\x05marks\x18\x06 \x03(\x0b\x32\x11.flarelog.v1.Mark\x12\x12\n\nfirst_mark\x18\x07 \x01(\x04\x12(\n\x08redacted\x18\x08 \x01(\x0b\x32\x16.flarelog.v1.Redaction\x12!\n\x05state\x18\t \x01(\x0b\x32\x12.flarelog.v1.State\"\xeb\x01\n\x05State\x12\x0e\n\x06linked\x18\x01 \x01(\x08\x12\x17\n\nchanged_ms\x18\x02 \x01(\x04H\x00\x88\x01\x01\x12\x15\n\x08heard_ms\x18\x03 \x01(\x04H\x01\x88\x01\x01\x12\x15\n\x08grown_ms\x18\x04 \x01(\x04H\x02\x88\x01\x01\x12\x17\n\x0fidle_timeout_ms\x18\x05 \x01(\r\x12\x0c\n\x04held\x18\x06 \x01(\t\x12\x0c\n\x04rate\x18\x07 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x08 \x01(\x04\x12\x14\n\x07skew_ms\x18\t \x01(\x12H\x03\x88\x01\x01\x42\r\n\x0b_changed_msB\x0b\n\t_heard_msB\x0b\n\t_grown_msB\n\n\x08_skew_ms\"\x19\n\nRunRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\"\x1c\n\x0bRunResponse\x12\r\n\x05state\x18\x01 \x01(\t*\x95\x01\n\x04\x43ode\x12\x14\n\x10\x43ODE_UNSPECIFIED\x10\x00\x12\x06\n\x02OK\x10\x01\x12\n\n\x06SEALED\x10\x02\x12\x17\n\x13\x45XECUTION_EXCEPTION\x10\x03\x12\x08\n\x04HOLE\x10\x04\x12\x0b\n\x07\x43ORRUPT\x10\x05\x12\t\n\x05PAUSE\x10\x06\x12\n\n\x06\x46\x45NCED\x10\x07\x12\x0c\n\x08REJECTED\x10\x08\x12\x0e\n\nGOING_AWAY\x10\t2\xfb\x02\n\nLogService\x12\x38\n\x04Push\x12\x18.flarelog.v1.PushRequest\x1a\x12.flarelog.v1.Reply(\x01\x30\x01\x12=\n\x04Read\x12\x18.flarelog.v1.ReadRequest\x1a\x19.flarelog.v1.ReadResponse0\x01\x12;\n\x04List\x12\x18.flarelog.v1.ListRequest\x1a\x17.flarelog.v1.StreamInfo0\x01\x12=\n\x08StartRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponse\x12;\n\x06\x45ndRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponse\x12;\n\x06GetRun\x12\x17.flarelog.v1.RunRequest\x1a\x18.flarelog.v1.RunResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'flarelog.v1.log_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CODE']._serialized_start=1753
-  _globals['_CODE']._serialized_end=1902
+  _globals['_CODE']._serialized_start=2133
+  _globals['_CODE']._serialized_end=2282
   _globals['_VERSION']._serialized_start=38
   _globals['_VERSION']._serialized_end=77
   _globals['_STREAMID']._serialized_start=79
   _globals['_STREAMID']._serialized_end=129
   _globals['_PUSHREQUEST']._serialized_start=132
-  _globals['_PUSHREQUEST']._serialized_end=304
-  _globals['_OPEN']._serialized_start=307
-  _globals['_OPEN']._serialized_end=439
-  _globals['_CHUNK']._serialized_start=441
-  _globals['_CHUNK']._serialized_end=494
-  _globals['_MARKAT']._serialized_start=496
-  _globals['_MARKAT']._serialized_end=552
-  _globals['_MARK']._serialized_start=555
-  _globals['_MARK']._serialized_end=718
-  _globals['_GENERATION']._serialized_start=720
-  _globals['_GENERATION']._serialized_end=844
-  _globals['_ENDED']._serialized_start=846
-  _globals['_ENDED']._serialized_end=869
-  _globals['_GAP']._serialized_start=871
-  _globals['_GAP']._serialized_end=908
-  _globals['_FINISH']._serialized_start=910
-  _globals['_FINISH']._serialized_end=957
-  _globals['_RECEIPT']._serialized_start=959
-  _globals['_RECEIPT']._serialized_end=1057
-  _globals['_REDACTION']._serialized_start=1059
-  _globals['_REDACTION']._serialized_end=1102
-  _globals['_REPLY']._serialized_start=1105
-  _globals['_REPLY']._serialized_end=1304
-  _globals['_READREQUEST']._serialized_start=1306
-  _globals['_READREQUEST']._serialized_end=1389
-  _globals['_READRESPONSE']._serialized_start=1391
-  _globals['_READRESPONSE']._serialized_end=1435
-  _globals['_LISTREQUEST']._serialized_start=1437
-  _globals['_LISTREQUEST']._serialized_end=1477
-  _globals['_STREAMINFO']._serialized_start=1480
-  _globals['_STREAMINFO']._serialized_end=1693
-  _globals['_RUNREQUEST']._serialized_start=1695
-  _globals['_RUNREQUEST']._serialized_end=1720
-  _globals['_RUNRESPONSE']._serialized_start=1722
-  _globals['_RUNRESPONSE']._serialized_end=1750
-  _globals['_LOGSERVICE']._serialized_start=1905
-  _globals['_LOGSERVICE']._serialized_end=2284
+  _globals['_PUSHREQUEST']._serialized_end=339
+  _globals['_NEWS']._serialized_start=341
+  _globals['_NEWS']._serialized_end=378
+  _globals['_OPEN']._serialized_start=381
+  _globals['_OPEN']._serialized_end=546
+  _globals['_CHUNK']._serialized_start=548
+  _globals['_CHUNK']._serialized_end=601
+  _globals['_MARKAT']._serialized_start=603
+  _globals['_MARKAT']._serialized_end=659
+  _globals['_MARK']._serialized_start=662
+  _globals['_MARK']._serialized_end=825
+  _globals['_GENERATION']._serialized_start=827
+  _globals['_GENERATION']._serialized_end=951
+  _globals['_ENDED']._serialized_start=953
+  _globals['_ENDED']._serialized_end=976
+  _globals['_GAP']._serialized_start=978
+  _globals['_GAP']._serialized_end=1015
+  _globals['_FINISH']._serialized_start=1017
+  _globals['_FINISH']._serialized_end=1064
+  _globals['_RECEIPT']._serialized_start=1066
+  _globals['_RECEIPT']._serialized_end=1164
+  _globals['_REDACTION']._serialized_start=1166
+  _globals['_REDACTION']._serialized_end=1209
+  _globals['_REPLY']._serialized_start=1212
+  _globals['_REPLY']._serialized_end=1411
+  _globals['_READREQUEST']._serialized_start=1413
+  _globals['_READREQUEST']._serialized_end=1496
+  _globals['_READRESPONSE']._serialized_start=1498
+  _globals['_READRESPONSE']._serialized_end=1542
+  _globals['_LISTREQUEST']._serialized_start=1544
+  _globals['_LISTREQUEST']._serialized_end=1584
+  _globals['_STREAMINFO']._serialized_start=1587
+  _globals['_STREAMINFO']._serialized_end=1835
+  _globals['_STATE']._serialized_start=1838
+  _globals['_STATE']._serialized_end=2073
+  _globals['_RUNREQUEST']._serialized_start=2075
+  _globals['_RUNREQUEST']._serialized_end=2100
+  _globals['_RUNRESPONSE']._serialized_start=2102
+  _globals['_RUNRESPONSE']._serialized_end=2130
+  _globals['_LOGSERVICE']._serialized_start=2285
+  _globals['_LOGSERVICE']._serialized_end=2664
 # @@protoc_insertion_point(module_scope)

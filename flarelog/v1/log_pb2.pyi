@@ -48,30 +48,42 @@ class StreamId(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., log: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("open", "chunk", "mark", "finish")
+    __slots__ = ("open", "chunk", "mark", "finish", "news")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    NEWS_FIELD_NUMBER: _ClassVar[int]
     open: Open
     chunk: Chunk
     mark: MarkAt
     finish: Finish
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    news: News
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., news: _Optional[_Union[News, _Mapping]] = ...) -> None: ...
+
+class News(_message.Message):
+    __slots__ = ("clock_ms", "end")
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    clock_ms: int
+    end: int
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
+    NEWS_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
     epoch: int
     agent: str
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+    news: News
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "data")
@@ -212,7 +224,7 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +233,7 @@ class StreamInfo(_message.Message):
     MARKS_FIELD_NUMBER: _ClassVar[int]
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -229,7 +242,30 @@ class StreamInfo(_message.Message):
     marks: _containers.RepeatedCompositeFieldContainer[Mark]
     first_mark: int
     redacted: Redaction
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ...) -> None: ...
+    state: State
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms")
+    LINKED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_MS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    SKEW_MS_FIELD_NUMBER: _ClassVar[int]
+    linked: bool
+    changed_ms: int
+    heard_ms: int
+    grown_ms: int
+    idle_timeout_ms: int
+    held: str
+    rate: int
+    end: int
+    skew_ms: int
+    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)
