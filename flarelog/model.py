@@ -201,7 +201,22 @@ class Gap:
     reason: str
 
 
-Mark = Generation | Ended | Gap
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is known, by now, of who writes the generation that is current at *offset*. It holds from the generation's
+    beginning on, or from the Attributes before it.
+    """
+
+    offset: int
+    digest: int
+    words: str  # NAME:VALUE with commas between them, as in the wire contract
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {name: value for name, _, value in (word.partition(":") for word in self.words.split(",")) if value}
+
+
+Mark = Generation | Ended | Gap | Attributes
 
 
 class Code(enum.IntEnum):
@@ -384,6 +399,7 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
             }
             for extent in extents(info.marks, info.committed)
         ],
+        "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
         "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
         "notes": list(info.notes),
         "redacted": None if info.redacted is None else asdict(info.redacted),

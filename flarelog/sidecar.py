@@ -44,6 +44,7 @@ from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
+from flarelog.sources.writers import Writers
 from flarelog.tls import Follower, Tls, why
 from flarelog.version import __version__
 
@@ -79,6 +80,7 @@ class SidecarOptions:
     drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
+    ranks: bool = True  # look which ranks the processes have that write the logs
 
     def __post_init__(self) -> None:
         run_name(self.run)
@@ -141,6 +143,7 @@ class Sidecar:
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
+        self._writers = Writers(self.discovery, self._wake)
         self._deliveries: dict[str, _Delivery] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
@@ -176,6 +179,7 @@ class Sidecar:
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
                 minding = group.create_task(self._mind())
+                asking = group.create_task(self._writers.run() if self.options.ranks else asyncio.sleep(0))
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
@@ -189,7 +193,7 @@ class Sidecar:
                     error = None if self._fenced else self._not_in_time()
                 except NotFound as missing:
                     error = missing
-                for task in (watching, learning, heeding, minding, *self._sending):
+                for task in (watching, learning, heeding, minding, asking, *self._sending):
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))

@@ -30,6 +30,7 @@ from flarelog.errors import (
 )
 from flarelog.model import (
     MAX_OFFSET,
+    Attributes,
     Buffer,
     Chunk,
     Code,
@@ -618,6 +619,8 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
         case Gap():
             message.gap.length = mark.length
             message.gap.reason = mark.reason
+        case Attributes():
+            message.attributes.words = mark.words
     return message
 
 
@@ -625,7 +628,7 @@ def _mark(message: pb.Mark) -> Mark:
     at, digest = message.offset, message.digest
     texts = (
         *(message.generation.path, message.generation.identity, message.generation.notes),
-        *(message.ended.reason, message.gap.reason),
+        *(message.ended.reason, message.gap.reason, message.attributes.words),
     )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
@@ -642,6 +645,8 @@ def _mark(message: pb.Mark) -> Mark:
             return Ended(at, digest, message.ended.reason)
         case "gap":
             return Gap(at, digest, message.gap.length, message.gap.reason)
+        case "attributes":
+            return Attributes(at, digest, message.attributes.words)
     raise Malformed("a mark is of no kind that this version knows")
 
 
@@ -705,7 +710,7 @@ def _texts_of(mark: Mark) -> int:
     """Characters."""
     if isinstance(mark, Generation):
         return len(mark.path) + len(mark.identity) + len(mark.notes)
-    return len(mark.reason)
+    return len(mark.words if isinstance(mark, Attributes) else mark.reason)
 
 
 def _encode_info(part: tuple[StreamInfo, int]) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from flarelog import wire
 from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected
 from flarelog.model import (
+    Attributes,
     Chunk,
     Code,
     Ended,
@@ -32,6 +33,7 @@ from flarelog.wire import Malformed, Request
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 BIG = 2**63 - 1
 MARKS: list[Mark] = [
+    Attributes(7, 0xFFFFFFFF, "ranks:0=8+1=9,world-size:16"),
     Generation(7, 0xFFFFFFFF, "log.txt", 12, "fh:0102", 1024, 0x89ABCDEF),
     Generation(0, 0, "", 0, ""),
     Ended(BIG, 1, "rotated"),

@@ -61,6 +61,12 @@ log = logging.getLogger(__name__)
 )
 @option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
 @option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
+@option(
+    "--ranks/--no-ranks",
+    default=True,
+    show_default=True,
+    help="Look which RANK the processes have that write the logs, in their environments.",
+)
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
 @tls_options
 @option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
