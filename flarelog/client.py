@@ -6,7 +6,7 @@ A read that is cut goes on by itself at the offset that comes next, so that its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from types import TracebackType
 
 import grpc
@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
-from flarelog.model import StreamId, StreamInfo, parse_address
+from flarelog.model import About, StreamId, StreamInfo, parse_address
 from flarelog.tls import Tls, why
 
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
@@ -101,21 +101,26 @@ class Client:
 
     async def run_state(self, run: str) -> str:
         """The state of *run*, as ``RunState`` names it. Raises CannotConnect, InvalidName, NotAllowed."""
+        return (await self.about(run)).state
+
+    async def about(self, run: str) -> About:
+        """Who answers, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
         return await self._run_call("GetRun", run)
 
     async def start_run(self, run: str) -> str:
         """Announce *run*; returns its state. Raises CannotConnect, InvalidName, NotAllowed."""
-        return await self._run_call("StartRun", run)
+        return (await self._run_call("StartRun", run)).state
 
     async def end_run(self, run: str) -> str:
         """Ask the producers of *run* to drain and finish; returns its state. Raises NotFound as well."""
-        return await self._run_call("EndRun", run)
+        return (await self._run_call("EndRun", run)).state
 
-    async def _run_call(self, method: str, run: str) -> str:
+    async def _run_call(self, method: str, run: str) -> About:
         async for attempt in self._retrying():
             with attempt:
                 try:
-                    return str(await wire.run_call(self._channel, method)(run, timeout=TIMEOUT))
+                    answer: Awaitable[About] = wire.run_call(self._channel, method)(run, timeout=TIMEOUT)
+                    return await answer
                 except grpc.RpcError as error:
                     raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")

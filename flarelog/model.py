@@ -288,6 +288,17 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
+class About:
+    """Who answers as a receiver, and what it says of a run."""
+
+    state: str  # as RunState names it
+    major: int = 0  # of the protocol; 0: not said
+    minor: int = 0
+    clock: int = 0  # milliseconds since 1970; 0: not said
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """How a stream's producer fares, as its receiver sees it.
 

@@ -281,7 +281,8 @@ class Sidecar:
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
             with contextlib.suppress(grpc.RpcError, wire.Malformed):
-                if await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
+                about = await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
+                if about.state in _OVER:
                     self.drain()
 
     async def _mind(self) -> None:

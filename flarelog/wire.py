@@ -7,6 +7,7 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from flarelog.errors import (
 )
 from flarelog.model import (
     MAX_OFFSET,
+    About,
     Attributes,
     Buffer,
     Chunk,
@@ -50,6 +52,7 @@ from flarelog.model import (
 from flarelog.policy import Action
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
+from flarelog.version import __version__
 from flarelog.wakeups import relieve
 
 MAJOR, MINOR = 1, 0
@@ -176,8 +179,8 @@ def list_streams(channel: grpc.aio.Channel) -> Any:
 def run_call(channel: grpc.aio.Channel, method: str) -> Any:
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
 
-    async def answer(run: str, timeout: float | None = None) -> str:
-        return _decode_state(await call(run, timeout=timeout))
+    async def answer(run: str, timeout: float | None = None) -> About:
+        return _decode_about(await call(run, timeout=timeout))
 
     return answer
 
@@ -273,7 +276,7 @@ def handlers(
         async def answer(raw: bytes, context: Any) -> bytes:
             context = await met(context, action)
             state = await call(await decoded(_decode_run, raw, context), context)
-            return pb.RunResponse(state=state).SerializeToString()
+            return _encode_about(About(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}"))
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -520,11 +523,16 @@ def decode_reply(raw: bytes) -> Reply:
         message.marks,
         message.incarnation,
         message.epoch,
-        " ".join(reason[: 2 * MAX_TEXT].split()),  # it is shown to people, and is to be one line of their logs
+        _one_line(reason),
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
     )
+
+
+def _one_line(text: str) -> str:
+    """*text* as it may be shown to people, and stand in their logs."""
+    return " ".join(text[: 2 * MAX_TEXT].split())
 
 
 def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
@@ -568,7 +576,7 @@ _OLDEST = 1 << 50  # milliseconds, which a float still holds
 
 def _set_state(message: pb.State, state: State) -> None:
     message.linked = bool(state.linked)
-    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[:MAX_TEXT]
+    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[: 2 * MAX_TEXT]
     message.rate, message.end = state.rate, state.end
     for name in _AGES:
         value = getattr(state, name)
@@ -582,7 +590,7 @@ def _state(message: pb.State) -> State:
     return State(
         linked=message.linked,
         idle_timeout=message.idle_timeout_ms / 1000,
-        held=" ".join(message.held[:MAX_TEXT].split()),
+        held=_one_line(message.held),
         rate=min(message.rate, MAX_OFFSET),
         end=min(message.end, MAX_OFFSET),
         **ages,
@@ -757,5 +765,17 @@ def _decode_run(raw: bytes) -> str:
     return _parse(pb.RunRequest, raw).run
 
 
-def _decode_state(raw: bytes) -> str:
-    return _parse(pb.RunResponse, raw).state
+def _encode_about(about: About) -> bytes:
+    return pb.RunResponse(
+        state=about.state,
+        version=pb.Version(major=about.major, minor=about.minor),
+        clock_ms=about.clock,
+        agent=about.agent,
+    ).SerializeToString()
+
+
+def _decode_about(raw: bytes) -> About:
+    found = _parse(pb.RunResponse, raw)
+    return About(
+        found.state, found.version.major, found.version.minor, min(found.clock_ms, MAX_OFFSET), _one_line(found.agent)
+    )

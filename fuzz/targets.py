@@ -105,7 +105,7 @@ def reading(raw: bytes) -> None:
         (wire._decode_piece, wire._encode_piece),
         (wire._decode_list, wire._encode_list),
         (wire._decode_run, wire._encode_run),
-        (wire._decode_state, lambda state: pb.RunResponse(state=state).SerializeToString()),
+        (wire._decode_about, wire._encode_about),
     ]
     for decode, encode in ways:
         try:

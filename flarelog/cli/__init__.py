@@ -30,6 +30,7 @@ _COMMANDS = {
     "streams": "Show which logs are held, and what is known of them.",
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",
+    "doctor": "Check what flarelog needs here, and on the way to a receiver.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
     "certs": "Make a private CA, and certificates for a receiver, sites and readers.",

@@ -282,7 +282,13 @@ class RunRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunResponse(_message.Message):
-    __slots__ = ("state",)
+    __slots__ = ("state", "version", "clock_ms", "agent")
     STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
     state: str
-    def __init__(self, state: _Optional[str] = ...) -> None: ...
+    version: Version
+    clock_ms: int
+    agent: str
+    def __init__(self, state: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ..., clock_ms: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
