@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from flarelog.cli import aligned, client, client_options, option, run
+from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.streams import look, one_source
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound
@@ -51,8 +52,9 @@ open       it has not ended; only a receiver knows more than a store does
     "the site's clock is ahead of the receiver's, as its fastest message shows. What is held, and of which files it "
     "came, is told by flarelog streams."
 )
-@click.argument("run_id", metavar="[RUN]", default="")
-@click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.",
+              shell_complete=complete_site)  # fmt: skip
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options

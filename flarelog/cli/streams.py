@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli import aligned, client, client_options, option, redaction_text, run
+from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import REDACTED, StreamInfo, run_name, stream_record
@@ -17,7 +18,7 @@ from flarelog.stores.local import LocalStore
 
 
 @click.command
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options
