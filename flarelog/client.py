@@ -99,10 +99,6 @@ class Client:
             else:
                 return
 
-    async def run_state(self, run: str) -> str:
-        """The state of *run*, as ``RunState`` names it. Raises CannotConnect, InvalidName, NotAllowed."""
-        return (await self.about(run)).state
-
     async def about(self, run: str) -> About:
         """Who answers, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
         return await self._run_call("GetRun", run)

@@ -176,7 +176,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
             raise NotFound(f"no site is called {' or '.join(asked.patterns)}: look at all of them without --site")
     state = ""
     if connected is not None:
-        state = await connected.run_state(asked.run) if asked.run else ""
+        state = (await connected.about(asked.run)).state if asked.run else ""
     elif store is not None:
         kept = LocalStore(store)
         found = [replace(info, state=State(grown=_age(kept, info))) for info in found]
