@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
-from flarelog.render.ranks import RankChoice, RankChooser, Verdict, known, named, rank_map, rank_of
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
+from flarelog.render.rows import Line
 
 RUN = "run-1"
 NODE = "ranks:0=8+1=9,group-rank:1,world-size:16"
@@ -158,6 +161,31 @@ def test_without_a_choice_everything_is_shown() -> None:
     log = info()
     assert chooser(log).verdict(str(log.stream), 0) is Verdict.SHOW
     assert chooser(log).line(str(log.stream), 0, "x") is Verdict.SHOW
+
+
+def test_a_stream_is_read_up_to_what_must_be_waited_for() -> None:
+    log = info("out.log", generation(0), Attributes(5, 0, "rank:0,world-size:8"), Ended(90, 0, "rotated"),
+               generation(90, "f-2"))  # fmt: skip
+    found = chooser(log, ranks="first")
+    stream = str(log.stream)
+    assert [found.readable(stream, at) for at in (0, 50, 90, 200)] == [90, 90, 90, 200]
+    assert found.readable("run-1/site-1/another", 7) == 7
+    found.learn([log], over=True)
+    assert found.readable(stream, 0) is None
+    assert chooser(log).readable(stream, 0) is None
+
+
+def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
+    log = written("rank:1,world-size:4", "1.log")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
+             "step 2", "ERROR", "an Error in one line"]  # fmt: skip
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts)) + lines.settle()
+    assert [line.text for line in found] == [*texts[1:5], texts[7]]
+    shown = RankedLines(chooser(log, globs=("1",)), str(log.stream), re.compile("Error"))
+    assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
+    hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream), re.compile("Error"))
+    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) + hidden.settle() == []
 
 
 @pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])

@@ -17,6 +17,9 @@ from fnmatch import fnmatchcase
 
 from flarelog.errors import InvalidOption
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
+from flarelog.render.merge import Blocks
+from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
 
 # Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
 _NAME = re.compile(r"(?:.*[._-])?(?<!local[._-])(?:global[._-]?)?(rank|worker)[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
@@ -260,6 +263,13 @@ class RankChooser:
         found = self._of(stream, stretch, stretch.rank)
         return Verdict.BY_LINE if stretch.how == "name" and found is not Verdict.WAIT else found
 
+    def readable(self, stream: str, offset: int) -> int | None:
+        """Up to where *stream* may be read from *offset* on, before something must be waited for; None: to its end."""
+        if self.choice.everything:
+            return None
+        starts = [offset, *(one.start for one in self._known.get(stream, ()) if one.start > offset)]
+        return next((start for start in starts if self.verdict(stream, start) is Verdict.WAIT), None)
+
     def line(self, stream: str, offset: int, text: str) -> Verdict:
         """Whether the line *text*, without its colours, at *offset* of *stream* is shown: SHOW, ERRORS or HIDE."""
         stretch = self.stretch(stream, offset)
@@ -299,3 +309,31 @@ class RankChooser:
     def waiting(self) -> list[str]:
         """The streams whose rank is not known, to be told to whoever waits, with what can be done about it."""
         return [stream for stream, found in self._known.items() if not all(one.resolved for one in found)]
+
+
+class RankedLines:
+    """The lines of one *stream* that are shown: those of the ranks that are wanted and, of others, the blocks (a line,
+    or a whole traceback) that *error* matches.
+    """
+
+    def __init__(self, chooser: RankChooser, stream: str, error: re.Pattern[str]) -> None:
+        self._chooser, self._stream, self._error = chooser, stream, error
+        self._blocks = Blocks()
+
+    def feed(self, lines: Iterable[Line]) -> list[Line]:
+        found: list[Line] = []
+        for line in lines:
+            verdict = self._chooser.line(self._stream, line.offset, plain(line.text))
+            if verdict is Verdict.ERRORS:
+                found += self._wrong(self._blocks.feed((line,)))
+            elif verdict is Verdict.SHOW:
+                found += self.settle()
+                found.append(line)
+        return found
+
+    def settle(self) -> list[Line]:
+        """Nothing more comes for now: a block that may have gone on is whole."""
+        return self._wrong(self._blocks.settle())
+
+    def _wrong(self, blocks: Iterable[list[Line]]) -> list[Line]:
+        return [line for block in blocks if any(self._error.search(plain(one.text)) for one in block) for line in block]
