@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from flarelog.sources.writers import Inode, alive, who_writes
+from flarelog import wire
+from flarelog.sources.writers import Inode, alive, who_writes, words_of
 
 
 class Proc:
@@ -142,6 +143,17 @@ def test_a_pid_that_is_used_again_is_another_process(proc: Proc) -> None:
     proc.process(11, started=7)
     assert alive({(11, 7)}, str(proc.root))
     assert not alive({(11, 8), (12, 7)}, str(proc.root))
+
+
+@pytest.mark.parametrize(("many", "known"), [(64, True), (65, False)])
+def test_more_ranks_than_a_mark_can_name_are_not_told(many: int, known: bool) -> None:
+    gang = [
+        {b"RANK": 9_999_000 + n, b"LOCAL_RANK": n, b"GROUP_RANK": 9_999_999, b"WORLD_SIZE": 9_999_999}
+        for n in range(many)
+    ]
+    words = words_of(gang)
+    assert bool(words) is known
+    assert len(words) <= wire.MAX_TEXT
 
 
 def test_nothing_but_the_four_numbers_is_kept(proc: Proc) -> None:

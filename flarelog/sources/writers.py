@@ -26,7 +26,7 @@ STILL = 5.0  # seconds between two looks at whether those that were found still 
 SHARE = 0.003  # of one core that looking takes
 _ENVIRON = 1 << 20  # bytes of an environment that are read
 _GENERATIONS = 4  # of children whose environments are read
-_MOST = 128  # ranks that one file is said to have
+_MOST = 64  # ranks that one file is said to have: a mark holds 1024 characters
 
 _NAMES = {b"RANK": "rank", b"LOCAL_RANK": "local-rank", b"GROUP_RANK": "group-rank", b"WORLD_SIZE": "world-size"}
 _LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
