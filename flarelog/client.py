@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
-from flarelog.model import About, StreamId, StreamInfo, parse_address
+from flarelog.model import ReceiverInfo, StreamId, StreamInfo, parse_address
 from flarelog.tls import Tls, why
 
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
@@ -99,7 +99,7 @@ class Client:
             else:
                 return
 
-    async def about(self, run: str) -> About:
+    async def about(self, run: str) -> ReceiverInfo:
         """Who answers, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
         return await self._run_call("GetRun", run)
 
@@ -111,11 +111,11 @@ class Client:
         """Ask the producers of *run* to drain and finish; returns its state. Raises NotFound as well."""
         return (await self._run_call("EndRun", run)).state
 
-    async def _run_call(self, method: str, run: str) -> About:
+    async def _run_call(self, method: str, run: str) -> ReceiverInfo:
         async for attempt in self._retrying():
             with attempt:
                 try:
-                    answer: Awaitable[About] = wire.run_call(self._channel, method)(run, timeout=TIMEOUT)
+                    answer: Awaitable[ReceiverInfo] = wire.run_call(self._channel, method)(run, timeout=TIMEOUT)
                     return await answer
                 except grpc.RpcError as error:
                     raise await self._trouble(error) from error

@@ -288,7 +288,7 @@ class Open:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ReceiverInfo:
     """Who answers as a receiver, and what it says of a run."""
 
     state: str  # as RunState names it

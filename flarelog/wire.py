@@ -31,7 +31,6 @@ from flarelog.errors import (
 )
 from flarelog.model import (
     MAX_OFFSET,
-    About,
     Attributes,
     Buffer,
     Chunk,
@@ -43,6 +42,7 @@ from flarelog.model import (
     News,
     Open,
     Receipt,
+    ReceiverInfo,
     Redaction,
     Reply,
     State,
@@ -179,8 +179,8 @@ def list_streams(channel: grpc.aio.Channel) -> Any:
 def run_call(channel: grpc.aio.Channel, method: str) -> Any:
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
 
-    async def answer(run: str, timeout: float | None = None) -> About:
-        return _decode_about(await call(run, timeout=timeout))
+    async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
+        return _decode_receiver(await call(run, timeout=timeout))
 
     return answer
 
@@ -276,7 +276,9 @@ def handlers(
         async def answer(raw: bytes, context: Any) -> bytes:
             context = await met(context, action)
             state = await call(await decoded(_decode_run, raw, context), context)
-            return _encode_about(About(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}"))
+            return _encode_receiver(
+                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
+            )
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -765,7 +767,7 @@ def _decode_run(raw: bytes) -> str:
     return _parse(pb.RunRequest, raw).run
 
 
-def _encode_about(about: About) -> bytes:
+def _encode_receiver(about: ReceiverInfo) -> bytes:
     return pb.RunResponse(
         state=about.state,
         version=pb.Version(major=about.major, minor=about.minor),
@@ -774,8 +776,8 @@ def _encode_about(about: About) -> bytes:
     ).SerializeToString()
 
 
-def _decode_about(raw: bytes) -> About:
+def _decode_receiver(raw: bytes) -> ReceiverInfo:
     found = _parse(pb.RunResponse, raw)
-    return About(
+    return ReceiverInfo(
         found.state, found.version.major, found.version.minor, min(found.clock_ms, MAX_OFFSET), _one_line(found.agent)
     )

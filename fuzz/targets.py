@@ -105,7 +105,7 @@ def reading(raw: bytes) -> None:
         (wire._decode_piece, wire._encode_piece),
         (wire._decode_list, wire._encode_list),
         (wire._decode_run, wire._encode_run),
-        (wire._decode_about, wire._encode_about),
+        (wire._decode_receiver, wire._encode_receiver),
     ]
     for decode, encode in ways:
         try:
