@@ -14,10 +14,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.file import SourceFile
+
+T = TypeVar("T")
 
 PROC = "/proc"
 TICK = 0.25  # seconds between two looks at which files are to be asked for
@@ -229,7 +234,10 @@ class Writers:
             used = time.thread_time() - began
             if due:
                 names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
-                found, more = await asyncio.to_thread(_timed, names)
+                try:
+                    found, more = await _aside(partial(_timed, names))
+                except RuntimeError:  # a program that is ending gives no thread any more
+                    return
                 self._learn(due, found)
                 used += more
             await asyncio.sleep(max(TICK, used / SHARE))
@@ -263,6 +271,15 @@ class Writers:
             status = os.fstat(file.fd)
             found[status.st_dev, status.st_ino] = log, file
         return found
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Do *work* in a thread that ends with it: an embedding program is left as it was."""
+    threads = ThreadPoolExecutor(1, "flarelog-writers")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
+    finally:
+        threads.shutdown(wait=False)
 
 
 def _timed(names: dict[Inode, str]) -> tuple[dict[Inode, Written], float]:
