@@ -7,6 +7,7 @@
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
     tls       the first of these with and without mutual TLS (bulk.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
+    reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios.
@@ -23,10 +24,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import bulk, content, detection, idle, latency, processes, render, results
+from bench import bulk, content, detection, idle, latency, processes, reading, render, results
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "detection", "render")
+NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "detection", "reading", "render")
 
 
 def main() -> int:
@@ -83,6 +84,9 @@ def _measurements(options: argparse.Namespace, places: processes.Places) -> dict
         "tls": lambda: of_file(bulk.over_tls),
         "detection": lambda: (
             of_file(detection.of_bulk) + detection.of_idle(places, 5 if quick else 20, 1 if quick else 2)
+        ),
+        "reading": lambda: of_file(
+            lambda source, places, rounds: reading.measure(source, places, rounds, 5.0 if quick else 15.0)
         ),
         "render": lambda: render.measure(100_000 if quick else 500_000, options.rounds),
     }

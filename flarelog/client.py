@@ -6,7 +6,8 @@ A read that is cut goes on by itself at the offset that comes next, so that its 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from types import TracebackType
 
 import grpc
@@ -14,9 +15,12 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
+from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, StreamId, StreamInfo, parse_address
+from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls, why
 
+AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 
 
@@ -36,7 +40,7 @@ class Client:
         self.address = address
         self.patience = patience
         self._tls = tls
-        self._channel = wire.channel(address, tls, token)
+        self._channel = wire.channel(address, tls, token, ahead=AHEAD)
 
     async def __aenter__(self) -> Client:
         return self
@@ -74,6 +78,36 @@ class Client:
                 except grpc.RpcError as error:
                     raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")
+
+    async def find(
+        self,
+        stream: StreamId,
+        start: int = 0,
+        first_mark: int = 0,
+        *,
+        follow: bool = False,
+        sieve: Sieve | None = None,
+        stop: int = 0,
+    ) -> AsyncGenerator[wire.Found, None]:
+        """As ``read``, with the marks from number *first_mark* on, each before the bytes behind it; but of one call,
+        which is not made again. With *stop* only bytes before that offset. With *sieve* lines may be left out: a piece
+        may then begin behind the end of the one before, and be empty.
+        """
+        call = wire.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
+        try:
+            async with contextlib.aclosing(call):
+                async for found in call:
+                    yield found
+        except grpc.RpcError as error:
+            raise await self._trouble(error) from error
+
+    async def state(self, run: str) -> RunState:
+        """What the receiver knows of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
+        state = (await self.about(run)).state
+        try:
+            return RunState(state)
+        except ValueError:  # of a later version
+            return RunState.RUNNING
 
     async def read(self, stream: StreamId, start: int = 0, *, follow: bool = False) -> AsyncIterator[tuple[int, bytes]]:
         """Pieces of *stream* from *start* on, with their offsets; with *follow* until it is sealed and read.

@@ -40,6 +40,7 @@ from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Code, Open, StreamId, StreamInfo, parse_address, run_name, site_name
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
+from flarelog.render.sieve import Sieving
 from flarelog.session import Session
 from flarelog.states import States
 from flarelog.stores.base import Appender, Store
@@ -58,6 +59,8 @@ GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do wha
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 5.0  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
+GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
+TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 OPENING = 8  # streams that are opened side by side
 
 
@@ -130,6 +133,7 @@ class Server:
             "run {key} has {used} sites, at most {limit} are taken: start the receiver with a higher --max-sites",
         )
         self._listing = Turns()
+        self._sieving = Turns()
         self._opening = Turns(OPENING)
         self.ending = Turns()
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
@@ -337,15 +341,54 @@ class Server:
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
 
-    async def _read(self, request: Any, context: Any) -> AsyncIterator[tuple[int, bytes]]:
-        async with self._reading(context) as (_, patience):
-            stream, start, follow = wire.read_request(request)
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found]:
+        async with self._reading(context) as (peer, patience):
+            wanted = wire.read_request(request)
+            stream = wanted.stream
             identity = self.asks(context, Action.READ, stream.run, stream.site)
-            read = partial(self.store.read, stream, follow=follow)
-            async with contextlib.aclosing(self.guard.reads(identity, context.peer(), stream, start, read)) as pieces:
-                async for piece in pieces:
+            read = partial(self.store.read, stream, follow=wanted.follow)
+            reads = self.guard.reads(identity, context.peer(), stream, wanted.start, read)
+            async with contextlib.aclosing(reads) as pieces:
+                async for found in self._found(wanted, peer, pieces):
                     with patience:
-                        yield piece
+                        yield found
+
+    async def _found(
+        self, wanted: wire.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
+    ) -> AsyncIterator[wire.Found]:
+        """What *wanted* asks for, of *pieces* of its stream."""
+        marks, clock = wanted.first_mark, asyncio.get_running_loop().time
+        sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
+        told = clock()
+        async for offset, data in pieces:
+            if wanted.stop:
+                data = data[: max(0, wanted.stop - offset)]
+            if marks is not None:
+                for mark in await self.store.marks(wanted.stream, marks):
+                    yield marks, mark
+                    marks += 1
+            if sieving is None:
+                yield offset, data
+            else:
+                async with self._sieving.one(peer):  # whoever sends has a turn in between, and so has another reader
+                    kept = sieving.feed(offset, data)
+                for found in kept:
+                    yield found
+                if not kept and clock() - told > TELL_EVERY:
+                    kept = [(sieving.position, b"")]
+                    yield kept[0]
+                told = clock() if kept else told
+            if wanted.stop and offset + len(data) >= wanted.stop:
+                break
+            if wanted.follow and len(data) < GATHERED:
+                await asyncio.sleep(GATHER)
+        if sieving is not None:
+            for found in sieving.close():
+                yield found
+        if marks is not None:
+            for mark in await self.store.marks(wanted.stream, marks):
+                yield marks, mark
+                marks += 1
 
     async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
         run, site = request

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -50,6 +50,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.policy import Action
+from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.version import __version__
@@ -115,21 +116,23 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-def channel(address: str, tls: Tls | None, token: str = "") -> grpc.aio.Channel:
+def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
     """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
+    *ahead*: bytes of each call that may be here before anybody reads them; 0: as many as gRPC takes the network for.
 
     Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
     """
+    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead)] if ahead else []
     if tls is None:
         if token:
             raise InvalidOption(
                 "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
                 " the token out"
             )
-        made = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
     else:
         name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *name])
+        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *window, *name])
     relieve()
     return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
 
@@ -189,8 +192,12 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
     """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
 
     async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
-        async for raw in call(request, timeout=timeout):
-            yield decode(raw)
+        made = call(request, timeout=timeout)
+        try:
+            async for raw in made:
+                yield decode(raw)
+        finally:
+            made.cancel()  # whoever has enough does not leave the other end waiting
 
     return answers
 
@@ -667,9 +674,31 @@ def _marks(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
 # --- reading and listing
 
 
-def _encode_read(request: tuple[StreamId, int, bool]) -> bytes:
-    message = pb.ReadRequest(start=request[1], follow=request[2])
-    _set_stream(message.stream, request[0])
+class Wanted(NamedTuple):
+    """What a Read asks for."""
+
+    stream: StreamId
+    start: int = 0
+    follow: bool = False
+    first_mark: int | None = None  # None: no marks
+    sieve: Sieve | None = None
+    stop: int = 0  # only bytes before it; 0: all
+
+
+Found = tuple[int, Buffer | Mark]
+"""What a Read gives: bytes with their offset, or a mark with its number."""
+
+
+def _encode_read(request: tuple[Any, ...]) -> bytes:
+    wanted = Wanted(*request)
+    message = pb.ReadRequest(start=wanted.start, follow=wanted.follow, stop=wanted.stop)
+    _set_stream(message.stream, wanted.stream)
+    if wanted.first_mark is not None:
+        message.marks, message.first_mark = True, wanted.first_mark
+    if wanted.sieve is not None:
+        message.sieve.any_of.extend(wanted.sieve.any_of)
+        message.sieve.ignore_case = wanted.sieve.ignore_case
+        message.sieve.before, message.sieve.after = wanted.sieve.before, wanted.sieve.after
     return message.SerializeToString()
 
 
@@ -677,21 +706,35 @@ def _decode_read(raw: bytes) -> pb.ReadRequest:
     return _parse(pb.ReadRequest, raw)
 
 
-def read_request(message: pb.ReadRequest) -> tuple[StreamId, int, bool]:
-    """(stream, start, follow). Raises InvalidName, Malformed."""
-    if message.start > MAX_OFFSET:
-        raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}")
-    return _stream(message.stream), message.start, message.follow
+def read_request(message: pb.ReadRequest) -> Wanted:
+    """Raises InvalidName, Malformed."""
+    if max(message.start, message.first_mark, message.stop) > MAX_OFFSET:
+        raise Malformed(f"reading cannot start behind offset {MAX_OFFSET}, nor behind as many marks")
+    sieve = None
+    if message.HasField("sieve"):
+        asked = message.sieve
+        try:
+            sieve = Sieve(tuple(asked.any_of), asked.ignore_case, asked.before, asked.after)
+        except InvalidOption as error:
+            raise Malformed(str(error)) from error
+    marks = message.first_mark if message.marks else None
+    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve, message.stop)
 
 
-def _encode_piece(piece: tuple[int, Buffer]) -> bytes:
-    return pb.ReadResponse(offset=piece[0], data=bytes(piece[1])).SerializeToString()
+def _encode_piece(piece: Found) -> bytes:
+    number, what = piece
+    if isinstance(what, Mark):
+        return pb.ReadResponse(mark=pb.MarkAt(index=number, mark=_mark_to_pb(what))).SerializeToString()
+    return pb.ReadResponse(offset=number, data=bytes(what)).SerializeToString()
 
 
-def _decode_piece(raw: bytes) -> tuple[int, bytes]:
+def _decode_piece(raw: bytes) -> tuple[int, Any]:
+    """A Found. Raises Malformed."""
     message = _parse(pb.ReadResponse, raw)
-    if message.offset > MAX_OFFSET:
-        raise Malformed(f"bytes of a stream lie behind offset {MAX_OFFSET}")
+    if max(message.offset, message.mark.index) > MAX_OFFSET:
+        raise Malformed(f"bytes or marks of a stream lie behind offset {MAX_OFFSET}")
+    if message.HasField("mark"):
+        return message.mark.index, _mark(message.mark.mark)
     return message.offset, message.data
 
 

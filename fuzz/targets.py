@@ -37,6 +37,7 @@ from flarelog.model import (
     MAX_OFFSET,
     Chunk,
     Code,
+    Gap,
     Mark,
     News,
     Open,
@@ -59,6 +60,7 @@ from flarelog.render.container import FORMS, Renderer, parse, pod_of
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Overlong
 from flarelog.render.sgr import highlighted, plain
+from flarelog.render.sieve import Sieve
 from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.sources import consent, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
@@ -608,7 +610,9 @@ SEEDS: dict[str, list[bytes]] = {
     ],
     "reading": [
         wire._encode_read((STREAM, 5, True)),
+        wire._encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
         wire._encode_piece((300, b"payload")),
+        wire._encode_piece((7, Gap(300, 1, 5, "truncated"))),
         wire._encode_list(("run-1", "site-1")),
         wire._encode_run("run-1"),
     ],

@@ -427,6 +427,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.connections = 0
+        self.carried = 0  # bytes, in both directions
         self.address = ""
 
     def __enter__(self) -> Proxy:
@@ -506,6 +507,7 @@ class Proxy:
             while data := await source.read(1 << 16):
                 await passes.wait()
                 data = data if limit is None else data[:limit]
+                self.carried += len(data)
                 self._loop.call_later(self._delay, drain.write, data) if self._delay else drain.write(data)
                 await drain.drain()
                 if limit is not None and (limit := limit - len(data)) <= 0:

@@ -61,6 +61,14 @@ def test_reading_a_log(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (shown, "")
 
 
+def test_following_a_run(tmp_path: Path) -> None:
+    script, shown = pasted("### Following a run")
+    assert script.count(LISTEN) == 1
+    done = run(script.replace(LISTEN, free_address()), tmp_path)
+    assert done.stdout == shown, done.stderr
+    assert "ERROR" not in done.stderr
+
+
 def test_every_file_that_it_names_is_there() -> None:
     root = Path(__file__).parent.parent
     named = re.findall(r"`((?:tests|integration|docs|protos)/[\w/.]+)`", README) + re.findall(

@@ -88,6 +88,13 @@ def test_the_longer_of_two_patterns_is_marked() -> None:
     assert any_of([]) is None
 
 
+def test_flags_of_one_pattern_are_its_own() -> None:
+    found = any_of(patterns(["(?i)error", "loss", "(?x) step [ ] \\d # a number"]))
+    assert found is not None
+    assert found.findall("ERROR Error LOSS loss step 1") == ["ERROR", "Error", "loss", "step 1"]
+    assert any_of(patterns(["(?P<n>long one)", "(?P<n>two)"])) == re.compile("(?P<n>long one)")
+
+
 # --- the console
 
 

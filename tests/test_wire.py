@@ -27,6 +27,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.render.sieve import Sieve
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import Malformed, Request
 
@@ -80,8 +81,15 @@ def test_what_a_receiver_says_there_and_back(reply: Reply) -> None:
 
 
 def test_reading_and_listing_there_and_back() -> None:
-    assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, BIG, True)))) == (STREAM, BIG, True)
-    assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 0, False)))) == (STREAM, 0, False)
+    for wanted in (
+        wire.Wanted(STREAM, BIG, True),
+        wire.Wanted(STREAM),
+        wire.Wanted(STREAM, 0, False, 0),
+        wire.Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3), BIG),
+    ):
+        assert wire.read_request(wire._decode_read(wire._encode_read(wanted))) == wanted
+    assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 5, True)))) == wire.Wanted(STREAM, 5, True)
+    assert wire._decode_piece(wire._encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
     assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
     assert wire._decode_list(wire._encode_list(("run-1", ""))) == ("run-1", "")
     for info in (
@@ -296,6 +304,7 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
         ),
         pytest.param(lambda: wire.decode_request(wire.encode_request((0, Gap(0, 0, 2**63, "")))), id="a-gap"),
         pytest.param(lambda: wire.read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
+        pytest.param(lambda: wire.read_request(pb.ReadRequest(first_mark=2**63)), id="which-mark-to-read"),
         pytest.param(lambda: wire._decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
         pytest.param(lambda: wire._decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
         pytest.param(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from flarelog import wire
 from flarelog.errors import InvalidName
 from flarelog.model import MAX_OFFSET, Chunk, Code, Ended, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.render.sieve import Sieve
 
 offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)
@@ -41,17 +42,24 @@ infos = st.tuples(
     st.builds(StreamInfo, streams, offsets, offsets, words, st.booleans(), st.lists(marks, max_size=4).map(tuple)),
     words,
 )
+sieves = st.builds(
+    Sieve,
+    st.lists(st.binary(min_size=2, max_size=64), min_size=1, max_size=16).map(tuple),
+    st.booleans(),
+    st.integers(0, 10_000),
+    st.integers(0, 10_000),
+)
 Coded = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]
 MESSAGES: dict[str, Coded] = {
     "request": (requests, wire.encode_request, wire.decode_request),
     "reply": (replies, wire.encode_reply, wire.decode_reply),
     "info": (infos, wire._encode_info, wire._decode_info),
     "read": (
-        st.tuples(streams, offsets, st.booleans()),
+        st.builds(wire.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
         wire._encode_read,
         lambda raw: wire.read_request(wire._decode_read(raw)),
     ),
-    "piece": (st.tuples(offsets, st.binary(max_size=99)), wire._encode_piece, wire._decode_piece),
+    "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), wire._encode_piece, wire._decode_piece),
     "list": (st.tuples(names, names), wire._encode_list, wire._decode_list),
     "run": (names, wire._encode_run, wire._decode_run),
 }

@@ -28,6 +28,8 @@ _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "sidecar": "Send the logs under a directory to a receiver.",
     "status": "Show how each stream fares: live, quiet, silent, paused, ended.",
+    "follow": "Show what the sites of a run say, live.",
+    "logs": "Show what the sites of a run have said so far.",
     "streams": "Show which logs are held, and what is known of them.",
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",

@@ -6,7 +6,6 @@ import codecs
 import os
 import re
 import select
-import shutil
 import stat
 import sys
 import time
@@ -18,15 +17,14 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked, option
+from flarelog.cli import checked
+from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
-from flarelog.render.choose import Choice, Chooser, any_of, moment, patterns
-from flarelog.render.container import FORMS, Renderer
+from flarelog.render.choose import Chooser
+from flarelog.render.container import FORMS, Form
 from flarelog.render.merge import by_time
 from flarelog.render.rows import Line
-from flarelog.render.screen import LIMIT
-from flarelog.render.times import stamp
-from flarelog.viewers.console import Console, ConsoleOptions, Enough, colours, legible, summary
+from flarelog.viewers.console import Enough, legible, summary
 
 PIECE = 1 << 18  # bytes that are read at once
 QUIET = 0.1  # seconds without a byte after which what is complete is shown
@@ -50,31 +48,12 @@ Examples:
     "exit code 0, 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("-t", "--timestamps", is_flag=True, help="The time of each line before it, in UTC.")
-@click.option("-o", "--output", type=click.Choice(["text", "json", "raw"]), default="text", show_default=True,
-              help="json: an object a line. raw: the exact bytes.")  # fmt: skip
-@option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True,
-        help="auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.")  # fmt: skip
-@option("--bars", type=click.Choice(["live", "steps", "off"]),
-        help="Progress bars: drawn live, a line every 10 % or 30 s, or their last state alone. live on a terminal, "
-        "else steps.")  # fmt: skip
-@click.option("-i", "--include", multiple=True, metavar="REGEX", help="Only lines that match; repeatable.")
-@click.option("-e", "--exclude", multiple=True, metavar="REGEX", help="No lines that match; outweighs -i; repeatable.")
-@click.option("-H", "--highlight", multiple=True, metavar="REGEX", help="Mark what matches; repeatable.")
-@click.option("-A", "--after", type=click.IntRange(0), default=0, metavar="N", help="Lines after each that matches.")
-@click.option("-B", "--before", type=click.IntRange(0), default=0, metavar="N", help="Lines before it.")
-@click.option("-C", "--context", type=click.IntRange(0), metavar="N", help="Both.")
-@click.option("--since", metavar="TIME", help="Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.")
-@click.option("--until", metavar="TIME", help="Lines before this time.")
+@line_options
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="The last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="time: merge the logs by the times of their lines; each line says whose it is.")  # fmt: skip
 @click.option("--form", type=click.Choice(FORMS), default="auto", show_default=True, help="What the lines are.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Of the text.")
-@click.option("--max-line", type=click.IntRange(1), default=LIMIT, show_default=True, metavar="N",
-              help="Characters of a line that are shown.")  # fmt: skip
-@click.option("--long-lines", type=click.Choice(["cut", "split", "drop"]), default="cut", show_default=True,
-              help="What happens to longer ones.")  # fmt: skip
 @click.option("--limit-bytes", type=click.IntRange(1), metavar="N", help="Write no more than this.")
 def command(files: tuple[str, ...], **given: Any) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
@@ -87,17 +66,11 @@ def command(files: tuple[str, ...], **given: Any) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # of writing: each file's own are said where it is read
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
-            sys.exit(141)
-        click.echo(f"flarelog: cannot write: {error.strerror}", err=True)
-        sys.exit(FAILED)
+        sys.exit(ended_by(error))
 
 
 def _raw(files: Sequence[str], given: dict[str, Any]) -> int:
-    chosen = [name for name in ("include", "exclude", "tail", "since", "until", "timestamps") if given[name]]
-    if chosen or given["order"] == "time" or given["tail"] is not None:
-        raise click.UsageError("-o raw is the exact bytes of whole files: leave out what chooses or changes lines")
+    raw_alone({**given, "order": given["order"] == "time"}, "order")
     troubles, left = _Troubles(), given["limit_bytes"]
     for path in files:
         for piece in _pieces(path, troubles):
@@ -126,40 +99,24 @@ class _View:
     """One call of the command. Raises InvalidOption for what makes no sense."""
 
     def __init__(self, files: Sequence[str], given: dict[str, Any]) -> None:
-        now = time.time_ns()
-        self._stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[0]) for log in self._logs]
         self._encoding = _codec(given["encoding"])
         terminal = sys.stdout.isatty()
-        include, highlight = patterns(given["include"]), patterns(given["highlight"])
-        around = given["context"]
-        self._choice = Choice(
-            include,
-            patterns(given["exclude"]),
-            around if around is not None and not given["before"] else given["before"],
-            around if around is not None and not given["after"] else given["after"],
-            *(moment(given[name], now) if given[name] else None for name in ("since", "until")),
-        )
+        self._lines = lines = Lines(given, terminal=terminal)
+        self._form: Form = given["form"]
+        self._stamped, self._choice = lines.stamped, lines.choice
         self._tail: int | None = given["tail"]
         self._by_time = given["order"] == "time"
-        bars = given["bars"] or ("live" if terminal and given["output"] == "text" else "steps")
-        self._live = bars == "live" and terminal and self._tail is None and not self._by_time
-        self._new = partial(
-            Renderer, given["form"], steps=bars == "steps", limit=given["max_line"], overlong=given["long_lines"]
-        )
-        options = ConsoleOptions(
-            given["output"],
-            colours(given["color"], os.environ.get, terminal),
-            given["timestamps"],
-            any_of((*highlight, *include)),
-            given["limit_bytes"],
+        self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
+        self._console = lines.console(
+            sys.stdout.buffer,
+            live=self._live,
+            limit_bytes=given["limit_bytes"],
             offsets=self._encoding is None,
             prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
         )
-        size = (lambda: tuple(shutil.get_terminal_size())) if self._live else None
-        self._console = Console(sys.stdout.buffer, options, size, self._stamped)  # type: ignore[arg-type]
 
     def run(self) -> int:
         try:
@@ -191,7 +148,7 @@ class _View:
 
     def _read(self, log: Sequence[str]) -> Iterator[list[Line]]:
         """The lines of *log*, which is one file or several, as they come."""
-        renderer = self._new()
+        renderer = self._lines.renderer(self._form)
         for path in log:
             decoder = self._encoding and self._encoding("replace")
             for piece in _pieces(path, self._troubles):

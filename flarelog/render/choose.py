@@ -69,6 +69,11 @@ class Chooser:
                 self._gap = self._gap or len(self._before) == choice.before
                 self._before.append(line)
 
+    def skip(self) -> None:
+        """Lines were left out that nobody wants: those that come next do not follow the last ones."""
+        self._before.clear()
+        self._after, self._gap = 0, True
+
     def _wanted(self, text: str) -> bool:
         choice = self._choice
         if any(pattern.search(text) for pattern in choice.exclude):
@@ -100,7 +105,21 @@ def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
 def any_of(found: Sequence[re.Pattern[str]]) -> re.Pattern[str] | None:
     """One pattern for all of them, the longest first, so that the longer of two that begin alike is marked."""
     texts = sorted({pattern.pattern for pattern in found}, key=lambda text: (-len(text), text))
-    return re.compile("|".join(f"(?:{text})" for text in texts)) if texts else None
+    if len(texts) < 2:
+        return found[0] if found else None
+    try:
+        return re.compile("|".join(map(_within, texts)))
+    except re.error:  # two groups of one name, say: of marks one is better than none
+        return next(pattern for pattern in found if pattern.pattern == texts[0])
+
+
+def _within(text: str) -> str:
+    """*text* as a part of a pattern; flags for all of it are for that part alone then."""
+    flags = re.match(r"\(\?([aimsux]+)\)", text)
+    if flags is None:
+        return f"(?:{text})"
+    end = "\n" if "x" in flags[1] else ""  # a comment goes on to the end of its line
+    return f"(?{flags[1]}:{text[flags.end() :]}{end})"
 
 
 def moment(text: str, now: int) -> int:

@@ -138,6 +138,16 @@ class Renderer:
         self._screens = {"": self._new()}
 
     @property
+    def plain(self) -> bool:
+        """Whether it is known that no container runtime wrote this log."""
+        return self._plain
+
+    def jump(self, position: int) -> None:
+        """What is fed next stands at *position*. Of a log that is not known to be plain only before the first byte."""
+        self.position = position
+        self._screens[""].jump(position)
+
+    @property
     def replaced(self) -> int:
         """How many times a U+FFFD was put in the place of what is no UTF-8."""
         return sum(screen.replaced for screen in self._screens.values())

@@ -110,6 +110,7 @@ class Merge(Generic[Source]):
         return self.release(0.0)
 
 
+TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
 _TRACEBACK = re.compile(r"^(.*?)(?:  [+|] )*(?:Exception Group )?Traceback \(most recent call last\):")
 _GOES_ON = ("The above exception was", "During handling of the above")
 
@@ -125,10 +126,15 @@ class Blocks:
         self._prefix = ""
         self._ended = False  # the exception's own line was there; another may follow that it caused
 
+    @property
+    def held(self) -> bool:
+        """Whether a block has begun that has not ended."""
+        return bool(self._block)
+
     def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
         for line in lines:
             text = plain(line.text)
-            began = _TRACEBACK.match(text)
+            began = _TRACEBACK.match(text) if TRACEBACK in text else None
             if self._block and self._belongs(text, began is not None) and len(self._block) < BLOCK:
                 self._block.append(line)
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from itertools import groupby, repeat
 from typing import Literal, NamedTuple
@@ -26,6 +27,18 @@ class Line(NamedTuple):
 
 
 make = partial(tuple.__new__, Line)
+
+
+class Note(Line):
+    """A line that no log holds: what is to be known of the bytes around it. Its text is a sentence."""
+
+    event: Mapping[str, object]  # the same for programs
+
+    @classmethod
+    def at(cls, offset: int, text: str, event: Mapping[str, object]) -> Note:
+        note = cls(offset, offset, f"\u2500\u2500 {text} \u2500\u2500")
+        note.event = event
+        return note
 
 
 class Row:

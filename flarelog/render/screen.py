@@ -142,8 +142,13 @@ class Screen:
             self._emulate(rest, now, out)
         self._drop(len(self._rows), out, self.position)
         self._row = self._column = 0
+        self._begin = None
         self._style, self._half, self._in_string = "", "", False
         return out
+
+    def jump(self, position: int) -> None:
+        """What is fed next stands at *position*, and what lies before it is not shown: both are whole lines."""
+        self.position = position
 
     # --- many lines at a time
 

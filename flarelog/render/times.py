@@ -10,7 +10,7 @@ the caller names; one without a year is of the year that puts it nearest to the 
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 
 from flarelog.render.sgr import plain
@@ -88,13 +88,15 @@ def rfc3339(text: str) -> int | None:
     return seconds * SECOND + int((fraction or "0")[:9].ljust(9, "0"))
 
 
-def shown(time: int) -> str:
-    """*time* as RFC 3339 in UTC with nine digits; what no calendar has is shown as seconds."""
+def shown(time: int, zone: tzinfo | None = None) -> str:
+    """*time* as RFC 3339 with nine digits, in UTC or in *zone*; what no calendar has is shown as seconds."""
     seconds, fraction = divmod(time, SECOND)
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
+        moment = datetime.fromtimestamp(seconds, zone or UTC)
     except (ValueError, OverflowError, OSError):
         return f"{seconds}.{fraction:09d}"
+    offset = f"{moment:%z}"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:09d}{'Z' if zone is None else f'{offset[:3]}:{offset[3:5]}'}"
 
 
 @lru_cache(maxsize=64)

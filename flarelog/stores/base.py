@@ -8,7 +8,7 @@ refused); what lies at an offset never changes; after a newer appender of a stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Sequence
 from typing import Protocol
 
 from flarelog.delivery.receiver import Holder
@@ -77,6 +77,9 @@ class Store(Protocol):
         """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
         and read. Raises NotFound.
         """
+
+    async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
+        """The committed marks of *stream*, from number *first* on; of no stream, none."""
 
     def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
         """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names."""

@@ -32,7 +32,7 @@ from weakref import WeakValueDictionary
 from flarelog.delivery.receiver import Epochs
 from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo, run_name
+from flarelog.model import Mark, StreamId, StreamInfo, run_name
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
@@ -236,6 +236,13 @@ class LocalStore:
             if fd >= 0:
                 os.close(fd)
 
+    async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
+        appender = self._open.get(stream)
+        if appender is not None:
+            return appender.journal.marks[first:]
+        info = await self._held(stream)
+        return () if info is None else info.marks[first:]
+
     async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
         for run in await self._aside(self._directories):
             if not f"{run}/".startswith(prefix[: len(run) + 1]):
@@ -274,13 +281,17 @@ class LocalStore:
             raise meaning(error, f"the state of run {run} could not be written") from error
 
     async def runs(self) -> dict[str, RunState]:
-        found: dict[str, RunState] = {}
-        for name in self._directories():
-            raw = self._look(partial(Directory, self.root, (name,)), lambda run: run.read(_RUN_JOURNAL)) or b""
-            for record in journals.records(raw):
-                with contextlib.suppress(ValueError):  # of a state that this version does not know
-                    if record is not None and record.get("t") == "run":
-                        found[name] = RunState(record.get("state"))
+        found = {name: await self.run_state(name) for name in self._directories()}
+        return {name: state for name, state in found.items() if state is not RunState.UNKNOWN}
+
+    async def run_state(self, run: str) -> RunState:
+        """UNKNOWN where nothing was recorded."""
+        found = RunState.UNKNOWN
+        raw = self._look(partial(Directory, self.root, (run,)), lambda run: run.read(_RUN_JOURNAL)) or b""
+        for record in journals.records(raw):
+            with contextlib.suppress(ValueError):  # of a state that this version does not know
+                if record is not None and record.get("t") == "run":
+                    found = RunState(record.get("state"))
         return found
 
     # --- paths: names were validated when the StreamId was made

@@ -206,22 +206,44 @@ class Reply(_message.Message):
     def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("stream", "start", "follow")
+    __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    MARKS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
+    SIEVE_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     start: int
     follow: bool
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    marks: bool
+    first_mark: int
+    sieve: Sieve
+    stop: int
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ..., marks: bool = ..., first_mark: _Optional[int] = ..., sieve: _Optional[_Union[Sieve, _Mapping]] = ..., stop: _Optional[int] = ...) -> None: ...
+
+class Sieve(_message.Message):
+    __slots__ = ("any_of", "ignore_case", "before", "after")
+    ANY_OF_FIELD_NUMBER: _ClassVar[int]
+    IGNORE_CASE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    any_of: _containers.RepeatedScalarFieldContainer[bytes]
+    ignore_case: bool
+    before: int
+    after: int
+    def __init__(self, any_of: _Optional[_Iterable[bytes]] = ..., ignore_case: bool = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("offset", "data")
+    __slots__ = ("offset", "mark", "data")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     offset: int
+    mark: MarkAt
     data: bytes
-    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("run", "site")

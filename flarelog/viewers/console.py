@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from string import Formatter
+from typing import Literal, Protocol
 
-from flarelog.render.rows import Line, width
-from flarelog.render.sgr import highlighted, plain
-from flarelog.render.times import shown, stamp
+from flarelog.errors import InvalidOption
+from flarelog.render.rows import Line, Note, width
+from flarelog.render.sgr import RESET, highlighted, painted, plain
+from flarelog.render.times import SECOND, shown, stamp
 
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
@@ -24,6 +27,23 @@ GAP = "--"  # between groups of lines, as grep has it
 
 class Enough(Exception):
     """As many bytes as were asked for have been written."""
+
+
+class Writable(Protocol):
+    """What takes bytes: a file, or a ``Pipe``."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Whose lines they are."""
+
+    name: str
+    fields: Mapping[str, object] = field(default_factory=dict)  # in an object of JSON, and for a template
+    style: str = ""  # of the name: SGR's parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +57,8 @@ class ConsoleOptions:
     limit_bytes: int | None = None  # of all that is written
     offsets: bool = True  # whether a line's offset is that of the file's bytes
     prefix: int = 0  # columns of the source's name before each line; 0: none
+    zone: tzinfo | None = None  # of times that are shown; None: UTC
+    template: Template | None = None
 
 
 class Console:
@@ -47,26 +69,28 @@ class Console:
 
     def __init__(
         self,
-        out: BinaryIO,
+        out: Writable,
         options: ConsoleOptions,
         size: Callable[[], tuple[int, int]] | None = None,
         stamped: Callable[[str], int | None] = stamp,
     ) -> None:
         self._out, self._options, self._size, self._stamped = out, options, size, stamped
         self._left = options.limit_bytes
+        self.prefix = options.prefix  # may grow
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
 
-    def show(self, lines: Sequence[Line | None], source: str = "") -> None:
-        """Write *lines* of *source*. Raises BrokenPipeError, and Enough."""
+    def show(self, lines: Sequence[Line | None], source: Label | str = "") -> None:
+        """Write *lines* of *source*, a label or the name of a file. Raises BrokenPipeError, and Enough."""
         if not lines:
             return
         options = self._options
+        source = Label(source, {"log.file.path": source}) if isinstance(source, str) else source
         if options.output == "json":
             text = "\n".join(self._object(line, source) for line in lines if line is not None)
             if not text:
                 return
-        elif options.timestamps or options.highlight or options.prefix:
+        elif options.timestamps or options.highlight or self.prefix or options.template:
             text = "\n".join(GAP if line is None else self._decorated(line, source) for line in lines)
         else:
             text = "\n".join([GAP if line is None else line.text for line in lines])
@@ -110,26 +134,79 @@ class Console:
         if self._left == 0:
             raise Enough
 
-    def _decorated(self, line: Line, source: str) -> str:
+    def _decorated(self, line: Line, source: Label) -> str:
         options, text = self._options, line.text
-        if options.highlight is not None and options.colour:
+        if options.highlight is not None and options.colour and not isinstance(line, Note):
             text = highlighted(text, options.highlight)
-        if options.timestamps:
+        if options.template is not None and not isinstance(line, Note):
+            return options.template.text(line, text, source, self._time(line), options.zone)
+        if options.timestamps and not isinstance(line, Note):
             time = self._time(line)
-            text = f"{shown(time)} {text}" if time is not None else text
-        return f"{source:<{options.prefix}} │ {text}" if options.prefix else text
+            text = f"{shown(time, options.zone)} {text}" if time is not None else text
+        if not self.prefix:
+            return text
+        name = f"{source.name:<{self.prefix}}"
+        return f"{painted('', source.style)}{name}{RESET} │ {text}" if source.style else f"{name} │ {text}"
 
-    def _object(self, line: Line, source: str) -> str:
+    def _object(self, line: Line, source: Label) -> str:
+        if isinstance(line, Note):
+            return json.dumps({**source.fields, "offset": line.offset, **line.event}, ensure_ascii=False)
         time = self._time(line)
-        found: dict[str, object] = {"log.file.path": source}
+        found: dict[str, object] = {**source.fields}
         found |= {"log.iostream": line.stream} if line.stream else {}
         found |= {"offset": line.offset} if self._options.offsets else {}
-        found |= {"time": shown(time)} if time is not None else {}
+        found |= {"time": shown(time, self._options.zone)} if time is not None else {}
         found |= {"bar": True} if line.bar else {}
         return json.dumps({**found, "text": plain(line.text)}, ensure_ascii=False)
 
     def _time(self, line: Line) -> int | None:
         return line.time if line.time is not None else self._stamped(line.text)
+
+
+class Template:
+    """What ``--format`` says: text with fields as Python's format strings have them. Raises InvalidOption."""
+
+    FIELDS = ("run", "site", "log", "rank", "offset", "time", "stream", "text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        try:
+            names = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+        except ValueError as error:
+            raise InvalidOption(f"{text!r} is no format: {error}") from error
+        for name in names:
+            if name not in self.FIELDS:
+                known = ", ".join(self.FIELDS)
+                raise InvalidOption(f"{text!r} has the field {name!r}: give one of {known}; {{{{ stands for a brace")
+        try:
+            self.text(Line(0, 0, ""), "", Label("", {}), 0, None)
+        except (ValueError, TypeError, KeyError, IndexError, MemoryError, OverflowError) as error:
+            raise InvalidOption(f"{text!r} cannot be used as a format: {error}") from error
+
+    def text(self, line: Line, text: str, source: Label, time: int | None, zone: tzinfo | None) -> str:
+        """*line*, of *source*, whose text is shown as *text*."""
+        fields: dict[str, object] = {"run": "", "site": "", "log": "", "rank": "", **source.fields}
+        moment = _Moment(time, zone)
+        return self._text.format_map(
+            {**fields, "offset": line.offset, "time": moment, "stream": line.stream, "text": text}
+        )
+
+
+class _Moment:
+    """A time that a template formats as datetime's are, or as RFC 3339; nothing where nobody knows it."""
+
+    def __init__(self, time: int | None, zone: tzinfo | None) -> None:
+        self._time, self._zone = time, zone
+
+    def __format__(self, spec: str) -> str:
+        if self._time is None:
+            return ""
+        if not spec:
+            return shown(self._time, self._zone)
+        try:
+            return format(datetime.fromtimestamp(self._time / SECOND, self._zone or UTC), spec)
+        except (ValueError, OverflowError, OSError):
+            return shown(self._time)
 
 
 def _fitted(text: str, columns: int) -> str:

@@ -1,0 +1,37 @@
+"""``flarelog logs``: what the sites of a run have said so far."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from flarelog.cli.reading import read, shown_options, source_options
+
+EXAMPLES = """\b
+Examples:
+  flarelog logs job-1 --receiver logs:4721                   every log, one after the other, in your pager
+  flarelog logs job-1 --store logs --order time              merged by the lines' own times
+  flarelog logs job-1 --site site-1 --tail 100               the last lines of one site
+  flarelog logs job-1 -i 'CUDA|Error' -C 3                   what matches, with three lines around it
+  flarelog logs job-1 --site site-1 --log log.txt -o raw     the exact bytes
+  flarelog logs job-1 -o json --since 10m                    an object a line, of the last ten minutes
+"""
+
+
+@click.command(
+    help=f"{EXAMPLES}\n\nShow the logs of RUN as far as they are there, one after the other, or merged by time. On a "
+    "terminal in a pager: FLARELOG_PAGER, PAGER or less. What is known of gaps, files and ends stands between the "
+    "lines. -o raw is the exact bytes, those of several logs one after the other, in the order of their names.\n\n"
+    "With -i lines that cannot match are left out at the receiver and do not travel. Data goes to stdout, talk to "
+    "stderr; exit code 0, 3 if there is no such log, 4 without a connection, 5 if it may not be read."
+)
+@click.argument("run_id", metavar="RUN")
+@source_options
+@click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log.")
+@click.option("--pager/--no-pager", default=True, help="Whether a terminal gets a pager.")
+@shown_options
+@click.pass_context
+def command(context: click.Context, /, run_id: str, **given: Any) -> None:
+    sys.exit(read(context, run_id, given, follow=False))

@@ -1,0 +1,301 @@
+"""What ``flarelog follow`` and ``flarelog logs`` share: where to read, which streams, and how they are shown."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from flarelog.cli import client, client_options, option
+from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
+from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
+from flarelog.model import StreamInfo, log_name, run_name, site_name
+from flarelog.render.merge import BLOCK
+from flarelog.viewers.console import Console, summary
+from flarelog.viewers.display import ERROR, STYLES, BytesDisplay, ConsoleDisplay, FirstError, label
+from flarelog.viewers.flow import View
+from flarelog.viewers.following import Following, Selection
+from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.pipe import Pipe
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GLOB = set("*?[")
+_PAGER = "less"
+AROUND = (5, 5)  # lines before and behind the first error
+STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
+LAST = 100  # lines of each log that a terminal shows first
+_OPTIONS = (
+    option("--store", type=click.Path(file_okay=False), help="A store directory on this machine."),
+    option("--receiver", help="HOST:PORT of flarelog serve."),
+    client_options,
+    click.option("--site", "sites", multiple=True, metavar="GLOB", help="Only these sites; repeatable."),
+    click.option("--log", "logs", multiple=True, metavar="GLOB", help="Only these logs; repeatable."),
+    # Which ranks are shown belongs here: a selection of streams as well.
+    click.option(
+        "--from",
+        "starts",
+        multiple=True,
+        metavar="SITE/LOG:OFFSET",
+        help="Only this log, from this byte on; repeatable.",
+    ),
+)
+_SHOWN = (
+    click.option(
+        "--order",
+        type=click.Choice(["arrival", "time"]),
+        default="arrival",
+        show_default=True,
+        help="time: by the times that the lines tell.",
+    ),
+    click.option(
+        "--prefix/--no-prefix", default=None, help="SITE/LOG before each line; default: where there may be several."
+    ),
+    click.option(
+        "--format",
+        "template",
+        metavar="FORMAT",
+        help="As '{time:%H:%M:%S} {site} {text}'; also run, log, rank, offset, stream.",
+    ),
+    click.option(
+        "--notes/--no-notes",
+        default=True,
+        show_default=True,
+        help="Lines that tell of gaps, files and ends: what is known of the bytes around them.",
+    ),
+    click.option(
+        "--exit-status",
+        is_flag=True,
+        help="Exit code 6 if something is missing of a log, 7 if one ended without a receipt.",
+    ),
+)
+
+
+def source_options(command: F) -> F:
+    """Where to read, and which streams."""
+    for each in reversed(_OPTIONS):
+        command = each(command)
+    return command
+
+
+def shown_options(command: F) -> F:
+    """How the lines of several streams are shown, after ``line_options``."""
+    for each in reversed(_SHOWN):
+        command = each(command)
+    return line_options(command)
+
+
+def origin(context: click.Context, given: dict[str, Any]) -> Origin:
+    """What ``--store`` or ``--receiver`` name. Raises InvalidOption, NotFound, NotAllowed."""
+    store, receiver = given.pop("store"), given.pop("receiver")
+    if store is not None and receiver is not None:  # what is said here outweighs a variable
+        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
+        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
+    if (store is None) == (receiver is None):
+        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    options = {name: given.pop(name) for name in ("tls_ca", "tls_cert", "tls_key", "token_file")}
+    if store is not None:
+        return StoreOrigin(store)
+    return ReceiverOrigin(receiver, lambda: client(receiver, options))
+
+
+def selection(run: str, given: dict[str, Any], tail: int | None) -> Selection:
+    """Raises InvalidName, InvalidOption."""
+    starts = {}
+    for text in given["starts"]:
+        name, _, offset = text.rpartition(":")
+        site, _, log = name.partition("/")
+        if not (site and log and offset.isdecimal() and len(offset) < 20):
+            raise InvalidOption(f"{text!r} is no place in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
+        starts[site_name(site), log_name(log)] = int(offset)
+    return Selection(run_name(run), given["sites"], given["logs"], starts, tail)
+
+
+def names_one(chosen: Selection) -> bool:
+    """Whether there can be no second stream."""
+    if chosen.starts:
+        return len(chosen.starts) == 1
+    return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
+
+
+def read(context: click.Context, run: str, given: dict[str, Any], *, follow: bool) -> int:
+    """Do what *given* asks for, to the end; the exit code. Raises click's errors."""
+    if sys.stdout is None:  # closed by whoever started this
+        return FAILED
+    try:
+        return _read(context, run, given, follow=follow)
+    except FlarelogError as error:
+        click.echo(f"flarelog: {error}", err=True)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        return ended_by(error)
+
+
+def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bool) -> int:
+    terminal = sys.stdout.isatty()
+    raw = given["output"] == "raw"
+    if raw:
+        raw_alone(
+            {**given, "order": given["order"] == "time"}, "template", "order", *(["first_error"] if follow else [])
+        )
+    if given["template"] is not None and given["output"] == "json":
+        raise click.UsageError("--format is for text, and -o json has its own: give one of them")
+    tail = given["tail"]
+    if tail is None and follow and terminal and not raw:
+        tail = LAST
+    tail = None if tail == -1 else tail
+    chosen, found = selection(run, given, tail), origin(context, given)
+    if raw:
+        return _raw(found, chosen, follow=follow)
+    if follow and given["first_error"]:
+        return _first_error(found, chosen, given)
+    with _Pager(wanted=not follow and terminal and given["pager"]) as pager:
+        if pager and given["bars"] is None:
+            given["bars"] = "off"  # their last state is what a terminal would show
+        lines = Lines(given, terminal=terminal and follow)
+        live = terminal and follow and given["output"] == "text"
+        pipe = Pipe(pager.fd)
+        console = lines.console(pipe, live=live and lines.bars == "live", template=given["template"])
+        prefix = given["prefix"] if given["prefix"] is not None else not names_one(chosen) and given["template"] is None
+        display = ConsoleDisplay(console, pipe, prefix=prefix, align=terminal, colour=lines.colour, live=live)
+        view = View(
+            lines.choice,
+            lines.renderer,
+            lines.stamped,
+            given["notes"],
+            blocks=follow and not names_one(chosen) and given["order"] == "arrival",
+        )
+        following = Following(found, chosen, view, display, _say(console, pipe), given["order"])
+        return asyncio.run(_shown(found, following, console, pipe, given, follow=follow))
+    return OK  # the user has left the pager
+
+
+async def _shown(
+    found: Origin, following: Following, console: Console, pipe: Pipe, given: dict[str, Any], *, follow: bool
+) -> int:
+    try:
+        async with found:
+            await (following.follow() if follow else following.logs())
+    finally:
+        console.close()
+        if sys.exc_info()[0] in (None, asyncio.CancelledError):
+            pipe.write_out()
+    for note in summary(following.replaced, "these logs"):
+        click.echo(note, err=True)
+    return _status(following.streams) if given["exit_status"] else OK
+
+
+def _status(streams: list[StreamInfo]) -> int:
+    if any(info.gaps for info in streams):
+        return GAPS
+    return OK if all(info.sealed for info in streams) else TIMEOUT
+
+
+def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        console.close()  # what is drawn is on the same terminal
+        pipe.write_out()
+        _talk(text)
+
+    return say
+
+
+def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
+    """Write the exact bytes."""
+    display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
+    following = Following(found, chosen, View(raw=True), display, _talk)
+
+    async def work() -> None:
+        async with found:
+            await (following.follow() if follow else following.logs())
+
+    asyncio.run(work())
+    return OK
+
+
+def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int:
+    """Show the first thing that went wrong, at whichever site, with what stands around it."""
+    lines = Lines({**given, "bars": given["bars"] or "off"}, terminal=False)
+    choice = lines.choice
+    around = (choice.before, choice.after) if choice.before or choice.after or given["context"] == 0 else AROUND
+    wanted = choice.include or (ERROR,)
+    choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
+    display = FirstError(wanted, *around, lines.stamped)
+    following = Following(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), display, _talk)
+
+    async def work() -> None:
+        async with found:
+            await following.follow()
+
+    asyncio.run(work())
+    display.close()
+    first = display.earliest
+    if first is None:
+        _talk(f"nothing went wrong in {len(following.streams)} logs of run {chosen.run}")
+        return NOT_FOUND
+    console = lines.console(sys.stdout.buffer, live=False, template=given["template"])
+    shown = label(first.stream, STYLES[0] if lines.colour else "")
+    console.prefix = len(shown.name) if given["prefix"] is not False else 0
+    console.show(first.lines, shown)
+    console.close()
+    others = display.count - 1
+    if others:
+        _talk(f"{others} other log{'s' if others > 1 else ''} of {len(following.streams)} had trouble later")
+    return OK
+
+
+def _talk(text: str) -> None:
+    click.echo(f"flarelog: {text}", err=True)
+
+
+# --- a pager
+
+
+class _Pager:
+    """Where to write: the user's pager, if it is *wanted* and there is one, else stdout. It ends when the user says
+    so; if that is before everything was written, the rest is not wanted.
+    """
+
+    def __init__(self, *, wanted: bool) -> None:
+        command = _pager_command() if wanted else ""
+        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+        self._process = (
+            subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
+            if command
+            else None
+        )
+        self.fd = self._process.stdin.fileno() if self._process and self._process.stdin else sys.stdout.fileno()
+
+    def __enter__(self) -> _Pager:
+        return self
+
+    def __bool__(self) -> bool:
+        return self._process is not None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if self._process is None or self._process.stdin is None:
+            return False
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the pager alone from now on
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        return kind is not None and issubclass(kind, BrokenPipeError)
+
+
+def _pager_command() -> str:
+    chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
+    if chosen is None:
+        return _PAGER if shutil.which(_PAGER) else ""
+    return "" if chosen.strip() in ("", "cat") else chosen

@@ -1,0 +1,210 @@
+"""Where the lines of a run go: a console with a name before each line, or nothing but the first error."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from flarelog.errors import InvalidOption
+from flarelog.model import StreamId
+from flarelog.render.merge import HOLD, Blocks
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.viewers.console import Console, Label
+from flarelog.viewers.flow import Item
+from flarelog.viewers.pipe import Pipe
+
+# Of names, on dark and on light grounds; without red and yellow, which are for trouble.
+STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
+
+ERROR = re.compile(
+    r"Traceback \(most recent call last\):"
+    r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
+    r"|\b[A-Za-z_.]*(?:Error|Exception)\b:"
+    r"|\blevel=(?:error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic)\""
+    r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
+)
+"""What a line has with which trouble begins."""
+
+
+def label(stream: StreamId, style: str = "") -> Label:
+    fields = {"run": stream.run, "site": stream.site, "log": stream.log}
+    return Label(f"{stream.site}/{stream.log}", fields, style)
+
+
+class ConsoleDisplay:
+    """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name; *align*: in a column."""
+
+    def __init__(
+        self,
+        console: Console,
+        pipe: Pipe,
+        *,
+        prefix: bool,
+        align: bool = False,
+        colour: bool = False,
+        live: bool = False,
+    ) -> None:
+        self.terminal = live
+        self._console, self._pipe = console, pipe
+        self._prefix, self._align, self._colour = prefix, align, colour
+        self._labels: dict[StreamId, Label] = {}
+        self._styles: dict[str, str] = {}  # by site, in the order in which they became known
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        for stream in streams:
+            if stream not in self._labels:
+                style = self._styles.setdefault(stream.site, STYLES[len(self._styles) % len(STYLES)])
+                self._labels[stream] = label(stream, style if self._colour else "")
+                if self._prefix:
+                    width = len(self._labels[stream].name) if self._align else 1
+                    self._console.prefix = max(self._console.prefix, width)
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, stream: StreamId, items: list[Item]) -> None:
+        self._console.show(items, self._labels[stream])
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        if self.terminal:
+            self._console.draw(rows(), now)
+        elif self._pipe.closed:
+            raise BrokenPipeError
+
+    async def drain(self) -> None:
+        await self._pipe.drain()
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False
+
+
+class BytesDisplay:
+    """Nothing but the bytes. *one*: of one stream; there may be no other. Raises InvalidOption in ``known``."""
+
+    terminal = False
+
+    def __init__(self, pipe: Pipe, *, one: bool) -> None:
+        self._pipe, self._one = pipe, one
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        names = [f"{stream.site}/{stream.log}" for stream in streams] if self._one else []
+        if len(names) > 1:
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            raise InvalidOption(
+                f"-o raw follows one log, and there are {', '.join(names[:3])}{more}: choose with --site and --log"
+            )
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, stream: StreamId, items: list[Any]) -> None:
+        for data in items:
+            self._pipe.write(data)
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        if self._pipe.closed:
+            raise BrokenPipeError
+
+    async def drain(self) -> None:
+        await self._pipe.drain()
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False
+
+
+@dataclass(slots=True)
+class Trouble:
+    """The first block of one stream in which something went wrong."""
+
+    stream: StreamId
+    time: int | None
+    lines: list[Line]
+    missing: int  # lines behind it that are still to come
+
+
+class FirstError:
+    """Keeps the first error of each stream, a line that one of *wanted* matches, or a whole traceback, with *before*
+    lines before and *after* lines behind it.
+
+    *stamped* reads a line's own time; a block that tells none has that of what stands before it.
+    """
+
+    terminal = False
+
+    def __init__(
+        self, wanted: Sequence[re.Pattern[str]], before: int, after: int, stamped: Callable[[str], int | None]
+    ) -> None:
+        self._wanted = wanted
+        self._count, self._after, self._stamped = before, after, stamped
+        self._found: dict[StreamId, Trouble] = {}
+        self._before: dict[StreamId, deque[Line]] = {}
+        self._blocks: dict[StreamId, Blocks] = {}
+        self._times: dict[StreamId, int] = {}
+        self._since: float | None = None  # when there was one, and all else was shown: an earlier one may be on its way
+
+    @property
+    def earliest(self) -> Trouble | None:
+        """The first one by its time; where no time is known, the one that came first."""
+        found = list(self._found.values())
+        return min(found, key=lambda each: (each.time is None, each.time or 0), default=None)
+
+    @property
+    def count(self) -> int:
+        """Of streams in which something went wrong."""
+        return len(self._found)
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        pass
+
+    def wants(self, stream: StreamId) -> bool:
+        return stream not in self._found or self._found[stream].missing > 0
+
+    def show(self, stream: StreamId, items: list[Item]) -> None:
+        blocks = self._blocks.setdefault(stream, Blocks())
+        for item in items:
+            if item is None:
+                self._take_all(stream, blocks.settle())
+                self._before.pop(stream, None)
+            elif not isinstance(item, Note):
+                self._take_all(stream, blocks.feed((item,)))
+
+    def _take_all(self, stream: StreamId, found: Iterable[list[Line]]) -> None:
+        for block in found:
+            self._take(stream, block)
+
+    def _take(self, stream: StreamId, block: list[Line]) -> None:
+        trouble = self._found.get(stream)
+        if trouble is not None:
+            trouble.lines += block[: trouble.missing]
+            trouble.missing -= min(trouble.missing, len(block))
+            return
+        time = block[0].time if block[0].time is not None else self._stamped(block[0].text)
+        if time is not None:
+            self._times[stream] = time
+        before = self._before.setdefault(stream, deque(maxlen=self._count))
+        if any(pattern.search(plain(line.text)) for line in block for pattern in self._wanted):
+            lines = [*before, *block]
+            self._found[stream] = Trouble(stream, self._times.get(stream), lines, self._after)
+        else:
+            before.extend(block)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        for stream, blocks in self._blocks.items():
+            self._take_all(stream, blocks.settle())
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        if not self._found or not caught_up:
+            return False
+        self._since = now if self._since is None else self._since
+        return now - self._since >= HOLD

@@ -1,0 +1,269 @@
+"""One stream on its way to whoever reads it: bytes and marks become lines, notes between them, and what is chosen.
+
+No clock, no file and no connection here: whoever feeds a flow tells it the time. The pieces in which bytes come make no
+difference, and a piece that comes twice is shown once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flarelog.model import Buffer, Ended, Gap, Generation, Mark, StreamId
+from flarelog.render.choose import Choice, Chooser
+from flarelog.render.container import Renderer
+from flarelog.render.merge import TRACEBACK, Blocks
+from flarelog.render.rows import Line, Note
+from flarelog.render.sieve import Sieve, sieve
+from flarelog.render.times import stamp
+from flarelog.viewers.console import legible
+
+QUIET = 0.05  # seconds without a byte after which what is complete is shown
+SETTLE = 0.25  # seconds after which it is shown although more comes all the time
+
+Item = Line | None
+"""A line or a note; None where lines between two that are shown are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a stream becomes lines."""
+
+    choice: Choice = field(default_factory=Choice)
+    new: Callable[[], Renderer] = Renderer
+    stamped: Callable[[str], int | None] = stamp
+    notes: bool = True  # what is to be known of the stream, between its lines
+    blocks: bool = False  # keep the lines of a traceback together
+    raw: bool = False  # nothing but the bytes
+
+    @property
+    def sieve(self) -> Sieve | None:
+        """What may be left out early. Not where times choose: a line that tells none has that of the line before it."""
+        choice = self.choice
+        if self.raw or not choice.include or choice.since is not None or choice.until is not None:
+            return None
+        return sieve(choice.include, choice.before, choice.after)
+
+
+class Flow:
+    """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it."""
+
+    def __init__(
+        self, stream: StreamId, view: View, start: int = 0, *, tail: int | None = None, until: int = 0
+    ) -> None:
+        self.stream = stream
+        self.position = start  # of the byte that comes next
+        self.marks = 0  # how many are known
+        self._view, self._start = view, start
+        self._renderer = view.new()
+        self._renderer.jump(start)
+        self._chooser = Chooser(view.choice, view.stamped)
+        self._blocks = Blocks() if view.blocks else None
+        self._pending: deque[Mark] = deque()
+        self._last: Mark | None = None
+        self._identities: set[str] = set()
+        self._tail: deque[Item] | None = None if tail is None or until <= start else deque(maxlen=tail)
+        self._until = until
+        self._fed = self._settled = float("-inf")
+        self._dirty = False  # something may be complete that was not given out
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is known that no container runtime wrote it."""
+        return self._renderer.plain
+
+    @property
+    def replaced(self) -> int:
+        return self._renderer.replaced
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether ``settle`` may give out something."""
+        return self._dirty or bool(self._pending)
+
+    def open(self, most: int = 1) -> list[str]:
+        """The last *most* rows that are not given out as they are now."""
+        return self._renderer.open(most)
+
+    def learn(self, first: int, marks: Sequence[Mark]) -> None:
+        """Marks of the stream, from number *first* on; those that are known already are passed over."""
+        if first <= self.marks:
+            self._pending.extend(marks[self.marks - first :])
+            self.marks = max(self.marks, first + len(marks))
+
+    def feed(self, offset: int, data: Buffer, now: float) -> list[Item]:
+        """What is to be shown when *data*, at *offset*, has come at *now*, in seconds of any clock."""
+        data = bytes(data)[max(0, self.position - offset) :]
+        offset = max(offset, self.position)
+        out: list[Item] = []
+        if self._tail is not None and offset < self._until < offset + len(data):
+            cut = self._until - offset
+            return self.feed(offset, data[:cut], now) + self.feed(self._until, data[cut:], now)
+        if offset > self.position:
+            out += self._chosen(self._renderer.close(now))  # no cursor goes back over what is left out
+            out += self._noted(offset)
+            self.position = offset
+            self._renderer.jump(offset)
+            self._chooser.skip()
+        while data:
+            mark = self._pending[0].offset if self._pending else self.position + len(data)
+            piece = data[: max(0, mark - self.position)]
+            if piece:
+                self.position += len(piece)
+                out += self._chosen(self._renderer.feed(piece, now))
+                data = data[len(piece) :]
+                self._fed, self._dirty = now, True
+            if self._pending and self._pending[0].offset <= self.position:
+                out += self._noted(self.position)
+        return self._given(out)
+
+    def settle(self, now: float) -> list[Item]:
+        """What is complete, when for a while nothing came or nothing was given out; and the notes that are due."""
+        out = self._noted(self.position) if self._pending else []
+        if self._dirty and (now - self._fed >= QUIET or now - self._settled >= SETTLE):
+            out += self._chosen(self._renderer.settle())
+            self._settled = now
+            if now - self._fed >= QUIET:
+                out += self._whole()
+                self._dirty = False
+        return self._given(out)
+
+    def close(self, now: float) -> list[Item]:
+        """Nothing more comes, for now."""
+        out = self._noted(self.position)
+        out += self._chosen(self._renderer.close(now)) + self._whole()
+        self._dirty, self._until = False, 0
+        return self._given(out)
+
+    def skip(self, offset: int, text: str, now: float) -> list[Item]:
+        """Leave out what lies before *offset*, where a line begins; *text* says why."""
+        out = self._chosen(self._renderer.close(now)) + self._whole()
+        out += self._note(text, "skipped", {"length": offset - self.position})
+        while self._pending and self._pending[0].offset < offset:
+            self._pending.popleft()
+        self.position = offset
+        self._renderer.jump(offset)
+        self._chooser.skip()
+        return self._given(out)
+
+    def end(self, sealed: bool) -> list[Item]:
+        """The note that nothing more will come."""
+        how = "its end was agreed on" if sealed else "without a receipt: what its site wrote last may be missing"
+        return self._note(f"ended at {self.position:,} bytes, {how}", "ended", {"sealed": sealed})
+
+    # --- what is shown
+
+    def _chosen(self, lines: list[Line]) -> list[Item]:
+        items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
+        if self._blocks is None:
+            return list(items)
+        items = list(items)
+        if not self._blocks.held and not any(item is not None and TRACEBACK in item.text for item in items):
+            return items
+        return list(self._in_blocks(items, self._blocks))
+
+    def _in_blocks(self, items: Iterable[Item], blocks: Blocks) -> Iterator[Item]:
+        for item in items:
+            if item is None:
+                for block in blocks.settle():
+                    yield from block
+                yield None
+            else:
+                for block in blocks.feed((item,)):
+                    yield from block
+
+    def _whole(self) -> list[Item]:
+        """The block that has not ended."""
+        return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []
+
+    def _given(self, items: list[Item]) -> list[Item]:
+        if self._tail is None:
+            return items
+        self._tail.extend(items)
+        if self.position < self._until:
+            return []
+        items = [*self._tail, *([] if self._until == 0 else self._chosen(self._renderer.settle()))]
+        maxlen, self._tail = self._tail.maxlen, None
+        return items[len(items) - maxlen :] if maxlen else []
+
+    # --- notes
+
+    def _noted(self, position: int) -> list[Item]:
+        """The notes of the marks up to *position*."""
+        out: list[Item] = []
+        while self._pending and self._pending[0].offset <= position:
+            mark = self._pending.popleft()
+            if mark.offset >= self._start:
+                out += self._of(mark)
+            if isinstance(mark, Generation):
+                self._identities.add(mark.identity)
+            self._last = mark
+        return out
+
+    def _of(self, mark: Mark) -> list[Item]:
+        event: dict[str, object]
+        match mark:
+            case Gap():
+                many = f"{mark.length:,} bytes are lost" if mark.length else "bytes are lost, nobody knows how many"
+                text, name = f"gap: {many}: {legible(mark.reason)}", "gap"
+                event = {"length": mark.length, "reason": legible(mark.reason)}
+            case Ended():
+                text, name = f"the file ended here: {legible(mark.reason)}", "file-ended"
+                event = {"reason": legible(mark.reason)}
+            case Generation():
+                hole = next((word[5:] for word in mark.notes.split(",") if word.startswith("hole:")), "")
+                event = {"path": legible(mark.path)}
+                if hole.isdecimal():
+                    text, name = f"a hole: {int(hole):,} bytes that nobody wrote, stored as NULs", "hole"
+                elif not self._identities or isinstance(self._last, Ended) or mark.identity in self._same():
+                    return []
+                elif mark.identity in self._identities:
+                    text, name = f"what came late to an earlier file, {legible(mark.path)}", "file-continued"
+                else:
+                    text, name = f"a new file, {legible(mark.path)}", "file-began"
+        # What a line's bytes were torn by, tears its text.
+        torn = isinstance(mark, Gap) or (isinstance(mark, Ended) and mark.reason != "rotated")
+        lines = self._renderer.close() if torn else self._renderer.settle()
+        return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
+
+    def _same(self) -> set[str]:
+        return {self._last.identity} if isinstance(self._last, Generation) else set()
+
+    def _note(self, text: str, name: str, event: dict[str, object], offset: int | None = None) -> list[Item]:
+        if not self._view.notes:
+            return []
+        return [Note.at(self.position if offset is None else offset, text, {"event": name, **event})]
+
+
+class Bytes(Flow):
+    """A stream as it is: what is to be shown are its bytes."""
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    def open(self, most: int = 1) -> list[str]:
+        return []
+
+    def learn(self, first: int, marks: Sequence[Mark]) -> None:
+        pass
+
+    @property
+    def unsettled(self) -> bool:
+        return False
+
+    def feed(self, offset: int, data: Buffer, now: float) -> list[Any]:
+        data = data[max(0, self.position - offset) :]
+        self.position += len(data)
+        return [data] if data else []
+
+    def settle(self, now: float) -> list[Any]:
+        return []
+
+    def close(self, now: float) -> list[Any]:
+        return []
+
+    def end(self, sealed: bool) -> list[Any]:
+        return []

@@ -1,0 +1,131 @@
+"""Where the streams of a run come from: a receiver, or a store directory on this machine. What is made of them is the
+same for both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from flarelog.errors import NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import Buffer, Mark, StreamId, StreamInfo
+from flarelog.render.sieve import Sieve, Sieving
+from flarelog.stores.local import LocalStore
+
+if TYPE_CHECKING:  # who reads a store needs no gRPC
+    from flarelog.client import Client
+
+Found = tuple[int, Buffer | Mark]
+"""Bytes with their offset, or a mark with its number."""
+
+
+class Origin(Protocol):
+    """Use as an asynchronous context manager."""
+
+    name: str
+
+    async def __aenter__(self) -> Origin: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    async def streams(self, run: str) -> list[StreamInfo]:
+        """What is held of *run*. Raises CannotConnect, NotAllowed."""
+
+    async def state(self, run: str) -> RunState:
+        """What is known of *run*. Raises CannotConnect, NotAllowed."""
+
+    def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        """Bytes of *stream* from *start* on, and marks from number *first_mark* on, each before the bytes behind it.
+
+        With *follow* until it is sealed. With *stop* only bytes before that offset. With *sieve* lines are left out: a
+        piece may begin behind the end of the one before, and be empty.
+
+        Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        """
+
+
+class ReceiverOrigin:
+    """The receiver at the address *name*. *connect* makes a client of it, in the running loop; it is asked again for
+    as long as that is patient until it has answered once.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], Client]) -> None:
+        self.name = name
+        self._connect = connect
+
+    async def __aenter__(self) -> ReceiverOrigin:
+        self._client = self._connect()
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
+
+    async def streams(self, run: str) -> list[StreamInfo]:
+        found = await self._client.streams(run)
+        self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
+        return found
+
+    async def state(self, run: str) -> RunState:
+        return await self._client.state(run)
+
+    def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        return self._client.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
+
+
+class StoreOrigin:
+    """The store at *root*, which a receiver may be writing. Raises NotFound where there is none."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.name = os.fspath(root)
+        if not os.path.isdir(root):
+            raise NotFound(f"there is no store at {self.name}")
+        self._store = LocalStore(Path(root))
+
+    async def __aenter__(self) -> StoreOrigin:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    async def streams(self, run: str) -> list[StreamInfo]:
+        return [info async for info in self._store.list(f"{run}/")]
+
+    async def state(self, run: str) -> RunState:
+        return await self._store.run_state(run)
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        sieving = Sieving(sieve, start) if sieve is not None else None
+        async with aclosing(self._store.read(stream, start, follow)) as pieces:
+            async for offset, data in pieces:
+                if stop:
+                    data = data[: max(0, stop - offset)]
+                for mark in await self._store.marks(stream, first_mark):
+                    yield first_mark, mark
+                    first_mark += 1
+                for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
+                    yield piece
+                if stop and offset + len(data) >= stop:
+                    break
+        for piece in [] if sieving is None else sieving.close():
+            yield piece
+        for mark in await self._store.marks(stream, first_mark):
+            yield first_mark, mark
+            first_mark += 1

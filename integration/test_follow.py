@@ -1,0 +1,365 @@
+"""``flarelog follow`` and ``flarelog logs`` with a real receiver and real sidecars, from the receiver and from its
+store, in pipes and on a pseudo-terminal.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from integration.conftest import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
+
+SITES = ("site-1", "site-2")
+BAR = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(0, 101, 5)) + b"\n"
+
+
+def sites(place: Place, receiver: Receiver, **logs: bytes) -> list[Program]:
+    """A sidecar for each of SITES, whose log.txt holds what is said of it."""
+    programs = []
+    for site in SITES:
+        root = place.directory / site
+        root.mkdir(exist_ok=True)
+        (root / "log.txt").write_bytes(logs.get(site.replace("-", ""), b""))
+        programs.append(place.sidecar(receiver, root=root, site=site))
+    return programs
+
+
+def log(place: Place, site: str) -> Path:
+    return place.directory / site / "log.txt"
+
+
+def where(receiver: Receiver, how: str) -> tuple[str, str]:
+    return ("--receiver", receiver.address) if how == "receiver" else ("--store", str(receiver.store))
+
+
+def end(place: Place, receiver: Receiver, programs: list[Program]) -> None:
+    place.call("run-end", RUN, "--receiver", receiver.address)
+    for program in programs:
+        assert program.ends() == 0, program.talk()
+
+
+def of(program: Program, site: str) -> list[str]:
+    """What was shown of *site*, without its name."""
+    found = (line.split(" │ ", 1) for line in program.printed.splitlines())
+    return [line[1] for line in found if line[0].strip() == f"{site}/log.txt"]
+
+
+def shows(program: Program, text: str) -> None:
+    until(lambda: text in program.printed, lambda: f"{text!r} is shown; {program.talk()}")
+
+
+@pytest.mark.parametrize("how", ["receiver", "store"])
+def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str) -> None:
+    receiver = place.serve()
+    reader = place.start("follow", RUN, *where(receiver, how))
+    reader.says("holds no such log of run run-1 yet: waiting")
+    programs = sites(place, receiver, site1=b"one\n", site2=BAR + b"a \xff b")
+    shows(reader, "one")
+    append(log(place, "site-1"), b"two\n")
+    shows(reader, "two")
+    log(place, "site-1").rename(place.directory / "site-1" / "log.txt.1")
+    append(log(place, "site-1"), b"three\n")
+    shows(reader, "three")
+    append(log(place, "site-2"), b" c\n")
+    end(place, receiver, programs)
+    assert reader.ends() == 0
+    rotated, ended = "── the file ended here: rotated ──", "── ended at {} bytes, its end was agreed on ──"
+    assert of(reader, "site-1") == ["one", "two", rotated, "three", ended.format(14)]
+    assert of(reader, "site-2")[-3:] == ["train: 100%|##|", "a � b c", ended.format(len(BAR) + 8)]
+    assert "1 pieces that are no UTF-8" in reader.said
+
+
+def test_a_lost_connection_is_taken_up_where_it_was(place: Place) -> None:
+    receiver = place.serve()
+    programs = sites(place, receiver, site1=b"".join(b"line %d\n" % n for n in range(20_000)))
+    with Proxy(receiver.address, cuts=(300_000,)) as proxy:
+        reader = place.start("follow", RUN, "--receiver", proxy.address, "--log", "log.txt", "--no-notes")
+        shows(reader, "line 19999\n")
+        proxy.cut()
+        append(log(place, "site-1"), b"behind\n")
+        shows(reader, "behind")
+        end(place, receiver, programs)
+        assert reader.ends() == 0
+    assert of(reader, "site-1") == [*(f"line {n}" for n in range(20_000)), "behind"]
+    assert "trying again, from where it was" in reader.said
+    assert "connected again: nothing is missing" in reader.said
+    assert "Traceback" not in reader.said
+
+
+def test_a_receiver_that_is_started_again(place: Place) -> None:
+    receiver = place.serve()
+    programs = sites(place, receiver, site1=b"one\n")
+    reader = place.start("follow", RUN, "--receiver", receiver.address, "--site", "site-1", "--no-notes")
+    shows(reader, "one")
+    assert receiver.stop() == 0
+    reader.says("trying again")
+    append(log(place, "site-1"), b"two\n")
+    receiver = receiver.again()
+    shows(reader, "two")
+    end(place, receiver, programs)
+    assert reader.ends() == 0
+    assert of(reader, "site-1") == ["one", "two"]
+
+
+@pytest.fixture
+def ended(place: Place) -> Receiver:
+    """A receiver of a run that has ended."""
+    receiver = place.serve()
+    first = b"2026-11-20 08:00:01 a1\n" + b"2026-11-20 08:00:04 step 4\n" + b"2026-11-20 08:00:05 a5\n"
+    second = b"2026-11-20 08:00:02 b2\nTraceback (most recent call last):\n  File x\nValueError: no\n"
+    programs = sites(place, receiver, site1=first, site2=second)
+    receiver.gets(first, "log.txt", "site-1")
+    receiver.gets(second, "log.txt", "site-2")
+    end(place, receiver, programs)
+    return receiver
+
+
+def told(place: Place, receiver: Receiver, how: str, *arguments: str) -> list[str]:
+    program = place.call(arguments[0], RUN, *where(receiver, how), *arguments[1:])
+    assert (program.process.returncode, program.complaints()) == (0, []), program.talk()
+    return program.printed.splitlines()
+
+
+@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize("command", ["logs", "follow"])
+def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) -> None:
+    def lines(*arguments: str) -> list[str]:
+        return told(place, ended, how, command, "--no-notes", *arguments)
+
+    one = ("--site", "site-1", "--log", "log.txt")
+    assert [line.split()[-1] for line in lines(*one)] == ["a1", "4", "a5"]
+    assert lines(*one)[0] == "2026-11-20 08:00:01 a1"
+    by_time = [line.split(" │ ")[1].split()[-1] for line in lines("--order", "time")]
+    assert by_time == ["a1", "b2", "last):", "x", "no", "4", "a5"]
+    assert sorted(lines("-i", "step", "-B", "1", "--site", "*-1", "--format", "{site}:{offset} {text}")) == [
+        "site-1:0 2026-11-20 08:00:01 a1",
+        "site-1:23 2026-11-20 08:00:04 step 4",
+    ]
+    assert lines("--from", "site-1/log.txt:23", "--tail", "1") == ["2026-11-20 08:00:05 a5"]
+    (found,) = map(json.loads, lines("-o", "json", "-i", "b2", "--tz", "+02:00"))
+    zone = found.pop("time")
+    assert found == {"run": RUN, "site": "site-2", "log": "log.txt", "offset": 0, "text": "2026-11-20 08:00:02 b2"}
+    assert zone.endswith("+02:00")
+    raw = place.call(command, RUN, *where(ended, how), *one, "-o", "raw")
+    assert raw.printed.encode() == ended.stored("log.txt", "site-1")
+
+
+@pytest.mark.parametrize("how", ["receiver", "store"])
+def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str) -> None:
+    lines = told(place, ended, how, "follow", "--first-error")
+    assert [line.split(" │ ") for line in lines] == [
+        ["site-2/log.txt", text] for text in ended.stored("log.txt", "site-2").decode().splitlines()
+    ]
+    nothing = place.call("follow", RUN, *where(ended, how), "--first-error", "--site", "site-1")
+    assert (nothing.process.returncode, nothing.printed) == (3, "")
+    assert nothing.sentence() == "flarelog: nothing went wrong in 1 logs of run run-1"
+
+
+def test_what_cannot_match_does_not_travel(place: Place) -> None:
+    receiver = place.serve("--durability", "memory")
+    data = b"".join(b"2026-11-20 08:00:00 step=%07d loss=0.5\n" % n for n in range(400_000))
+    append(place.log, data + b"an Error here\n")
+    assert place.once(receiver).process.returncode == 0
+    with Proxy(receiver.address) as proxy:
+        program = place.start("logs", RUN, "--receiver", proxy.address, "-i", "(?i)error")
+        assert program.ends() == 0, program.talk()
+        assert "an Error here" in program.printed
+        assert proxy.carried < 1 << 20
+        assert place.call("logs", RUN, "--receiver", proxy.address, "--tail", "3").printed.count("step=") == 2
+        assert proxy.carried < 2 << 20
+
+
+def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> None:
+    whole = place.call("follow", RUN, "--store", str(ended.store), "--exit-status")
+    assert whole.process.returncode == 0
+    program = place.sidecar(ended, root=place.directory / "site-1", site="site-3", run="run-2")
+    ended.gets(ended.stored("log.txt", "site-1"), "log.txt", "site-3", "run-2")
+    program.kill()
+    open_yet = place.call("logs", "run-2", "--store", str(ended.store), "--exit-status")
+    assert open_yet.process.returncode == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        pytest.param(["logs", RUN], 2, "say where to look", id="nowhere"),
+        pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
+        pytest.param(["logs", RUN, "--store", "."], 3, ". holds no such log of run run-1", id="no-run"),
+        pytest.param(["logs", "..", "--store", "."], 78, "the run's name", id="a-name"),
+        pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 78, "give SITE/LOG:OFFSET", id="a-place"),
+        pytest.param(["follow", RUN, "--store", ".", "-i", "("], 78, "is no regular expression", id="a-pattern"),
+        pytest.param(["follow", RUN, "--store", ".", "--format", "{x}"], 78, "has the field 'x'", id="a-format"),
+        pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 78, "is no format", id="a-brace"),
+        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 78, "is no time zone", id="a-zone"),
+        pytest.param(["follow", RUN, "--store", ".", "-o", "raw", "-t"], 2, "-o raw is the exact bytes", id="raw"),
+        pytest.param(["follow", RUN, "--receiver", "x"], 78, "'x' is no address", id="an-address"),
+    ],
+)
+def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int, sentence: str) -> None:
+    program = place.call(*arguments)
+    assert program.process.returncode == code, program.talk()
+    assert sentence in program.said
+    assert "Traceback" not in program.said
+
+
+def test_nobody_there_is_said_soon(place: Place) -> None:
+    program = place.call("logs", RUN, "--receiver", "127.0.0.1:1")
+    assert program.process.returncode == 4, program.talk()
+
+
+# --- whoever reads
+
+
+def test_a_slow_reader_of_a_pipe_gets_every_line(place: Place) -> None:
+    receiver = place.serve("--durability", "memory")
+    data = b"".join(b"line %07d\n" % n for n in range(300_000))
+    append(place.log, data)
+    program = place.sidecar(receiver)
+    receiver.gets(data)
+    command = [*FLARELOG, "follow", RUN, "--receiver", receiver.address, "--no-prefix", "--no-notes"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        first = reader.stdout.read(1000)
+        place.call("run-end", RUN, "--receiver", receiver.address)
+        assert program.ends() == 0
+        assert first + reader.stdout.read() == data
+    assert reader.returncode == 0
+
+
+@pytest.mark.parametrize("command", ["follow", "logs"])
+def test_a_reader_that_has_seen_enough_ends_it(place: Place, command: str) -> None:
+    receiver = place.serve()
+    append(place.log, b"line\n" * 200_000 if command == "logs" else b"line\n")
+    place.sidecar(receiver)
+    receiver.gets(place.log.read_bytes())
+    shell = " ".join((*FLARELOG, command, RUN, "--receiver", receiver.address, "--no-prefix"))
+    done = subprocess.run(
+        ["bash", "-c", f"{shell} | head -n 1; echo ${{PIPESTATUS[0]}}"], capture_output=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == (b"line\n141\n", b"")
+
+
+def test_ctrl_c_ends_it_without_a_word(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"one\n")
+    place.sidecar(receiver)
+    receiver.gets(b"one\n")
+    reader = place.start("follow", RUN, "--receiver", receiver.address)
+    shows(reader, "one")
+    reader.tell(signal.SIGINT)
+    assert reader.ends() == 130
+    assert reader.said == ""
+
+
+class Terminal:
+    """A command in a pseudo-terminal, and what it wrote."""
+
+    def __init__(self, *arguments: str, columns: int = 100, **env: str) -> None:
+        self.master, slave = pty.openpty()
+        self.resize(columns)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(sys.path), "TERM": "xterm", **env}
+        self.process = subprocess.Popen(
+            [*FLARELOG, *arguments], stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True
+        )
+        os.close(slave)
+        os.set_blocking(self.master, False)
+        self.seen = b""
+
+    def resize(self, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 20, columns, 0, 0))
+
+    def sees(self, text: str) -> None:
+        def found() -> bool:
+            try:
+                self.seen += os.read(self.master, 1 << 20)
+            except (BlockingIOError, OSError):
+                pass
+            return text.encode() in self.seen
+
+        until(found, lambda: f"{text!r} is seen: {self.seen[-2000:]!r}")
+
+    def ended(self) -> int:
+        def over() -> bool:
+            try:
+                self.seen += os.read(self.master, 1 << 20)
+            except (BlockingIOError, OSError):
+                pass
+            return self.process.poll() is not None
+
+        until(over, lambda: f"the command has ended: {self.seen[-2000:]!r}")
+        os.close(self.master)
+        return self.process.returncode
+
+
+def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place: Place) -> None:
+    receiver = place.serve()
+    programs = sites(place, receiver, site1=b"\x1b[31mred\x1b[0m\n\rtrain:  10%", site2=b"two\n")
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address)
+    terminal.sees("\x1b[36msite-1/log.txt\x1b[0m │ \x1b[31mred\x1b[0m\r\n")
+    terminal.sees("site-1/log.txt │ train:  10%")
+    terminal.sees("2 sites: 2 live")
+    append(log(place, "site-1"), b"\rtrain:  20%")
+    terminal.sees("site-1/log.txt │ train:  20%")
+    terminal.resize(40)
+    append(log(place, "site-1"), b"\rtrain: 100%" + b"#" * 60)
+    terminal.sees("│ train: 100%#")
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130
+    assert terminal.seen.endswith(b"\x1b[J")
+    assert b"Traceback" not in terminal.seen
+    end(place, receiver, programs)
+
+
+def test_no_color_on_a_terminal_and_the_last_lines_first(place: Place) -> None:
+    receiver = place.serve()
+    data = b"".join(b"\x1b[31mline %d\x1b[0m\n" % n for n in range(300))
+    programs = sites(place, receiver, site1=data)
+    receiver.gets(data, "log.txt", "site-1")
+    end(place, receiver, programs)
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address, NO_COLOR="1")
+    assert terminal.ended() == 0
+    assert b"\x1b[31m" not in terminal.seen
+    assert b"line 200\r\n" in terminal.seen
+    assert b"line 199\r\n" not in terminal.seen
+    assert b"line 299\r\n" in terminal.seen
+
+
+def test_logs_on_a_terminal_are_in_a_pager(place: Place, ended: Receiver) -> None:
+    paged = place.directory / "paged"
+    terminal = Terminal("logs", RUN, "--store", str(ended.store), PAGER=f"cat > {paged}; echo $LESS; exit 3")
+    assert terminal.ended() == 0
+    assert terminal.seen == b"FRX\r\n"
+    assert "\x1b[36msite-1/log.txt\x1b[0m │ 2026-11-20 08:00:01 a1\n" in paged.read_text()
+    left = Terminal("logs", RUN, "--store", str(ended.store), PAGER="true")
+    assert (left.ended(), left.seen) == (0, b"")
+    without = Terminal("logs", RUN, "--store", str(ended.store), "--no-pager", PAGER="false")
+    assert without.ended() == 0
+    assert b"08:00:01 a1\r\n" in without.seen
+
+
+def test_a_terminal_that_is_too_slow_skips_and_says_so(place: Place) -> None:
+    receiver = place.serve("--durability", "memory")
+    append(place.log, b"first\n")
+    place.sidecar(receiver)
+    receiver.gets(b"first\n")
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address, "--site", "site-1", "--log", "app.log")
+    terminal.sees("first")
+    data = b"".join(b"line %07d\n" % n for n in range(400_000))
+    append(place.log, data)
+    receiver.gets(b"first\n" + data)
+    terminal.sees("line 0399999")
+    seen = terminal.seen.decode()
+    assert "bytes are skipped, which this terminal was too slow for: flarelog logs run-1 --from site-1/app.log:" in seen
+    assert seen.count("\n") < 300_000
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130

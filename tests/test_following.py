@@ -1,0 +1,271 @@
+"""All streams of a run: which, in which order, and what a reader of the first error gets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable
+from functools import partial
+
+import pytest
+
+from flarelog.errors import InvalidOption, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.sieve import Sieve, Sieving
+from flarelog.render.times import stamp
+from flarelog.viewers import following as core
+from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
+from flarelog.viewers.flow import Item, View
+from flarelog.viewers.following import Following, Selection
+from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.state import summary
+
+RUN = "run-1"
+
+
+class Held:
+    """An origin that holds *logs*, by SITE/LOG, and gives them in pieces of *size*."""
+
+    name = "here"
+
+    def __init__(self, logs: dict[str, bytes], size: int = 1 << 17) -> None:
+        self._logs = {StreamId(RUN, *name.split("/", 1)): data for name, data in logs.items()}
+        self._size = size
+        self.asked: list[tuple[StreamId, int, Sieve | None]] = []
+
+    async def streams(self, run: str) -> list[StreamInfo]:
+        return [StreamInfo(stream, 0, len(data), 0, True) for stream, data in self._logs.items()]
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED
+
+    async def __aenter__(self) -> Held:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        self.asked.append((stream, start, sieve))
+        sieving, data = Sieving(sieve, start) if sieve else None, self._logs[stream][: stop or None]
+        for at in range(start, len(data), self._size):
+            piece = data[at : at + self._size]
+            for found in sieving.feed(at, piece) if sieving else [(at, piece)]:
+                yield found
+        for found in sieving.close() if sieving else []:
+            yield found
+
+
+class Shown:
+    """What was shown, as SITE: text."""
+
+    terminal = False
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.all: list[StreamId] = []
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        self.all = list(streams)
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, stream: StreamId, items: list[Item]) -> None:
+        self.lines += [f"{stream.site}: {'--' if item is None else item.text}" for item in items]
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        self.rows = rows()
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False
+
+
+def read(
+    origin: Held | StoreOrigin,
+    selection: Selection,
+    view: View | None = None,
+    *,
+    follow: bool = False,
+    order: str = "arrival",
+) -> list[str]:
+    shown = Shown()
+    view = view or View(new=partial(Renderer, "plain"), notes=False)
+    following = Following(origin, selection, view, shown, pytest.fail, order)  # type: ignore[arg-type]
+    asyncio.run(following.follow() if follow else following.logs())
+    return shown.lines
+
+
+TWO = {"b/log.txt": b"2026-11-20 08:00:02 b2\n", "a/log.txt": b"2026-11-20 08:00:01 a1\nmore\n2026-11-20 08:00:03 a3\n"}
+
+
+def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
+    lines = [line.split()[-1] for line in read(Held(TWO), Selection(RUN))]
+    assert lines == ["a1", "more", "a3", "b2"]
+    for size in (1, 10, 1000):
+        by_time = read(Held(TWO, size), Selection(RUN), order="time")
+        assert [line.split()[-1] for line in by_time] == ["a1", "more", "b2", "a3"]
+
+
+def test_more_logs_than_are_read_at_a_time_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "LIVE_READS", 2)
+    logs = {
+        f"s{n}/log.txt": b"".join(b"2026-11-20 08:00:%02d %d\n" % (at, at) for at in range(n, 60, 5)) for n in range(5)
+    }
+    origin = Held(logs, 40)
+    lines = read(origin, Selection(RUN), order="time")
+    assert [int(line.split()[-1]) for line in lines] == list(range(60))
+
+
+def test_what_has_ended_is_followed_to_its_end() -> None:
+    lines = read(Held(TWO, 5), Selection(RUN), View(new=partial(Renderer, "plain")), follow=True)
+    assert [line for line in lines if line.startswith("a")] == [
+        "a: 2026-11-20 08:00:01 a1",
+        "a: more",
+        "a: 2026-11-20 08:00:03 a3",
+        "a: ── ended at 51 bytes, its end was agreed on ──",
+    ]
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("selection", "chosen"),
+    [
+        pytest.param(Selection(RUN), {"a/log.txt", "b/log.txt", "b/rank-0/err.log"}, id="all"),
+        pytest.param(Selection(RUN, ("b",)), {"b/log.txt", "b/rank-0/err.log"}, id="a-site"),
+        pytest.param(Selection(RUN, ("[ac]", "x*")), {"a/log.txt"}, id="globs"),
+        pytest.param(Selection(RUN, (), ("*.log", "x")), {"b/rank-0/err.log"}, id="logs"),
+        pytest.param(Selection(RUN, starts={("b", "log.txt"): 0}), {"b/log.txt"}, id="from"),
+    ],
+)
+def test_which_streams_are_read(selection: Selection, chosen: set[str]) -> None:
+    names = ["a/log.txt", "b/log.txt", "b/rank-0/err.log"]
+    assert {name for name in names if selection.has(StreamId(RUN, *name.split("/", 1)))} == chosen
+
+
+def test_from_a_byte_on_and_the_last_lines() -> None:
+    data = b"".join(b"%d\n" % n for n in range(100_000))
+    at = data.index(b"99998")
+    assert read(Held({"a/l": data}), Selection(RUN, starts={("a", "l"): at})) == ["a: 99998", "a: 99999"]
+    for follow in (False, True):
+        origin = Held({"a/l": data})
+        assert read(origin, Selection(RUN, tail=2), follow=follow) == ["a: 99998", "a: 99999"]
+        assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
+
+
+def test_nothing_there_is_said() -> None:
+    with pytest.raises(NotFound, match="here holds no such log of run run-1"):
+        read(Held({}), Selection(RUN))
+
+
+def test_what_cannot_match_is_not_asked_for() -> None:
+    data = b"".join(b"step %d\n" % n for n in range(50_000)) + b"an error\nlast\n"
+    view = View(Choice((re.compile("error"),), after=1), notes=False)
+    for follow in (False, True):
+        origin = Held({"a/l": data}, 1000)
+        assert read(origin, Selection(RUN), view, follow=follow) == ["a: an error", "a: last"]
+        assert [sieve for _, _, sieve in origin.asked][-1] == Sieve((b"error",), after=1)
+
+
+def test_what_a_container_runtime_wrote_is_looked_at_whole() -> None:
+    """A text may be parted over two of its records."""
+    record = "2026-11-20T08:00:00Z stdout {} {}\n"
+    data = (record.format("F", "x") * 100 + record.format("P", "an er") + record.format("F", "ror")).encode()
+    view = View(Choice((re.compile("error"),)), notes=False)
+    origin = Held({"a/l": data}, 500)
+    assert read(origin, Selection(RUN), view) == ["a: an error"]
+    assert {sieve for _, _, sieve in origin.asked} == {None}
+
+
+def test_the_bytes_of_one_log() -> None:
+    reading, writing = os.pipe()
+    display = BytesDisplay(Pipe(writing), one=True)
+    following = Following(Held({"a/l": b"\xff\x1b[A"}, 1), Selection(RUN), View(raw=True), display, pytest.fail)
+    asyncio.run(following.follow())
+    os.close(writing)
+    with open(reading, "rb") as file:
+        assert file.read() == b"\xff\x1b[A"
+    with pytest.raises(InvalidOption, match="-o raw follows one log, and there are a/l, b/l: choose"):
+        display.known([StreamId(RUN, "a", "l"), StreamId(RUN, "b", "l")])
+
+
+def test_a_store_is_read_as_a_receiver_is(tmp_path: object) -> None:
+    with pytest.raises(NotFound, match="there is no store at"):
+        StoreOrigin(f"{tmp_path}/nowhere")
+
+
+# --- the first error
+
+
+def first_error(logs: dict[str, bytes], before: int = 1, after: int = 1) -> tuple[str, list[str]] | None:
+    display = FirstError((ERROR,), before, after, stamp)
+    view = View(Choice((ERROR,), before=20, after=1000), notes=False)
+    asyncio.run(Following(Held(logs), Selection(RUN), view, display, pytest.fail).follow())
+    display.close()
+    found = display.earliest
+    return (found.stream.site, [line.text for line in found.lines]) if found is not None else None
+
+
+TRACE = b'Traceback (most recent call last):\n  File "train.py", line 88\nRuntimeError: CUDA error\n'
+
+
+def test_the_first_error_is_the_earliest_by_time_with_what_stands_around_it() -> None:
+    logs = {
+        "a/l": b"2026-11-20 08:00:01 fine\n2026-11-20 08:00:09 ERROR peer is gone\nx\n",
+        "b/l": b"one\n2026-11-20 08:00:05 step 5\n" + TRACE + b"behind\nfar behind\n",
+        "c/l": b"2026-11-20 08:00:02 0 errors so far\n",
+    }
+    lines = ["2026-11-20 08:00:05 step 5", *TRACE.decode().splitlines(), "behind"]
+    assert first_error(logs) == ("b", lines)
+
+
+def test_where_nothing_went_wrong_there_is_none() -> None:
+    assert first_error({"a/l": b"2026-11-20 08:00:02 0 errors so far\nNo error: fine\n"}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("2026-11-20 08:00:00 - trainer - ERROR - no", True),
+        ("[rank1]: Traceback (most recent call last):", True),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory", True),
+        ('{"level":"error","msg":"x"}', True),
+        ("step 5 error=0.1", False),
+        ("ERRORS: 0", False),
+        ("INFO no Error here", False),
+    ],
+)
+def test_what_counts_as_trouble(line: str, is_one: bool) -> None:
+    assert (ERROR.search(line) is not None) is is_one
+
+
+# --- the state of the sites
+
+
+@pytest.mark.parametrize(
+    ("logs", "text"),
+    [
+        ({}, "0 sites"),
+        ({"a": [(False, 0.0)]}, "1 site: 1 live"),
+        ({"a": [(False, 0.0)], "b": [(False, 42.7), (True, 1.0)], "c": [(True, 500.0)]},
+         "3 sites: 1 live, 1 quiet 42 s, 1 ended"),
+        ({"a": [(False, 300.0), (False, 250.0)], "b": [(False, 8000.0)]}, "2 sites: 2 quiet 2 h"),
+    ],
+)  # fmt: skip
+def test_the_state_of_the_sites_in_one_line(logs: dict[str, list[tuple[bool, float]]], text: str) -> None:
+    assert summary(logs) == text
+
+
+def test_a_label_names_run_site_and_log() -> None:
+    assert label(StreamId(RUN, "a", "rank-0/l")).name == "a/rank-0/l"
+    assert label(StreamId(RUN, "a", "l")).fields == {"run": RUN, "site": "a", "log": "l"}
