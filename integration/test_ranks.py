@@ -119,3 +119,30 @@ def test_nobody_is_asked_where_that_is_not_wanted(place: Place, gang: Gang) -> N
     receiver.gets(b"rank here\n", "a.log", "site-2")
     learns(receiver, "a.log", rank(8, 0))
     assert receiver.streams()["site-2/a.log"]["attributes"] == []
+
+
+def test_follow_waits_for_ranks_and_shows_the_first_the_last_and_what_goes_wrong(place: Place, gang: Gang) -> None:
+    receiver = place.serve()
+    place.sidecar(receiver)
+    paths = [place.root / f"{name}.txt" for name in "abc"]
+    for path in paths:
+        path.write_bytes(b"before anybody is known\n")
+    receiver.gets(b"before anybody is known\n", "b.txt")
+    following = place.start("follow", "run-1", "--receiver", receiver.address, "--ranks", "first,last", "--no-notes")
+    jsons = place.start("follow", "run-1", "--receiver", receiver.address, "--rank", "1", "--no-notes", "-o", "json")
+    gang.start(0, *paths, world=3)
+    learns(receiver, "b.txt", rank(1, 1) | {"world-size": "3"})
+    with open(paths[1], "ab") as middle:
+        middle.write(b"step 1\nTraceback (most recent call last):\n  File\nValueError: no\nstep 2\n")
+    until(lambda: "ValueError" in following.printed, lambda: f"the error is shown: {following.printed}")
+    assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+    assert (following.ends(), jsons.ends()) == (0, 0)
+    shown = [line.split(" │ ") for line in following.printed.splitlines()]
+    texts = ["before anybody is known", "rank here"]
+    assert [text for name, text in shown if name == "site-1/a.txt"] == texts
+    assert [text for name, text in shown if name == "site-1/c.txt"] == texts
+    assert [text for name, text in shown if name == "site-1/b.txt"] == [
+        *("Traceback (most recent call last):", "  File", "ValueError: no")
+    ]
+    assert {(record["log"], record["rank"]) for record in jsons.records()} == {("b.txt", 1)}
+    assert len(jsons.records()) == 7
