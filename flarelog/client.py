@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from types import TracebackType
 
 import grpc
@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo, parse_address
+from flarelog.model import ReceiverInfo, StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls, why
 
@@ -103,7 +103,7 @@ class Client:
 
     async def state(self, run: str) -> RunState:
         """What the receiver knows of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
-        state = await self._run_call("GetRun", run)
+        state = (await self.about(run)).state
         try:
             return RunState(state)
         except ValueError:  # of a later version
@@ -133,19 +133,24 @@ class Client:
             else:
                 return
 
+    async def about(self, run: str) -> ReceiverInfo:
+        """Who answers, and the state of *run*. Raises CannotConnect, InvalidName, NotAllowed."""
+        return await self._run_call("GetRun", run)
+
     async def start_run(self, run: str) -> str:
         """Announce *run*; returns its state. Raises CannotConnect, InvalidName, NotAllowed."""
-        return await self._run_call("StartRun", run)
+        return (await self._run_call("StartRun", run)).state
 
     async def end_run(self, run: str) -> str:
         """Ask the producers of *run* to drain and finish; returns its state. Raises NotFound as well."""
-        return await self._run_call("EndRun", run)
+        return (await self._run_call("EndRun", run)).state
 
-    async def _run_call(self, method: str, run: str) -> str:
+    async def _run_call(self, method: str, run: str) -> ReceiverInfo:
         async for attempt in self._retrying():
             with attempt:
                 try:
-                    return str(await wire.run_call(self._channel, method)(run, timeout=TIMEOUT))
+                    answer: Awaitable[ReceiverInfo] = wire.run_call(self._channel, method)(run, timeout=TIMEOUT)
+                    return await answer
                 except grpc.RpcError as error:
                     raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")

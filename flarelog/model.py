@@ -201,7 +201,22 @@ class Gap:
     reason: str
 
 
-Mark = Generation | Ended | Gap
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What is known, by now, of who writes the generation that is current at *offset*. It holds from the generation's
+    beginning on, or from the Attributes before it.
+    """
+
+    offset: int
+    digest: int
+    words: str  # NAME:VALUE with commas between them, as in the wire contract
+
+    @property
+    def values(self) -> dict[str, str]:
+        return {name: value for name, _, value in (word.partition(":") for word in self.words.split(",")) if value}
+
+
+Mark = Generation | Ended | Gap | Attributes
 
 
 class Code(enum.IntEnum):
@@ -253,6 +268,14 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class News:
+    """What a producer knows of its source by now: a hint for people."""
+
+    clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
+    end: int  # where the stream would end if all that its source has were sent
+
+
+@dataclass(frozen=True, slots=True)
 class Open:
     """The first message of a producer: which stream, and who asks."""
 
@@ -261,6 +284,36 @@ class Open:
     epoch: int = 0
     major: int = 1
     agent: str = ""
+    news: News | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiverInfo:
+    """Who answers as a receiver, and what it says of a run."""
+
+    state: str  # as RunState names it
+    major: int = 0  # of the protocol; 0: not said
+    minor: int = 0
+    clock: int = 0  # milliseconds since 1970; 0: not said
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a stream's producer fares, as its receiver sees it.
+
+    Ages are in seconds; None: it has not happened since the receiver was started, or only a store was asked.
+    """
+
+    linked: bool | None = None  # a producer has it open; None: only a receiver would know
+    changed: float | None = None  # age: since when it is open, or since when it is not
+    heard: float | None = None  # age of the producer's latest message, heartbeats included
+    grown: float | None = None  # age of the latest byte
+    idle_timeout: float = 0.0  # seconds of silence after which the receiver closes it; 0: not said
+    held: str = ""  # why the producer was told to wait
+    rate: int = 0  # bytes a second
+    end: int = 0  # where the stream would end if all that its source has were sent; 0: not said
+    skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +327,7 @@ class StreamInfo:
     sealed: bool
     marks: tuple[Mark, ...] = ()
     redacted: Redaction | None = None  # as the receipt said; None also while there is none
+    state: State | None = None  # what only a receiver knows
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -356,6 +410,7 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
             }
             for extent in extents(info.marks, info.committed)
         ],
+        "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
         "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
         "notes": list(info.notes),
         "redacted": None if info.redacted is None else asdict(info.redacted),

@@ -11,8 +11,9 @@ import contextlib
 import logging
 import math
 import os
+import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,7 @@ from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.render.sieve import Sieving
 from flarelog.session import Session
+from flarelog.states import States
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
@@ -146,6 +148,7 @@ class Server:
         self._sessions: dict[StreamId, Session] = {}
         self._busy = 0  # of them
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
+        self.states = States(self.options.idle_timeout, time.monotonic, time.time)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []  # one a port
 
@@ -420,6 +423,7 @@ class Server:
                     stream = info.stream
                     if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
                         continue
+                    info = replace(info, state=self.states.of(stream))
                     for part in wire.parts_of(info):
                         if part[1]:
                             async with self._listing.one(peer):
@@ -551,6 +555,7 @@ class Server:
                 "its producer opened it again" if same else "a newer producer opened it",
             )
         self._busy += session.busy
+        self.states.opened(stream, producer)
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
@@ -559,6 +564,7 @@ class Server:
         if self._sessions.get(session.stream) is not session:
             return  # another call has the stream, and of this one nothing will be stored
         self.quota.take(session.stream, size)
+        self.states.took(session.stream, size)
         session.taken += size
         if session.taken >= BUSY and not session.busy:
             session.busy = True
@@ -570,6 +576,7 @@ class Server:
             return
         del self._sessions[stream]
         self._busy -= session.busy
+        self.states.left(stream)
         self.quota.holds(stream, session.appender.committed)
         if sealed:
             log.info("%s: sealed at offset %d", stream, session.appender.committed)

@@ -17,7 +17,7 @@ from flarelog import wire
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY, Action
 from flarelog.stores.base import Appender
 
@@ -91,6 +91,7 @@ class Session:
                     opened = await self._read_open()
                 self.stream, self.producer = opened.stream, opened.producer
                 self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
+                self.server.states.news(opened.stream, opened.producer, opened.news or News(0, 0))
                 with self.server.quota.opened(opened.stream):
                     await self.server.admit(opened)
                     await self.server.count(opened.stream)
@@ -181,6 +182,10 @@ class Session:
                         return None
                     silence.reschedule(loop.time() + idle)
                     request = wire.decode_request(raw)
+                    self.server.states.heard(self.stream, self.producer)
+                    if isinstance(request, News):
+                        self.server.states.news(self.stream, self.producer, request)
+                        continue
                     if isinstance(request, Chunk):
                         new = receiver.chunk(request)
                         if len(new):
@@ -255,6 +260,8 @@ class Session:
         else:
             reply = Reply(code, reason=str(error), incarnation=self.server.incarnation)
         where = getattr(self, "stream", self._context.peer())
+        if code is Code.PAUSE and hasattr(self, "stream"):
+            self.server.states.held(self.stream, self.producer, str(error))
         quiet = code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
         # A stream that is held asks again and again.
         quiet = quiet or (code is Code.PAUSE and self.server.said(str(error)))

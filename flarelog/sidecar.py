@@ -29,6 +29,7 @@ from flarelog.model import (
     Code,
     Gap,
     Generation,
+    News,
     Open,
     Receipt,
     Reply,
@@ -43,6 +44,7 @@ from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
+from flarelog.sources.writers import Writers
 from flarelog.tls import Follower, Tls, why
 from flarelog.version import __version__
 
@@ -54,6 +56,7 @@ SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
+NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is ahead
 LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
@@ -77,6 +80,7 @@ class SidecarOptions:
     drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
+    ranks: bool = True  # look which ranks the processes have that write the logs
 
     def __post_init__(self) -> None:
         run_name(self.run)
@@ -139,6 +143,7 @@ class Sidecar:
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
+        self._writers = Writers(self.discovery, self._wake)
         self._deliveries: dict[str, _Delivery] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
@@ -174,6 +179,7 @@ class Sidecar:
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
                 minding = group.create_task(self._mind())
+                asking = group.create_task(self._writers.run() if self.options.ranks else asyncio.sleep(0))
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
@@ -187,7 +193,7 @@ class Sidecar:
                     error = None if self._fenced else self._not_in_time()
                 except NotFound as missing:
                     error = missing
-                for task in (watching, learning, heeding, minding, *self._sending):
+                for task in (watching, learning, heeding, minding, asking, *self._sending):
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
@@ -275,7 +281,8 @@ class Sidecar:
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
             with contextlib.suppress(grpc.RpcError, wire.Malformed):
-                if await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY) in _OVER:
+                about = await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
+                if about.state in _OVER:
                     self.drain()
 
     async def _mind(self) -> None:
@@ -448,6 +455,7 @@ class _Delivery:
         self._receipt: Receipt | None = None
         self._heartbeat = options.heartbeat
         self._opened = math.inf  # when the present connection was answered
+        self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
 
     @property
     def acked(self) -> int:
@@ -532,7 +540,8 @@ class _Delivery:
     async def _open(self, call: Any) -> None:
         sidecar, producer = self._sidecar, self._producer
         epoch = max(producer.epoch, sidecar.epoch)
-        await call.write(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, f"flarelog/{__version__}"))
+        agent = f"flarelog/{__version__}"
+        await call.write(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news()))
         backwards = producer.went_backwards
         async with asyncio.timeout(REPLY_TIMEOUT):
             await self._receive(call)
@@ -605,6 +614,8 @@ class _Delivery:
             self.wake.clear()
             now = time.monotonic()
             item = tail.next(producer.position, producer.marks_sent, producer.room(), now)
+            if now >= self._news_at:
+                await self._tell(call, producer.position + (len(item) if isinstance(item, bytes) else 0))
             if isinstance(item, bytes):
                 await call.write(producer.chunk(item))
             elif item is not None:
@@ -623,6 +634,17 @@ class _Delivery:
                         await self.wake.wait()
                 continue
             live.sent(now)
+
+    def _news(self) -> News:
+        self._news_at = time.monotonic() + NEWS_EVERY
+        self._told = self._tail.end + self._tail.unread()
+        return News(max(0, round(time.time() * 1000)), self._told)
+
+    async def _tell(self, call: Any, sent: int) -> None:
+        """Say how far the source is ahead of what is *sent*, if it is, or is less than was said."""
+        told, news = self._told, self._news()
+        if news.end < told or (news.end > told and news.end > sent):
+            await call.write(news)
 
     def _complete(self, now: float) -> bool:
         producer, tail = self._producer, self._tail

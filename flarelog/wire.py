@@ -7,6 +7,7 @@ that the generated code makes, with the payload last, copied once on the way out
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from flarelog.errors import (
 )
 from flarelog.model import (
     MAX_OFFSET,
+    Attributes,
     Buffer,
     Chunk,
     Code,
@@ -37,10 +39,13 @@ from flarelog.model import (
     Gap,
     Generation,
     Mark,
+    News,
     Open,
     Receipt,
+    ReceiverInfo,
     Redaction,
     Reply,
+    State,
     StreamId,
     StreamInfo,
 )
@@ -48,6 +53,7 @@ from flarelog.policy import Action
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
+from flarelog.version import __version__
 from flarelog.wakeups import relieve
 
 MAJOR, MINOR = 1, 0
@@ -63,7 +69,7 @@ HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
 
-Request = Open | Chunk | tuple[int, Mark] | Receipt
+Request = Open | Chunk | tuple[int, Mark] | Receipt | News
 """What a producer says; a mark comes with its number."""
 
 
@@ -176,8 +182,8 @@ def list_streams(channel: grpc.aio.Channel) -> Any:
 def run_call(channel: grpc.aio.Channel, method: str) -> Any:
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
 
-    async def answer(run: str, timeout: float | None = None) -> str:
-        return _decode_state(await call(run, timeout=timeout))
+    async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
+        return _decode_receiver(await call(run, timeout=timeout))
 
     return answer
 
@@ -277,7 +283,9 @@ def handlers(
         async def answer(raw: bytes, context: Any) -> bytes:
             context = await met(context, action)
             state = await call(await decoded(_decode_run, raw, context), context)
-            return pb.RunResponse(state=state).SerializeToString()
+            return _encode_receiver(
+                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
+            )
 
         return grpc.unary_unary_rpc_method_handler(answer)
 
@@ -398,6 +406,10 @@ def encode_request(request: Request) -> bytes:
         message.open.producer = request.producer
         message.open.epoch = request.epoch
         message.open.agent = request.agent
+        if request.news is not None:
+            _set_news(message.open.news, request.news)
+    elif isinstance(request, News):
+        _set_news(message.news, request)
     elif isinstance(request, Receipt):
         message.finish.receipt.length = request.length
         message.finish.receipt.digest = request.digest
@@ -439,7 +451,10 @@ def decode_request(raw: bytes) -> Request:
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
-            return Open(_stream(opened.stream), opened.producer, opened.epoch, opened.version.major, opened.agent)
+            news = _news(opened.news) if opened.HasField("news") else None
+            return Open(_stream(opened.stream), opened.producer, opened.epoch, MAJOR, opened.agent, news)
+        case "news":
+            return _news(message.news)
         case "chunk":
             return Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest)
         case "mark":
@@ -517,11 +532,16 @@ def decode_reply(raw: bytes) -> Reply:
         message.marks,
         message.incarnation,
         message.epoch,
-        " ".join(reason[: 2 * MAX_TEXT].split()),  # it is shown to people, and is to be one line of their logs
+        _one_line(reason),
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
     )
+
+
+def _one_line(text: str) -> str:
+    """*text* as it may be shown to people, and stand in their logs."""
+    return " ".join(text[: 2 * MAX_TEXT].split())
 
 
 def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
@@ -548,6 +568,42 @@ def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
 
 def _stream(message: pb.StreamId) -> StreamId:
     return StreamId(message.run, message.site, message.log)
+
+
+def _set_news(message: pb.News, news: News) -> None:
+    message.clock_ms, message.end = news.clock, news.end
+
+
+def _news(message: pb.News) -> News:
+    """A hint that makes no sense is none: it must not cost a stream."""
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET))
+
+
+_AGES = ("changed", "heard", "grown", "skew")
+_OLDEST = 1 << 50  # milliseconds, which a float still holds
+
+
+def _set_state(message: pb.State, state: State) -> None:
+    message.linked = bool(state.linked)
+    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[: 2 * MAX_TEXT]
+    message.rate, message.end = state.rate, state.end
+    for name in _AGES:
+        value = getattr(state, name)
+        if value is not None:
+            setattr(message, f"{name}_ms", round(value * 1000))
+
+
+def _state(message: pb.State) -> State:
+    said = {name: int(getattr(message, f"{name}_ms")) for name in _AGES if message.HasField(f"{name}_ms")}
+    ages = {name: max(-_OLDEST, min(value, _OLDEST)) / 1000 for name, value in said.items()}
+    return State(
+        linked=message.linked,
+        idle_timeout=message.idle_timeout_ms / 1000,
+        held=_one_line(message.held),
+        rate=min(message.rate, MAX_OFFSET),
+        end=min(message.end, MAX_OFFSET),
+        **ages,
+    )
 
 
 def _set_redaction(message: pb.Receipt | pb.StreamInfo, redacted: Redaction | None) -> None:
@@ -580,6 +636,8 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
         case Gap():
             message.gap.length = mark.length
             message.gap.reason = mark.reason
+        case Attributes():
+            message.attributes.words = mark.words
     return message
 
 
@@ -587,7 +645,7 @@ def _mark(message: pb.Mark) -> Mark:
     at, digest = message.offset, message.digest
     texts = (
         *(message.generation.path, message.generation.identity, message.generation.notes),
-        *(message.ended.reason, message.gap.reason),
+        *(message.ended.reason, message.gap.reason, message.attributes.words),
     )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
@@ -604,6 +662,8 @@ def _mark(message: pb.Mark) -> Mark:
             return Ended(at, digest, message.ended.reason)
         case "gap":
             return Gap(at, digest, message.gap.length, message.gap.reason)
+        case "attributes":
+            return Attributes(at, digest, message.attributes.words)
     raise Malformed("a mark is of no kind that this version knows")
 
 
@@ -703,7 +763,7 @@ def _texts_of(mark: Mark) -> int:
     """Characters."""
     if isinstance(mark, Generation):
         return len(mark.path) + len(mark.identity) + len(mark.notes)
-    return len(mark.reason)
+    return len(mark.words if isinstance(mark, Attributes) else mark.reason)
 
 
 def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
@@ -718,6 +778,9 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
     )
     _set_stream(message.stream, info.stream)
     _set_redaction(message, info.redacted)
+    if info.state is not None:
+        message.state.SetInParent()
+        _set_state(message.state, info.state)
     return message.SerializeToString()
 
 
@@ -734,6 +797,7 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         message.sealed,
         _marks(message.marks),
         _redaction(message),
+        _state(message.state) if message.HasField("state") else None,
     )
     return info, message.first_mark
 
@@ -746,5 +810,17 @@ def _decode_run(raw: bytes) -> str:
     return _parse(pb.RunRequest, raw).run
 
 
-def _decode_state(raw: bytes) -> str:
-    return _parse(pb.RunResponse, raw).state
+def _encode_receiver(about: ReceiverInfo) -> bytes:
+    return pb.RunResponse(
+        state=about.state,
+        version=pb.Version(major=about.major, minor=about.minor),
+        clock_ms=about.clock,
+        agent=about.agent,
+    ).SerializeToString()
+
+
+def _decode_receiver(raw: bytes) -> ReceiverInfo:
+    found = _parse(pb.RunResponse, raw)
+    return ReceiverInfo(
+        found.state, found.version.major, found.version.minor, min(found.clock_ms, MAX_OFFSET), _one_line(found.agent)
+    )

@@ -18,8 +18,8 @@ from typing import Any
 from unittest import mock
 
 from flarelog import policy as policies
+from flarelog import states, wire
 from flarelog import tokens as secrets
-from flarelog import wire
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
 from flarelog.errors import (
@@ -39,6 +39,7 @@ from flarelog.model import (
     Code,
     Gap,
     Mark,
+    News,
     Open,
     Receipt,
     Redaction,
@@ -106,7 +107,7 @@ def reading(raw: bytes) -> None:
         (wire._decode_piece, wire._encode_piece),
         (wire._decode_list, wire._encode_list),
         (wire._decode_run, wire._encode_run),
-        (wire._decode_state, lambda state: pb.RunResponse(state=state).SerializeToString()),
+        (wire._decode_receiver, wire._encode_receiver),
     ]
     for decode, encode in ways:
         try:
@@ -129,6 +130,8 @@ def info(raw: bytes) -> None:
 def conclude(found: StreamInfo) -> None:
     """Everything that reads a record."""
     json.dumps(stream_record(found))
+    states.summary([found])
+    states.lag(found)
     record.shipped(found)
     record.wholes(found)
     record.may_have_grown(found)
@@ -577,6 +580,8 @@ _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt
 
 _SAID: list[wire.Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
+    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
+    News(1_795_205_718_941, 300),
     *(Chunk(at, data, 0xFFFFFFFF) for at in (1, 300, 2**63 - 1) for data in (b"", b"payload", bytes(200))),
     *enumerate(MARKS),
     Receipt(2**63 - 1, 0xFFFFFFFF, 9),

@@ -10,7 +10,7 @@ import pytest
 
 from flarelog.errors import Fenced, Hole, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Ended, Gap, Generation, Mark, Receipt, Redaction, StreamId, extend
+from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, StreamId, extend
 from flarelog.stores.base import Appender, Store
 
 Fact = Callable[[Store], Awaitable[None]]
@@ -233,6 +233,7 @@ async def of_many_that_open_at_once_one_can_write(store: Store) -> None:
 MARKS: list[Mark] = [
     Generation(0, 0, "log.txt", 0, "fh:01", 9, extend(0, DATA[:9])),
     Gap(9, extend(0, DATA[:9]), 4096, "truncated before they were read"),
+    Attributes(9, extend(0, DATA[:9]), "rank:3,world-size:8"),
     Ended(9, extend(0, DATA[:9]), "rotated"),
     Generation(9, extend(0, DATA[:9]), "log.txt.1", 3, "fh:02"),
 ]

@@ -18,7 +18,7 @@ from flarelog import wire
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import FlarelogError, StreamFenced
-from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, StreamInfo
 from flarelog.session import code_of
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
@@ -115,6 +115,8 @@ class ReceivingEnd:
                 self._run(call.appender.sync())
                 self._run(call.appender.seal(request))
                 self._end(call, Code.SEALED)
+                return
+            elif isinstance(request, News):
                 return
             elif call.receiver.mark(*request):
                 self._run(call.appender.mark(request[1]))

@@ -57,6 +57,92 @@ REDACT, REDACTED, CONSENT, PATTERNS = (
 )
 
 MUTANTS = [
+    # --- ranks
+    Mutant(
+        "ranks: a local rank passes for a rank",
+        "render/ranks.py",
+        "return stretch.locals.get(int(match[1]), int(inner[1]) if inner else None)",
+        "return stretch.locals.get(int(match[1]), int(match[1]))",
+        "ranks",
+    ),
+    Mutant(
+        "ranks: the largest rank that is there passes for the last one",
+        "render/ranks.py",
+        "return self._largest.get((run, site), 0) if self._over else None",
+        "return self._largest.get((run, site), 0)",
+        "ranks",
+    ),
+    Mutant(
+        "ranks: what is known of a generation holds only from when it was known",
+        "render/ranks.py",
+        "                if told and mark.offset > start:",
+        "                if mark.offset > start:",
+        "ranks",
+    ),
+    Mutant(
+        "ranks: a machine's number passes for a rank",
+        "sources/writers.py",
+        """found if b"RANK" in found and b"LOCAL_RANK" in found else {}""",
+        """found if b"RANK" in found else {}""",
+        "writers",
+    ),
+    Mutant(
+        "ranks: a launcher's first worker passes for all of them",
+        "sources/writers.py",
+        "if len(locals_) < environment.get(_LOCAL_SIZE, 0):",
+        "if len(locals_) < 0:",
+        "writers",
+    ),
+    Mutant(
+        "ranks: who reads a file passes for one who writes it",
+        "sources/writers.py",
+        "if flags & os.O_ACCMODE != os.O_RDONLY:",
+        "if flags >= 0:",
+        "writers",
+    ),
+    Mutant(
+        "ranks: what was told of a file's writers is told again after a restart",
+        TAIL,
+        "self._attributes = file.attributes = _told(info.marks)",
+        "pass",
+        "tail",
+    ),
+    Mutant(
+        "ranks: a file whose writers were told counts as two pieces",
+        RECORD,
+        "        if isinstance(mark, Gap | Attributes):",
+        "        if isinstance(mark, Gap):",
+        "tail",
+    ),
+    # --- how a stream fares
+    Mutant(
+        "status: what is heard of one stream does not count for the producer's others",
+        "states.py",
+        "        known = self._producers.get((stream.run, stream.site, producer))",
+        "        known = None",
+        "states",
+    ),
+    Mutant(
+        "status: a stream that is held is only paused until its producer's next attempt",
+        "states.py",
+        "if found.linked and found.changed is not None and now - found.changed >= HELD_FOR:",
+        "if found.linked:",
+        "states",
+    ),
+    Mutant(
+        "status: what nobody has open is remembered for ever",
+        "states.py",
+        "        if len(self._left) > REMEMBERED:",
+        "        if len(self._left) < 0:",
+        "states",
+    ),
+    Mutant(
+        "status: a message that was late makes a clock slow",
+        "states.py",
+        "skew=max(producer.skews, default=None)",
+        "skew=producer.skews[-1] if producer.skews else None",
+        "states",
+    ),
     # --- what a site does not let go
     Mutant(
         "redaction: what a window's end cuts is not looked at beside it",

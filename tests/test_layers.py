@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
-    {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render"},
+    {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups"},
     {"wire", "guard", "peers"},
     {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},

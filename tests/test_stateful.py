@@ -156,7 +156,7 @@ def test_a_run_that_fails_prints_a_program_that_fails_alike(tmp_path: Path) -> N
             self.world.spoil("a.log")
 
     with pytest.raises(AssertionError, match="its bytes are not those of the file") as failed:
-        run_state_machine_as_test(Failing, settings=settings(CI, phases=[Phase.generate], max_examples=50))
+        run_state_machine_as_test(Failing, settings=settings(CI, phases=[Phase.generate], max_examples=300))
     notes = "\n".join(failed.value.__notes__)
     program = tmp_path / "replay.py"
     program.write_text(notes[notes.index(replay([])[:20]) :].partition("world.close()")[0])

@@ -12,9 +12,10 @@ from typing import BinaryIO
 
 import pytest
 
-from flarelog.model import Ended, Generation
+from flarelog.model import Attributes, Ended, Generation
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.file import SourceFile
+from flarelog.sources.record import shipped, wholes
 from flarelog.sources.tail import ROTATION_GRACE
 from tests.tailing import NoWatch, Site, Stored
 
@@ -854,3 +855,81 @@ def test_in_random_order_every_byte_is_stored_once(tmp_path: Path, make_site: Ca
         handle.close()
     site.settle()
     oracle(site)
+
+
+# --- what is known of its writers
+
+
+def told(site: Site) -> list[str]:
+    """Marks of a log, Generations by what they are, Attributes by what they say."""
+    return [
+        mark.words if isinstance(mark, Attributes) else type(mark).__name__.lower()
+        for mark in site.stored["a.log"].marks
+    ]
+
+
+def written_by(site: Site, words: str) -> None:
+    current = site.discovery.tails["a.log"].current
+    assert current is not None
+    current.attributes = words
+
+
+def test_what_is_known_of_writers_is_told_once_and_again_when_it_changes(site: Site) -> None:
+    site.append("a.log", b"one")
+    site.settle()
+    written_by(site, "rank:3")
+    site.settle()
+    site.append("a.log", b"two")
+    site.settle()
+    written_by(site, "rank:4")
+    site.settle()
+    assert told(site) == ["generation", "rank:3", "rank:4"]
+    assert [mark.offset for mark in site.stored["a.log"].marks] == [0, 3, 6]
+
+
+def test_what_was_told_of_writers_is_not_told_again_after_a_restart_or_a_cut(site: Site) -> None:
+    site.append("a.log", b"one")
+    site.settle()
+    written_by(site, "rank:3")
+    site.settle()
+    site.restart()
+    site.append("a.log", b"two")
+    site.settle()
+    written_by(site, "rank:3")
+    site.settle()
+    assert told(site) == ["generation", "rank:3"]
+    written_by(site, "rank:4")
+    site.look()
+    site.pump()
+    site.cut()
+    site.settle()
+    assert told(site) == ["generation", "rank:3", "rank:4"]
+
+
+def test_a_generation_has_writers_of_its_own_and_one_that_was_truncated_those_that_it_had(site: Site) -> None:
+    site.append("a.log", b"one")
+    site.settle()
+    written_by(site, "rank:3")
+    site.settle()
+    site.truncate("a.log")
+    site.append("a.log", b"1")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"new")
+    site.settle()
+    assert told(site) == ["generation", "rank:3", "ended", "generation", "rank:3", "ended", "generation"]
+
+
+def test_a_file_whose_writers_were_told_is_still_one_piece(site: Site) -> None:
+    """By which a compressed copy of it is known, and by which it goes on after a restart."""
+    data = random.Random(1).randbytes(3000)
+    site.append("a.log", data[:1000])
+    site.settle()
+    written_by(site, "rank:3")
+    site.settle()
+    site.append("a.log", data[1000:])
+    site.settle()
+    info = site.stored["a.log"].info("a.log")
+    assert wholes(info) == {(3000, zlib.crc32(data))}
+    (piece,) = shipped(info).values()
+    assert (piece.begin.offset, piece.source_end, piece.digest) == (0, 3000, zlib.crc32(data))

@@ -11,16 +11,19 @@ import pytest
 from flarelog import wire
 from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected
 from flarelog.model import (
+    Attributes,
     Chunk,
     Code,
     Ended,
     Gap,
     Generation,
     Mark,
+    News,
     Open,
     Receipt,
     Redaction,
     Reply,
+    State,
     StreamId,
     StreamInfo,
 )
@@ -31,6 +34,7 @@ from flarelog.wire import Malformed, Request
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 BIG = 2**63 - 1
 MARKS: list[Mark] = [
+    Attributes(7, 0xFFFFFFFF, "ranks:0=8+1=9,world-size:16"),
     Generation(7, 0xFFFFFFFF, "log.txt", 12, "fh:0102", 1024, 0x89ABCDEF),
     Generation(0, 0, "", 0, ""),
     Ended(BIG, 1, "rotated"),
@@ -46,6 +50,8 @@ CHUNKS = [
 ]
 REQUESTS: list[Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
+    Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
+    News(1_795_205_718_941, 300),
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
     Receipt(0, 0, 0),
@@ -89,6 +95,8 @@ def test_reading_and_listing_there_and_back() -> None:
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
+        StreamInfo(STREAM, 0, 9, 0, False, state=State(linked=False)),
+        StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
         assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from flarelog.errors import FlarelogError
 from flarelog.version import __version__
@@ -26,11 +27,14 @@ from flarelog.version import __version__
 _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "sidecar": "Send the logs under a directory to a receiver.",
+    "status": "Show how each stream fares: live, quiet, silent, paused, ended.",
     "follow": "Show what the sites of a run say, live.",
     "logs": "Show what the sites of a run have said so far.",
     "streams": "Show which logs are held, and what is known of them.",
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",
+    "doctor": "Check what flarelog needs here, and on the way to a receiver.",
+    "completion": "Print what makes bash, zsh or fish complete commands, runs and sites.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
     "certs": "Make a private CA, and certificates for a receiver, sites and readers.",
@@ -104,6 +108,11 @@ class _Lazy(click.Group):
         command: click.Command = module.command
         command.short_help = _COMMANDS[cmd_name]
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """As it is, but without importing all commands for their help."""
+        names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -21,6 +21,8 @@ from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamInfo, log_name, run_name, site_name
 from flarelog.render.merge import BLOCK
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, STYLES, BytesDisplay, ConsoleDisplay, FirstError, label
 from flarelog.viewers.flow import View
@@ -41,7 +43,14 @@ _OPTIONS = (
     client_options,
     click.option("--site", "sites", multiple=True, metavar="GLOB", help="Only these sites; repeatable."),
     click.option("--log", "logs", multiple=True, metavar="GLOB", help="Only these logs; repeatable."),
-    # Which ranks are shown belongs here: a selection of streams as well.
+    click.option("--rank", "rank_globs", multiple=True, metavar="GLOB", help="Only these ranks; repeatable."),
+    click.option("--ranks", metavar="first,last", default="", help="Rank 0, the last rank, and errors of all others."),
+    click.option(
+        "--rank-map",
+        multiple=True,
+        metavar="SITE/LOG[:LOCAL]=RANK",
+        help="The rank of a log, or of its lines with [defaultLOCAL]:, with globs; outweighs what is known.",
+    ),
     click.option(
         "--from",
         "starts",
@@ -169,7 +178,11 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
         pipe = Pipe(pager.fd)
         console = lines.console(pipe, live=live, template=given["template"])
         prefix = given["prefix"] if given["prefix"] is not None else not names_one(chosen) and given["template"] is None
-        display = ConsoleDisplay(console, pipe, prefix=prefix, align=terminal, colour=lines.colour, live=live)
+        ranks = RankChooser(RankChoice.of(given["rank_globs"], given["ranks"], given["rank_map"]))
+        display = ConsoleDisplay(
+            *(console, pipe), prefix=prefix, align=terminal, colour=lines.colour, live=live,
+            ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),
+        )  # fmt: skip
         view = View(
             lines.choice,
             lines.renderer,
@@ -177,8 +190,9 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
             given["notes"],
             bars=live and lines.bars == "live",
             blocks=follow and not names_one(chosen) and given["order"] == "arrival",
+            ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
         )
-        following = Following(found, chosen, view, display, _say(console, pipe), given["order"])
+        following = Following(found, chosen, view, display, _say(console, pipe), given["order"], ranks)
         return asyncio.run(_shown(found, following, console, pipe, given, follow=follow))
     return OK  # the user has left the pager
 

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from flarelog.cli import client, client_options, option, run
+from flarelog.cli.completion import complete_run
 
 
 @click.command
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @option("--receiver", required=True, help="HOST:PORT of flarelog serve.")
 @client_options
 def command(run_id: str, receiver: str, **options: Any) -> None:

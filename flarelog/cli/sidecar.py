@@ -61,6 +61,11 @@ log = logging.getLogger(__name__)
 )
 @option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
 @option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
+@option(
+    "--no-ranks",
+    is_flag=True,
+    help="Do not look, in their environments, which RANK the processes have that write the logs.",
+)
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
 @tls_options
 @option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
@@ -74,6 +79,7 @@ def command(
     site_policy: tuple[str, ...],
     start_at: Any,
     ignore_older: float | None,
+    no_ranks: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -95,7 +101,10 @@ def command(
     source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older, redact, sites))
     tls = tls_of(options)
     targets = checked(
-        lambda: [SidecarOptions(address, run_id, source=source, tls=tls, **options) for address in receivers]
+        lambda: [
+            SidecarOptions(address, run_id, source=source, tls=tls, ranks=not no_ranks, **options)
+            for address in receivers
+        ]
     )
     outcomes = run(_send(targets))
     if as_json:

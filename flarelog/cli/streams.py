@@ -10,13 +10,15 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli import aligned, client, client_options, option, redaction_text, run
+from flarelog.cli.completion import complete_run
+from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import REDACTED, StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
 
 
 @click.command
-@click.argument("run_id", metavar="[RUN]", default="")
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options
@@ -32,11 +34,7 @@ def command(
     \b
     Example: flarelog streams job-1 --store logs
     """
-    if store is not None and receiver is not None:  # what is said here outweighs a variable
-        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
-        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
-    if (store is None) == (receiver is None):
-        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    store, receiver = one_source(context, store, receiver)
     found = run(_streams(run_id, store, receiver, options))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
@@ -44,18 +42,38 @@ def command(
         click.echo(note, err=True)
 
 
+def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
+    """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
+    if store is not None and receiver is not None:  # what is said here outweighs a variable
+        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
+        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
+    if (store is None) == (receiver is None):
+        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    return store, receiver
+
+
 async def _streams(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[StreamInfo]:
+    if store is not None:
+        return await look(run_id, store, None)
+    async with client(receiver or "", options) as connected:
+        return await look(run_id, None, connected)
+
+
+async def look(run_id: str, store: str | None, connected: Client | None) -> list[StreamInfo]:
+    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*.
+
+    Raises NotFound, CannotConnect, NotAllowed, InvalidName.
+    """
     if run_id:
         run_name(run_id)
-    if store is not None:
-        if not os.path.isdir(store):
-            raise NotFound(f"there is no store at {store}")
-        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "")]
+    if connected is not None:
+        found = await connected.streams(run_id)
+    elif store is None or not os.path.isdir(store):
+        raise NotFound(f"there is no store at {store}")
     else:
-        async with client(receiver or "", options) as connected:
-            found = await connected.streams(run_id)
+        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "")]
     if run_id and not found:
-        raise NotFound(f"{store or receiver} holds no stream of run {run_id}")
+        raise NotFound(f"{connected.address if connected is not None else store} holds no stream of run {run_id}")
     return found
 
 

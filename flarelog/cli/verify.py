@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli import option, redaction_text, run
+from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound, Unavailable
 from flarelog.model import StreamId, run_name
 from flarelog.stores.local import LocalStore
@@ -15,7 +16,7 @@ from flarelog.verify import Verdict, verify
 
 
 @click.command
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @option("--store", required=True, type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option(
     "--source",

@@ -13,7 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.errors import Fenced, FlarelogError
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Chunk, Code, Ended, Gap, Generation, Mark, Receipt, extend
+from flarelog.model import (
+    EMPTY_DIGEST,
+    MAX_CHUNK,
+    Attributes,
+    Buffer,
+    Chunk,
+    Code,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Receipt,
+    extend,
+)
 
 MAX_MARKS = 100_000
 """Marks a stream may have; a source that rotates more often than that is broken or hostile."""
@@ -40,6 +53,8 @@ def size_of(mark: Mark) -> int:
             texts = mark.path, mark.identity, mark.notes
         case Ended() | Gap():
             texts = (mark.reason,)
+        case Attributes():
+            texts = (mark.words,)
     # What is not plain is escaped, a character in up to twelve bytes.
     return _MARK + sum(len(text) * (1 if text.isascii() and text.isprintable() else 12) for text in texts)
 

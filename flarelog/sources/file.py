@@ -43,6 +43,7 @@ class SourceFile:
     opening: bytes = b""  # while it is not begun: its first bytes, as they were seen last
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
     lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
+    attributes: str = ""  # what is known of who writes it, in the words of Attributes
     linked: bool = True  # the path still leads to it
     renamed: float = math.inf  # its place among all files that were renamed away; the newest was not
     begun: bool = False  # it has a Generation mark

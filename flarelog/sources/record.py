@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 
-from flarelog.model import Ended, Gap, Generation, StreamInfo, extend, suffix_digest
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
 from flarelog.sources.file import MARKER, SourceFile, shown
 from flarelog.sources.redact import Rules
 
@@ -47,7 +47,7 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     found: dict[str, Piece] = {}
     current: Generation | None = None
     for mark in (*info.marks, None):
-        if isinstance(mark, Gap):
+        if isinstance(mark, Gap | Attributes):
             continue
         if current is not None:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
@@ -122,8 +122,9 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
 def wholes(info: StreamInfo) -> set[tuple[int, int]]:
     """(length, CRC-32) of each generation that the receiver holds from its first byte on, in one piece."""
     found = set()
-    bounds = [(mark.offset, mark.digest) for mark in info.marks[1:]] + [(info.committed, info.digest)]
-    for mark, (end, digest) in zip(info.marks, bounds, strict=False):
+    marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
+    bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
+    for mark, (end, digest) in zip(marks, bounds, strict=False):
         if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset:
             length = end - mark.offset
             found.add((length, suffix_digest(mark.digest, digest, length)))

@@ -9,9 +9,10 @@ becomes a gap. No bytes are kept here: whatever must be sent again is read again
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, StreamInfo, extents
+from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamInfo, extents
 from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import has_writer
 from flarelog.sources.record import settled_on, shipped
@@ -45,6 +46,7 @@ class Tail:
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
+    _attributes: str = ""  # that were told of the current file
     _held_since: float | None = None  # since when a newer file waits for the current one
 
     # --- reading
@@ -141,6 +143,7 @@ class Tail:
         if file is not None:
             if self._truncated(file, now):
                 self._begin(file, now)
+            self._tell(file)
             if self._available(file, now) > 0:
                 if file.breaks():
                     self._begin(file, now)
@@ -210,6 +213,14 @@ class Tail:
         )
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None
+        self._attributes = ""
+        self._tell(file)
+
+    def _tell(self, file: SourceFile) -> None:
+        """Say what is known of who writes *file*, the current one, if that was not said yet."""
+        if file.attributes != self._attributes:
+            self.marks.append(Attributes(self.end, EMPTY_DIGEST, file.attributes))
+            self._attributes = file.attributes
 
     def _gap(self, file: SourceFile) -> None:
         """Say what was cut off *file*, if that was not said yet."""
@@ -309,6 +320,11 @@ class Tail:
         self._current = None
 
     @property
+    def current(self) -> SourceFile | None:
+        """The file whose bytes come next."""
+        return self._current
+
+    @property
     def urgent(self) -> bool:
         """Whether time alone will bring something on soon: a rotated file holds up its successor."""
         return self._held_since is not None
@@ -334,6 +350,7 @@ class Tail:
         """
         lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
+        self._attributes = ""
         if lost:
             why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
@@ -356,6 +373,7 @@ class Tail:
                     file.masked(settled.matches, settled.bytes)
                 if piece is last and piece.closed is None and settled.goes_on:
                     self._current = file
+                    self._attributes = file.attributes = _told(info.marks)
                     self._segments.append(_Segment(self.end, file, file.position))
                 continue
             if first:  # what was cut off before the record was known may be held by the receiver
@@ -378,3 +396,14 @@ class Tail:
             for extent in extents(self.marks, self.end)
             if extent.identity not in held or extent.ended == "truncated"
         )
+
+
+def _told(marks: Iterable[Mark]) -> str:
+    """The attributes that the last generation has by now."""
+    words = ""
+    for mark in marks:
+        if isinstance(mark, Generation):
+            words = ""
+        elif isinstance(mark, Attributes):
+            words = mark.words
+    return words

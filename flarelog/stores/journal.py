@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
-from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
+from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 
 VERSION = 1
 SPACING = 1 << 20
@@ -29,8 +29,8 @@ LOST = "the journal has lost what was marked here"
 
 _OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kinds
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
-_TEXTS = ("path", "identity", "notes", "reason")
-_KINDS: dict[str, type[Generation] | type[Ended] | type[Gap]] = {"generation": Generation, "ended": Ended, "gap": Gap}
+_TEXTS = ("path", "identity", "notes", "reason", "words")
+_KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
 
 
 @dataclass(slots=True)

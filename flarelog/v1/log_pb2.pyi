@@ -48,30 +48,42 @@ class StreamId(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., log: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("open", "chunk", "mark", "finish")
+    __slots__ = ("open", "chunk", "mark", "finish", "news")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    NEWS_FIELD_NUMBER: _ClassVar[int]
     open: Open
     chunk: Chunk
     mark: MarkAt
     finish: Finish
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    news: News
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., news: _Optional[_Union[News, _Mapping]] = ...) -> None: ...
+
+class News(_message.Message):
+    __slots__ = ("clock_ms", "end")
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    clock_ms: int
+    end: int
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
+    NEWS_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
     epoch: int
     agent: str
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+    news: News
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "data")
@@ -92,18 +104,20 @@ class MarkAt(_message.Message):
     def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
 
 class Mark(_message.Message):
-    __slots__ = ("offset", "digest", "generation", "ended", "gap")
+    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
     offset: int
     digest: int
     generation: Generation
     ended: Ended
     gap: Gap
-    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ...) -> None: ...
+    attributes: Attributes
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")
@@ -134,6 +148,12 @@ class Gap(_message.Message):
     length: int
     reason: str
     def __init__(self, length: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Attributes(_message.Message):
+    __slots__ = ("words",)
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    words: str
+    def __init__(self, words: _Optional[str] = ...) -> None: ...
 
 class Finish(_message.Message):
     __slots__ = ("receipt",)
@@ -234,7 +254,7 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +263,7 @@ class StreamInfo(_message.Message):
     MARKS_FIELD_NUMBER: _ClassVar[int]
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -251,7 +272,30 @@ class StreamInfo(_message.Message):
     marks: _containers.RepeatedCompositeFieldContainer[Mark]
     first_mark: int
     redacted: Redaction
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ...) -> None: ...
+    state: State
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms")
+    LINKED_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_MS_FIELD_NUMBER: _ClassVar[int]
+    HEARD_MS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    SKEW_MS_FIELD_NUMBER: _ClassVar[int]
+    linked: bool
+    changed_ms: int
+    heard_ms: int
+    grown_ms: int
+    idle_timeout_ms: int
+    held: str
+    rate: int
+    end: int
+    skew_ms: int
+    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)
@@ -260,7 +304,13 @@ class RunRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunResponse(_message.Message):
-    __slots__ = ("state",)
+    __slots__ = ("state", "version", "clock_ms", "agent")
     STATE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    AGENT_FIELD_NUMBER: _ClassVar[int]
     state: str
-    def __init__(self, state: _Optional[str] = ...) -> None: ...
+    version: Version
+    clock_ms: int
+    agent: str
+    def __init__(self, state: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ..., clock_ms: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...

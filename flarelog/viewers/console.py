@@ -44,6 +44,7 @@ class Label:
     name: str
     fields: Mapping[str, object] = field(default_factory=dict)  # in an object of JSON, and for a template
     style: str = ""  # of the name: SGR's parameters
+    rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,8 @@ class Console:
             return json.dumps({**source.fields, "offset": line.offset, **line.event}, ensure_ascii=False)
         time = self._time(line)
         found: dict[str, object] = {**source.fields}
+        rank = source.rank(line)
+        found |= {"rank": rank} if rank is not None else {}
         found |= {"log.iostream": line.stream} if line.stream else {}
         found |= {"offset": line.offset} if self._options.offsets else {}
         found |= {"time": shown(time, self._options.zone)} if time is not None else {}
@@ -186,6 +189,8 @@ class Template:
     def text(self, line: Line, text: str, source: Label, time: int | None, zone: tzinfo | None) -> str:
         """*line*, of *source*, whose text is shown as *text*."""
         fields: dict[str, object] = {"run": "", "site": "", "log": "", "rank": "", **source.fields}
+        rank = source.rank(line)
+        fields["rank"] = "" if rank is None else rank
         moment = _Moment(time, zone)
         return self._text.format_map(
             {**fields, "offset": line.offset, "time": moment, "stream": line.stream, "text": text}

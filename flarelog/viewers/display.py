@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from flarelog.errors import InvalidOption
@@ -30,9 +31,12 @@ ERROR = re.compile(
 """What a line has with which trouble begins."""
 
 
-def label(stream: StreamId, style: str = "") -> Label:
+Ranks = Callable[[StreamId, Line], int | None]
+
+
+def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line: None) -> Label:
     fields = {"run": stream.run, "site": stream.site, "log": stream.log}
-    return Label(f"{stream.site}/{stream.log}", fields, style)
+    return Label(f"{stream.site}/{stream.log}", fields, style, partial(ranks, stream))
 
 
 class ConsoleDisplay:
@@ -47,8 +51,10 @@ class ConsoleDisplay:
         align: bool = False,
         colour: bool = False,
         live: bool = False,
+        ranks: Ranks = lambda stream, line: None,
     ) -> None:
         self.terminal = live
+        self._ranks = ranks
         self._console, self._pipe = console, pipe
         self._prefix, self._align, self._colour = prefix, align, colour
         self._labels: dict[StreamId, Label] = {}
@@ -58,7 +64,7 @@ class ConsoleDisplay:
         for stream in streams:
             if stream not in self._labels:
                 style = self._styles.setdefault(stream.site, STYLES[len(self._styles) % len(STYLES)])
-                self._labels[stream] = label(stream, style if self._colour else "")
+                self._labels[stream] = label(stream, style if self._colour else "", self._ranks)
                 if self._prefix:
                     width = len(self._labels[stream].name) if self._align else 1
                     self._console.prefix = max(self._console.prefix, width)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flarelog.model import Buffer, Ended, Gap, Generation, Mark, StreamId
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
+from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
@@ -38,6 +39,7 @@ class View:
     blocks: bool = False  # keep the lines of a traceback together
     bars: bool = False  # show rows that may change, where that can be done
     raw: bool = False  # nothing but the bytes
+    ranks: Callable[[StreamId], RankedLines] | None = None  # what chooses a stream's lines by their ranks
 
     @property
     def sieve(self) -> Sieve | None:
@@ -65,6 +67,7 @@ class Flow:
         self._pending: deque[Mark] = deque()
         self._last: Mark | None = None
         self._identities: set[str] = set()
+        self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail: deque[Item] | None = None if tail is None or until <= start else deque(maxlen=tail)
         self._until = until
         self._fed = self._settled = float("-inf")
@@ -157,6 +160,8 @@ class Flow:
     # --- what is shown
 
     def _chosen(self, lines: list[Line]) -> list[Item]:
+        if self._ranked is not None:
+            lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
         if self._blocks is None:
             return list(items)
@@ -177,7 +182,13 @@ class Flow:
 
     def _whole(self) -> list[Item]:
         """The block that has not ended."""
-        return [line for block in self._blocks.settle() for line in block] if self._blocks is not None else []
+        out: list[Item] = []
+        if self._ranked is not None:
+            ranked, lines = self._ranked, self._ranked.settle()
+            self._ranked = None  # what it gives now was chosen
+            out = self._chosen(lines)
+            self._ranked = ranked
+        return out + ([line for block in self._blocks.settle() for line in block] if self._blocks is not None else [])
 
     def _given(self, items: list[Item]) -> list[Item]:
         if self._tail is None:
@@ -196,6 +207,8 @@ class Flow:
         out: list[Item] = []
         while self._pending and self._pending[0].offset <= position:
             mark = self._pending.popleft()
+            if isinstance(mark, Attributes):
+                continue  # nothing of the bytes
             if mark.offset >= self._start:
                 out += self._of(mark)
             if isinstance(mark, Generation):
@@ -203,7 +216,7 @@ class Flow:
             self._last = mark
         return out
 
-    def _of(self, mark: Mark) -> list[Item]:
+    def _of(self, mark: Generation | Ended | Gap) -> list[Item]:
         event: dict[str, object]
         match mark:
             case Gap():

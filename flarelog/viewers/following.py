@@ -15,13 +15,15 @@ import itertools
 import time
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
+from flarelog import states
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.merge import Merge
+from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.flow import Bytes, Flow, Item, View
@@ -96,6 +98,7 @@ class _Stream:
     def __init__(self, info: StreamInfo, flow: Flow, now: float) -> None:
         self.info, self.flow = info, flow
         self.first = info.committed  # when it was found
+        self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
         self.received = flow.position  # what the queue has got
         self.heard = now
         self.slow = 0.0  # seconds for which it was held up by a terminal
@@ -111,6 +114,8 @@ class _Stream:
             self.received = max(self.received, number + len(what))
         else:
             self.known = max(self.known, number + 1)
+            if number == len(self.marks):
+                self.marks.append(what)
 
     @property
     def done(self) -> bool:
@@ -139,7 +144,9 @@ class Following:
         display: Display,
         say: Callable[[str], None],
         order: Literal["arrival", "time"] = "arrival",
+        ranks: RankChooser | None = None,
     ) -> None:
+        self._ranks = ranks or RankChooser(RankChoice())
         self._origin, self._selection, self._view, self._display, self._say = origin, selection, view, display, say
         self._merge: Merge[StreamId] | None = Merge(stamped=view.stamped) if order == "time" else None
         # A line that tells no time has that of the line before it, which must not be left out.
@@ -204,7 +211,10 @@ class Following:
         for info in infos:
             if info.stream not in self._streams:
                 self._streams[info.stream] = self._new(info)
-            self._streams[info.stream].info = info
+            each = self._streams[info.stream]
+            each.info = info
+            each.marks = max(each.marks, list(info.marks), key=len)
+        self._ranks.learn(map(_as_known, self._streams.values()), over=over)
         self._display.known(self._streams)
         many = len(self._streams) > LIVE_READS
         for each in self._streams.values():
@@ -212,6 +222,8 @@ class Following:
             if each.flow.unsettled or (each.info.sealed and not each.ended):
                 self._unsettled[each.info.stream] = None
             behind = each.received < each.info.committed
+            if self._ranks.readable(str(each.info.stream), each.received) == each.received:
+                continue  # until its rank is known
             if over and not each.last and (behind or not each.done):
                 if each.reading is not None:
                     each.reading.cancel()
@@ -241,8 +253,16 @@ class Following:
         async with contextlib.aclosing(self._pieces(each, follow=follow)) as pieces:
             async for number, what in pieces:
                 began = time.monotonic()
+                end = self._ranks.readable(str(each.info.stream), each.received)
+                if end is not None and isinstance(what, Buffer) and number + len(what) > end:
+                    if end > number:
+                        await self._queue.put((each, number, what[: end - number]))
+                        each.took(number, what[: end - number])
+                    return True  # the rest is read when its rank is known
                 await self._queue.put((each, number, what))
                 each.took(number, what)
+                if not isinstance(what, Buffer):
+                    self._ranks.learn((_as_known(each),), over=self._over)
                 if not self._display.wants(each.flow.stream):
                     return True
                 if self._display.terminal:
@@ -332,7 +352,8 @@ class Following:
             sites[stream.site].append((each.ended, silence))
             if self._view.bars and not each.ended and self._view.choice.everything:
                 rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
-        return [*rows, summary(sites)]
+        known = any(info.state is not None for info in self.streams)  # a receiver tells more than what comes
+        return [*rows, states.summary(self.streams) if known else summary(sites)]
 
     def _end(self, each: _Stream) -> None:
         if not each.ended:
@@ -359,6 +380,7 @@ class Following:
         if not infos:
             raise NotFound(f"{self._origin.name} holds no such log of run {self._selection.run}")
         self._streams = {info.stream: self._new(info) for info in infos}
+        self._ranks.learn(infos, over=all(info.sealed for info in infos))
         self._display.known(self._streams)
         if self._merge is not None:
             await self._by_time()
@@ -522,6 +544,10 @@ class Following:
         if self._away:
             self._away = False
             self._say("connected again: nothing is missing")
+
+
+def _as_known(each: _Stream) -> StreamInfo:
+    return replace(each.info, marks=tuple(each.marks))
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

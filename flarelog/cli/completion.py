@@ -1,0 +1,90 @@
+"""``flarelog completion``: the shell's TAB, and the names that it asks the receiver or the store for.
+
+Whatever goes wrong there is silent and quick: a shell that hangs, or prints a sentence into a line that is being
+written, is worse than one that completes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+LIMIT = 0.5  # seconds that asking may take
+SHELLS = ("bash", "zsh", "fish")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+EXAMPLES = """\b
+Examples:
+  eval "$(flarelog completion bash)"                               in ~/.bashrc
+  eval "$(flarelog completion zsh)"                                in ~/.zshrc, behind compinit
+  flarelog completion fish > ~/.config/fish/completions/flarelog.fish
+"""
+
+
+@click.command(
+    help=f"{EXAMPLES}\n\nPrint what makes a shell complete commands, options, and the names of runs and sites. These "
+    "are asked of the receiver or the store that the line names, or else FLARELOG_RECEIVER or FLARELOG_STORE."
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    found = get_completion_class(shell)
+    if found is None:
+        raise click.UsageError(f"this version of click completes nothing in {shell}: install a newer one")
+    click.echo(found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source())
+
+
+def complete_run(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The runs whose names begin with *incomplete*, for ``shell_complete`` of an argument or option."""
+    return _items("run", context, incomplete)
+
+
+def complete_site(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The sites of the line's run, or of all runs."""
+    return _items("site", context, incomplete)
+
+
+def _items(what: Literal["run", "site"], context: click.Context, incomplete: str) -> list[CompletionItem]:
+    names: Iterable[str] = ()
+    # Options that make no sense end a command with a sentence; here they only complete nothing.
+    with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
+        names = _names(what, context)
+    return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(incomplete)]
+
+
+def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str]:
+    from flarelog.cli.streams import one_source
+
+    given = context.params
+    run = given.get("run_id") or ""
+    store, receiver = one_source(context, given.get("store"), given.get("receiver"))
+    if receiver is not None:
+        options = {name: given.get(name) for name in ("token_file", "tls_ca", "tls_cert", "tls_key")}
+        return asyncio.run(_asked(what, receiver, run if what == "site" else "", options))
+    if what == "run":
+        return _directories(store or "")
+    inside = [run] if run else _directories(store or "")
+    return [site for one in inside for site in _directories(os.path.join(store or "", one))]
+
+
+def _directories(path: str) -> list[str]:
+    """Those that can be a run or a site: what is completed ends up in a shell's line."""
+    with os.scandir(path) as entries:
+        return [entry.name for entry in entries if entry.is_dir() and _NAME.fullmatch(entry.name)]
+
+
+async def _asked(what: Literal["run", "site"], receiver: str, run: str, options: dict[str, Any]) -> list[str]:
+    from flarelog.cli import client
+
+    async with client(receiver, options) as connected:
+        connected.patience = LIMIT
+        async with asyncio.timeout(LIMIT):
+            return [getattr(info.stream, what) for info in await connected.streams(run)]

@@ -1,0 +1,231 @@
+"""``flarelog status``: how each stream fares right now."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any
+
+import click
+
+from flarelog.cli import aligned, client, client_options, option, run
+from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.streams import look, one_source
+from flarelog.client import Client
+from flarelog.errors import CannotConnect, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import State, StreamInfo
+from flarelog.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
+from flarelog.stores.local import LocalStore
+from flarelog.viewers.console import legible
+
+EXAMPLES = """\b
+Examples:
+  flarelog status job-1 --receiver 127.0.0.1:4721            a row a stream: live, quiet 42 s, paused, ...
+  flarelog status job-1 --receiver 127.0.0.1:4721 --watch    the same, refreshed in place until the run has ended
+  flarelog status --store logs -o json                       all runs of a store on this machine, an object a line
+"""
+
+TEXT = """\b
+live       bytes have come lately
+quiet      its producer is there, and has sent no byte for so long
+silent     it is open, but not even a heartbeat has come for so long
+lost link  no producer has had it open for so long, and it has not ended
+paused     the receiver has told its producer to wait; why is said below the table
+ended      by a receipt, or by a timeout: its producer has been gone for too long
+open       it has not ended; only a receiver knows more than a store does
+"""
+
+
+@click.command(
+    help=f"{EXAMPLES}\n\nShow how each stream fares, of all runs or of one.\n\n{TEXT}\n\n"
+    "LAG is what the source has and the receiver has not, in bytes, as far as the producer has told; CLOCK is how much "
+    "the site's clock is ahead of the receiver's, as its fastest message shows. What is held, and of which files it "
+    "came, is told by flarelog streams."
+)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.",
+              shell_complete=complete_site)  # fmt: skip
+@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
+@option("--receiver", help="HOST:PORT of flarelog serve.")
+@client_options
+@click.option("--watch", is_flag=True, help="Again and again, in place on a terminal, until the run has ended.")
+@click.option("--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, metavar="SECONDS",
+              help="Between two looks of --watch.")  # fmt: skip
+@click.option("--quiet-after", type=click.FloatRange(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
+              help="Without a byte, after which a stream is called quiet.")  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
+              help="json: an object a line.")  # fmt: skip
+@click.pass_context
+def command(
+    context: click.Context, /, run_id: str, store: str | None, receiver: str | None, output: str, **given: Any
+) -> None:
+    options = {name: given.pop(name) for name in ("token_file", "tls_ca", "tls_cert", "tls_key")}
+    store, receiver = one_source(context, store, receiver)
+    asked = _Asked(run_id, given["patterns"], given["quiet_after"], output == "json")
+    where = store or receiver or ""
+
+    async def work() -> None:
+        if store is not None:
+            looking: Any = contextlib.nullcontext(None)
+        else:
+            looking = client(receiver or "", options)
+        async with looking as connected:
+            look_once = partial(_look, asked, store, connected)
+            if given["watch"]:
+                await _watch(asked, look_once, given["interval"], where)
+            else:
+                for line in asked.lines(*await look_once()):
+                    click.echo(line)
+
+    run(work())
+
+
+Found = tuple[list[StreamInfo], str]
+"""The streams, and the state of their run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    run: str
+    patterns: tuple[str, ...]
+    quiet_after: float
+    as_json: bool
+
+    def lines(self, found: list[StreamInfo], state: str) -> list[str]:
+        if self.as_json:
+            return [json.dumps(self._record(info)) for info in found]
+        head = summary(found, self.quiet_after)
+        return [f"{self.run} {state}: {head}" if state else head, *self._table(found), *self._reasons(found)]
+
+    def _record(self, info: StreamInfo) -> dict[str, object]:
+        one, state = standing(info, self.quiet_after), info.state or State()
+        return {
+            "run": info.stream.run,
+            "site": info.stream.site,
+            "log": info.stream.log,
+            "state": one.phase.value,
+            "seconds": one.age,
+            "reason": one.why,
+            "committed": info.committed,
+            "bytes_per_second": state.rate,
+            "lag_bytes": lag(info),
+            "gaps": len(info.gaps),
+            "last_byte_seconds": state.grown,
+            "last_heard_seconds": state.heard,
+            "clock_ahead_seconds": state.skew,
+        }
+
+    def _table(self, found: list[StreamInfo]) -> list[str]:
+        rows = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
+        for info in found:
+            state, behind = info.state or State(), lag(info)
+            known = state.linked is not None and not info.sealed
+            rows.append(
+                (
+                    *(info.stream.run, info.stream.site, info.stream.log),
+                    _called(standing(info, self.quiet_after)),
+                    f"{info.committed:,}",
+                    f"{state.rate:,}" if known else "-",
+                    "-" if behind is None else f"{behind:,}",
+                    "-" if state.skew is None else _ahead(state.skew),
+                    str(len(info.gaps)),
+                )
+            )
+        return aligned([row[bool(self.run) :] for row in rows], range(4 - bool(self.run), 9)) if found else []
+
+    def _reasons(self, found: list[StreamInfo]) -> list[str]:
+        said: dict[str, list[str]] = {}
+        for info in found:
+            one = standing(info, self.quiet_after)
+            if one.phase is Phase.PAUSED:
+                said.setdefault(one.why, []).append(str(info.stream))
+        return [
+            f"paused: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
+            for why, names in said.items()
+        ]
+
+
+def _called(one: Standing) -> str:
+    if one.phase is Phase.ENDED:
+        return f"{one.phase}: {one.why}"
+    return f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
+
+
+def _ahead(seconds: float) -> str:
+    if abs(seconds) < 1:
+        return f"{1000 * seconds:+.0f} ms"
+    return f"{seconds:+.1f} s" if abs(seconds) < 100 else f"{'-' if seconds < 0 else '+'}{spoken(abs(seconds))}"
+
+
+async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
+    """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
+    found = await look(asked.run, store, connected)
+    if asked.patterns:
+        found = [info for info in found if any(fnmatchcase(info.stream.site, one) for one in asked.patterns)]
+        if not found:
+            raise NotFound(f"no site is called {' or '.join(asked.patterns)}: look at all of them without --site")
+    state = ""
+    if connected is not None:
+        state = (await connected.about(asked.run)).state if asked.run else ""
+    elif store is not None:
+        kept = LocalStore(store)
+        found = [replace(info, state=State(grown=_age(kept, info))) for info in found]
+        state = (await kept.runs()).get(asked.run, RunState.UNKNOWN).value if asked.run else ""
+    return found, "" if state == RunState.UNKNOWN.value else state
+
+
+def _age(store: LocalStore, info: StreamInfo) -> float | None:
+    """Seconds since the latest byte was written; None when there is no file."""
+    with contextlib.suppress(OSError):
+        return max(0.0, time.time() - os.lstat(store.path(info.stream)).st_mtime)
+    return None
+
+
+async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, where: str) -> None:
+    """Show it again and again; ends when the run has ended, and all its streams have."""
+    in_place = sys.stdout.isatty() and not asked.as_json
+    drawn, lines = 0, [f"waiting for {where}"]
+    while True:
+        began, over = time.monotonic(), False
+        try:
+            found, state = await look_once()
+            lines = asked.lines(found, state)
+            ended = all(one.phase is Phase.ENDED for one in sites(found, asked.quiet_after).values())
+            over = ended and state == RunState.ENDED.value
+            note = ""
+        except (CannotConnect, NotFound) as error:  # neither is a reason to look away
+            note = str(error)
+        if in_place:
+            drawn = _draw([*lines, *([f"{note}; trying again"] if note else [])], drawn)
+        else:
+            for line in lines if not note else ():
+                click.echo(line)
+            if note:
+                click.echo(f"flarelog: {note}; trying again", err=True)
+            sys.stdout.flush()
+        if over:
+            return
+        taken = time.monotonic() - began
+        await asyncio.sleep(max(interval, 4 * taken))  # a receiver of many streams has other things to do
+
+
+def _draw(lines: list[str], drawn: int) -> int:
+    """Show *lines* in the place of the *drawn* ones before; how many they are now."""
+    columns, height = shutil.get_terminal_size()
+    room = max(2, height - 1)
+    if len(lines) > room:
+        lines = [*lines[: room - 1], f"... {len(lines) - room + 1} more: a larger terminal, or --site, shows them"]
+    up = f"\x1b[{drawn}A" if drawn else ""
+    sys.stdout.write("\r" + up + "".join(f"{line[: columns - 1]}\x1b[K\n" for line in lines) + "\x1b[J")
+    sys.stdout.flush()
+    return len(lines)

@@ -1,0 +1,140 @@
+"""``flarelog doctor`` where all is well, and where one thing after the other is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from flarelog import certs
+from flarelog.certs import Role
+from integration.conftest import Place, Program, append, free_address, unprivileged
+
+
+def rows(program: Program, code: int) -> dict[str, tuple[str, str, str]]:
+    """(result, what was found, the fix) of each check."""
+    assert program.ends() == code, program.talk()
+    assert "Traceback" not in program.said
+    return {row["check"]: (row["result"], row["found"], row["fix"]) for row in program.records()}
+
+
+def test_all_is_well(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"hello\n")
+    arguments = ("--receiver", receiver.address, "--root", str(place.root), "--site", "site-1")
+    found = rows(place.call("doctor", *arguments, "--store", str(receiver.store), "-o", "json"), 0)
+    assert {result for result, _, _ in found.values()} == {"ok"}
+    assert list(found) == [
+        *("root", "file system", "inotify", "descriptors", "address", "connection", "tls", "protocol", "clock"),
+        *("round trip", "store", "writing", "space", "inodes"),
+    ]
+    assert "a receiver is at work on it" in found["store"][1]
+    stored = receiver.stored("doctor.log", run="flarelog-doctor")
+    assert stored.endswith(b": a test record\n")
+    assert not receiver.stored()  # of the site's own logs nothing is sent
+    table = place.call("doctor", *arguments)
+    assert table.printed.count("\nok    ") == 9
+    assert table.said == ""
+
+
+def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
+    address = free_address()
+    found = rows(place.call("doctor", "--receiver", address, "-o", "json"), 1)
+    assert found["connection"] == (
+        *("fail", f"nobody listens at {address}"),
+        "start flarelog serve there, look at its --listen (127.0.0.1 serves its own machine alone), and at the port",
+    )
+    assert "protocol" not in found
+    found = rows(place.call("doctor", "--receiver", "no such host:1", "-o", "json"), 1)
+    assert found["address"][0] == "fail"
+    found = rows(place.call("doctor", "--root", str(place.directory / "none"), "-o", "json"), 0)
+    assert found["root"][0] == "warn"
+    found = rows(place.call("doctor", "--store", str(place.directory / "none"), "-o", "json"), 0)
+    assert found["store"][0] == "warn"
+    assert found["space"][0] in ("ok", "warn")
+    assert place.call("doctor").ends() == 2
+
+
+def test_what_is_no_flarelog(place: Place) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        program = place.start("doctor", "--receiver", address, "--site", "site-1", "-o", "json")
+        found = rows(program, 1)
+    assert found["connection"][0] == "ok"
+    assert found["protocol"][0] == "fail"
+    assert "round trip" not in found
+
+
+def test_a_run_that_is_not_announced(place: Place) -> None:
+    receiver = place.serve("--announced-runs-only")
+    arguments = ("doctor", "--receiver", receiver.address, "--site", "site-1", "-o", "json")
+    found = rows(place.call(*arguments), 1)
+    assert found["round trip"][0] == "fail"
+    assert "flarelog run-start flarelog-doctor" in found["round trip"][2]
+    assert place.call("run-start", "flarelog-doctor", "--receiver", receiver.address).ends() == 0
+    assert rows(place.call(*arguments), 0)["round trip"][0] == "ok"
+
+
+def test_logs_that_may_not_be_read(place: Place) -> None:
+    if not unprivileged(True):
+        pytest.skip("run it as root: it needs somebody else's files")
+    for name in ("a.log", "b.log"):
+        append(place.root / name, b"x")
+    (place.root / "a.log").chmod(0)
+    os.chown(place.root / "a.log", 12345, 12345)
+    found = rows(place.call("doctor", "--root", str(place.root), "-o", "json", plain=True), 1)
+    assert found["root"][:2] == ("fail", "a.log cannot be read by this user")
+    assert "setfacl" in found["root"][2]
+
+
+def test_a_site_that_lets_nothing_go(place: Place) -> None:
+    policy = place.directory / "consent.toml"
+    policy.write_text("allow_log_streaming = false\n")
+    arguments = ("doctor", "--root", str(place.root), "--site-policy", str(policy), "-o", "json")
+    found = rows(place.call(*arguments), 1)
+    assert found["consent"][0] == "fail"
+
+
+@pytest.fixture
+def ca(place: Place) -> Path:
+    directory, now = place.directory / "certs", datetime.now(UTC)
+    certs.init(directory, now=now)
+    certs.issue_server(directory, ["127.0.0.1"], days=365, now=now)
+    certs.issue(directory, Role.SITE, "site-1", days=10, now=now)
+    return directory
+
+
+def tls(directory: Path, name: str) -> tuple[str, ...]:
+    files = {"ca": directory / "ca.crt", "cert": directory / f"{name}.crt", "key": directory / f"{name}.key"}
+    return tuple(part for option, path in files.items() for part in (f"--tls-{option}", str(path)))
+
+
+def test_tls(place: Place, ca: Path) -> None:
+    receiver = place.serve(*tls(ca, "server"))
+    arguments = ("doctor", "--receiver", receiver.address, "-o", "json")
+    found = rows(place.call(*arguments, "--site", "site-1", *tls(ca, "site-1")), 0)
+    assert found["certificate"][0] == "warn"
+    assert ": 10 days" in found["certificate"][1] or ": 9 days" in found["certificate"][1]
+    assert found["tls"][0] == "ok"
+    assert "is for 127.0.0.1" in found["tls"][1]
+    assert found["round trip"][0] == "ok"
+    found = rows(place.call(*arguments, "--site", "site-2", *tls(ca, "site-1")), 1)
+    assert found["round trip"][0] == "fail"
+    found = rows(place.call(*arguments), 1)
+    assert found["tls"][0] == "fail"
+    assert found["tls"][1].startswith("it wants TLS: give --tls-ca")
+    found = rows(place.call(*arguments, "--tls-ca", str(ca / "none")), 1)
+    assert found["tls"][0] == "fail"
+    found = rows(place.call("doctor", "--store", str(receiver.store), "-o", "json", *tls(ca, "server")), 0)
+    assert found["certificate"][0] == "ok"
+
+
+def test_a_token(place: Place, ca: Path) -> None:
+    receiver = place.serve(*tls(ca, "server"), "--reader-listen", "127.0.0.1:0")
+    token = place.token("anna")
+    arguments = ("--receiver", receiver.reader_address, "--tls-ca", str(ca / "ca.crt"), "--token-file", str(token))
+    found = rows(place.call("doctor", *arguments, "--site", "site-1", "-o", "json"), 0)
+    assert (found["protocol"][0], found["round trip"][0]) == ("ok", "warn")

@@ -1,0 +1,166 @@
+"""``flarelog status`` beside real processes: each thing that it can call a stream, and why it does."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+from typing import Any
+
+from integration.conftest import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
+
+QUICK = ("--idle-timeout", "3")  # so that all that follows a timeout comes soon
+QUIET = ("--quiet-after", "1")
+
+
+def status(receiver: Receiver, log: str = LOG) -> dict[str, Any]:
+    program = receiver.place.call("status", "run-1", "--receiver", receiver.address, *QUIET, "-o", "json")
+    assert program.ends() in (0, 3), program.talk()  # 3: its first stream is still to be opened
+    return next((record for record in program.records() if record["log"] == log), {})
+
+
+def becomes(receiver: Receiver, state: str, log: str = LOG) -> dict[str, Any]:
+    """Wait until the stream is called that; what else is said of it then."""
+    seen: list[dict[str, Any]] = []
+
+    def called() -> bool:
+        seen.append(status(receiver, log))
+        return seen[-1].get("state") == state
+
+    until(called, lambda: f"{log} is {state}; it was {[record.get('state') for record in seen]}")
+    return seen[-1]
+
+
+def test_live_quiet_silent_lost_and_ended_by_a_timeout_and_back_again(place: Place) -> None:
+    receiver = place.serve(*QUICK)
+    sidecar = place.sidecar(receiver)
+    with Writer(place.log, 100, 0.1):
+        record = becomes(receiver, "live")
+    assert (record["run"], record["site"], record["gaps"]) == ("run-1", "site-1", 0)
+    assert abs(record["clock_ahead_seconds"]) < 5
+    record = becomes(receiver, "quiet")
+    assert record["seconds"] > 1
+    assert record["last_heard_seconds"] < 1.5
+    sidecar.tell(signal.SIGSTOP)
+    record = becomes(receiver, "silent")
+    assert record["last_heard_seconds"] > 1.5
+    becomes(receiver, "lost link")
+    record = becomes(receiver, "ended")
+    assert record["reason"] == "timeout"
+    sidecar.tell(signal.SIGCONT)
+    becomes(receiver, "quiet")
+    with Writer(place.log, 100, 0.1):
+        record = becomes(receiver, "live")
+    assert record["bytes_per_second"] > 0
+    sidecar.kill()
+    becomes(receiver, "lost link")
+
+
+def test_ended_by_a_receipt(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"all of it\n")
+    assert place.once(receiver).ends() == 0
+    record = status(receiver)
+    assert (record["state"], record["reason"], record["committed"], record["lag_bytes"]) == (
+        "ended",
+        "receipt",
+        10,
+        None,
+    )
+
+
+def test_what_is_paused_says_why_and_how_much_waits(place: Place) -> None:
+    receiver = place.serve("--max-site-bytes", "1000")
+    place.log.write_bytes(noise(3_000_000))
+    place.sidecar(receiver)
+    record = becomes(receiver, "paused")
+    assert "or start the receiver with a higher --max-site-bytes" in record["reason"]
+    assert record["committed"] + record["lag_bytes"] == 3_000_000
+    program = place.call("status", "run-1", "--receiver", receiver.address)
+    assert re.search(r"^paused: \d+ bytes of site site-1 .*\(run-1/site-1/app.log\)$", program.printed, re.MULTILINE)
+
+
+def test_lag_is_told_while_a_stream_is_slowed_down(place: Place) -> None:
+    receiver = place.serve("--max-site-rate", "2000000")
+    place.log.write_bytes(noise(60_000_000))
+    place.sidecar(receiver)
+    seen: list[int] = []
+
+    def grows() -> bool:
+        append(place.log, noise(500_000))
+        record = status(receiver)
+        if record and record["lag_bytes"] is not None:
+            seen.append(record["committed"] + record["lag_bytes"])
+        return len(seen) > 1 and seen[-1] > 60_000_000 and seen[-1] > seen[0]
+
+    until(grows, lambda: f"the lag follows the source: {seen}")
+
+
+def test_a_store_alone_says_what_it_can(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"hello\n")
+    (place.root / "b.log").write_bytes(b"hello\n")
+    sidecar = place.sidecar(receiver, "--include", "b.log")
+    receiver.gets(b"hello\n", "b.log")
+    assert place.once(receiver, "--include", LOG).ends() == 0
+    sidecar.kill()
+    receiver.program.kill()
+    program = place.call("status", "run-1", "--store", str(receiver.store))
+    head, _, *rows = program.printed.splitlines()
+    assert head.startswith("run-1 running: 1 site: 1 open ")
+    assert re.fullmatch(r"site-1 +app\.log +ended: receipt +6 +- +- +- +0", rows[0])
+    assert re.fullmatch(r"site-1 +b\.log +open \d+ s +6 +- +- +- +0", rows[1])
+
+
+def test_whom_to_ask_and_for_what(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"hello\n")
+    assert place.once(receiver).ends() == 0
+    assert place.call("status").ends() == 2
+    for arguments, code, words in (
+        (("nothing", "--receiver", receiver.address), 3, "holds no stream of run nothing"),
+        (("run-1", "--receiver", receiver.address, "--site", "x*"), 3, "no site is called x*"),
+        (("..", "--receiver", receiver.address), 78, "names are relative"),
+        (("--store", str(place.directory / "none")), 3, "there is no store"),
+    ):
+        program = place.call("status", *arguments)
+        assert program.ends() == code, program.talk()
+        assert words in program.sentence()
+
+
+def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
+    receiver = place.serve(*QUICK)
+    place.log.write_bytes(b"hello\n")
+    sidecar = place.sidecar(receiver)
+    receiver.gets(b"hello\n")
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 100, 0, 0))
+    with subprocess.Popen(
+        [*FLARELOG, "status", "run-1", "--receiver", receiver.address, "--watch", "--interval", "0.2", *QUIET],
+        stdout=slave, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+    ) as watching:  # fmt: skip
+        os.close(slave)
+        shown = b""
+        try:
+            while b"quiet" not in shown:
+                shown += os.read(master, 65536)
+            assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+            while True:
+                shown += os.read(master, 65536)
+        except OSError:  # so a pseudo-terminal ends
+            pass
+        finally:
+            os.close(master)
+            watching.wait(30)
+    assert watching.returncode == 0
+    assert sidecar.ends() == 0
+    text = shown.decode()
+    assert "\x1b[3A" in text  # the line of all sites, the head, and one row
+    last = text.rsplit("\x1b[3A", 1)[1]
+    assert "ended: receipt" in last
+    assert "run-1 ended: 1 site: 1 ended" in last

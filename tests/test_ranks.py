@@ -1,0 +1,209 @@
+"""Ranks are known or waited for: the best word on a rank wins, and nothing is guessed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines, Verdict, known, named, rank_map, rank_of
+from flarelog.render.rows import Line
+
+RUN = "run-1"
+NODE = "ranks:0=8+1=9,group-rank:1,world-size:16"
+
+
+def generation(offset: int, identity: str = "f-1") -> Generation:
+    return Generation(offset, 0, "log", 0, identity)
+
+
+def info(log: str = "log.txt", *marks: Mark, site: str = "site-1", sealed: bool = False) -> StreamInfo:
+    return StreamInfo(StreamId(RUN, site, log), 0, 1000, 0, sealed, marks or (generation(0),))
+
+
+def written(words: str, log: str = "log.txt", site: str = "site-1") -> StreamInfo:
+    return info(log, generation(0), Attributes(5, 0, words), site=site)
+
+
+def chooser(*infos: StreamInfo, ranks: str = "", globs: tuple[str, ...] = (), mapping: tuple[str, ...] = (),
+            over: bool = False) -> RankChooser:  # fmt: skip
+    made = RankChooser(RankChoice.of(globs, ranks, mapping))
+    made.learn(infos, over=over)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("log", "rank", "local"),
+    [
+        ("rank-3.log", 3, None), ("rank_3.log", 3, None), ("rank3", 3, None), ("rank-0/stderr.log", 0, None),
+        ("worker_3.log", 3, None), ("worker-12/log.txt", 12, None), ("train_rank3.log", 3, None),
+        ("global_rank_3.txt", 3, None), ("worker-1/rank-9.log", 9, None),
+        ("local_rank-3.log", None, 3), ("a/local_rank3/x.log", None, 3), ("x_y/attempt_0/3/stdout.log", None, 3),
+        ("rank-1/rank-2.log", None, None), ("frank3.log", None, None), ("rank-3-of-8.log", None, None),
+        ("log.txt", None, None), ("3.log", None, None), ("gpu3.log", None, None), ("attempt_0/3/other.log", None, None),
+        ("rank.log", None, None), ("rank-12345678.log", None, None),
+    ],
+)  # fmt: skip
+def test_names_that_tell_a_rank_and_names_that_do_not(log: str, rank: int | None, local: int | None) -> None:
+    assert named(log) == (rank, local)
+
+
+def test_the_best_word_wins() -> None:
+    (by_name,) = known(info("rank-3.log"))
+    assert (by_name.rank, by_name.how) == (3, "name")
+    (by_environment,) = known(written("rank:5,world-size:8", "rank-3.log"))
+    assert (by_environment.rank, by_environment.how, by_environment.world_size) == (5, "environment", 8)
+    (by_map,) = known(written("rank:5,world-size:8", "rank-3.log"), rank_map(["site-1/*=7"]))
+    assert (by_map.rank, by_map.how) == (7, "rank map")
+    assert rank_of(by_name, "[rank4]: Traceback") == 4
+    assert rank_of(by_environment, "[rank4]: Traceback") == 5
+    assert rank_of(by_name, "plain") == 3
+
+
+def test_a_local_rank_tells_a_rank_only_where_it_is_known_which() -> None:
+    (alone,) = known(info())
+    assert rank_of(alone, "[default1]:step 3") is None
+    assert rank_of(alone, "[default1]:[rank9]: Traceback") == 9
+    (gang,) = known(written(NODE))
+    assert [rank_of(gang, text) for text in ("[default1]:step 3", "[default0]:x", "[default7]:x", "launcher")] == [
+        *(9, 8, None, None)
+    ]
+    (mapped,) = known(info(), rank_map(["site-1/log.txt:1=3", "site-2/*:1=4"]))
+    assert rank_of(mapped, "[default1]:step 3") == 3
+    (directory,) = known(written(NODE, "x/attempt_0/1/stdout.log"))
+    assert (directory.rank, directory.how) == (9, "environment")
+    (unknown,) = known(info("x/attempt_0/1/stdout.log"))
+    assert (unknown.rank, unknown.resolved) == (None, False)
+
+
+def test_what_is_known_belongs_to_a_generation_from_its_beginning_on() -> None:
+    marks = (
+        generation(0, "f-1"), Attributes(50, 0, "rank:1"), Ended(100, 0, "rotated"),
+        generation(100, "f-2"), Ended(110, 0, "rotated"),  # too short to be asked for: between two that agree
+        generation(110, "f-3"), Attributes(120, 0, "rank:1"),
+        Attributes(200, 0, "rank:0"),  # the gang was restarted, and adds to the same file
+        generation(300, "f-1"), generation(310, "f-3"),  # a writer of the rotated file came late
+        Ended(400, 0, "truncated"), generation(400, "f-3"),
+    )  # fmt: skip
+    found = [(stretch.start, stretch.rank) for stretch in known(info("log.txt", *marks))]
+    assert found == [(0, 1), (200, 0), (300, 1), (310, 0), (400, None)]
+
+
+def test_first_and_last_are_shown_and_of_others_their_errors() -> None:
+    logs = {rank: written(f"rank:{rank},world-size:4", f"{rank}.log") for rank in range(4)}
+    found = chooser(*logs.values(), ranks="first,last")
+    assert [found.verdict(str(log.stream), 0) for log in logs.values()] == [
+        *(Verdict.SHOW, Verdict.ERRORS, Verdict.ERRORS, Verdict.SHOW)
+    ]
+    only = chooser(*logs.values(), globs=("[12]",))
+    assert [only.verdict(str(log.stream), 0) for log in logs.values()] == [
+        *(Verdict.HIDE, Verdict.SHOW, Verdict.SHOW, Verdict.HIDE)
+    ]
+
+
+def test_the_last_rank_of_those_that_are_there_is_not_taken_for_the_last_one() -> None:
+    logs = [written(f"rank:{rank},world-size:16", f"{rank}.log") for rank in (0, 7)]
+    assert chooser(*logs, ranks="first,last").verdict(str(logs[1].stream), 0) is Verdict.ERRORS
+    names = [info(f"rank-{rank}.log") for rank in (0, 7)]
+    found = chooser(*names, ranks="first,last")
+    assert [found.verdict(str(log.stream), 0) for log in names] == [Verdict.BY_LINE, Verdict.WAIT]
+    found.learn(names, over=True)
+    assert found.line(str(names[1].stream), 0, "x") is Verdict.SHOW
+    mapped = chooser(*names, ranks="last", mapping=("*/rank-7.log=7", "*/rank-0.log=0"))
+    assert mapped.verdict(str(names[1].stream), 0) is Verdict.SHOW
+
+
+def test_it_waits_until_a_rank_is_known_and_then_decides_from_the_beginning() -> None:
+    log = info("out.log")
+    found = chooser(log, ranks="first,last")
+    assert found.verdict(str(log.stream), 0) is Verdict.WAIT
+    assert found.waiting() == [f"{RUN}/site-1/out.log"]
+    found.learn([written("rank:0,world-size:8", "out.log")])
+    assert found.verdict(str(log.stream), 0) is Verdict.SHOW
+    assert found.waiting() == []
+    found.learn([info("out.log", generation(0), Attributes(5, 0, "rank:0,world-size:8"), Ended(90, 0, "rotated"),
+                      generation(90, "f-2"), Attributes(95, 0, "rank:3,world-size:8"))])  # fmt: skip
+    assert [found.verdict(str(log.stream), at) for at in (0, 89, 90)] == [Verdict.SHOW, Verdict.SHOW, Verdict.ERRORS]
+
+
+def test_at_the_run_s_end_what_nobody_knows_shows_its_errors() -> None:
+    log = info("out.log")
+    found = chooser(log, ranks="first,last", over=True)
+    assert found.verdict(str(log.stream), 0) is Verdict.BY_LINE
+    assert found.line(str(log.stream), 0, "Traceback") is Verdict.ERRORS
+    assert found.line(str(log.stream), 0, "[rank0]: Traceback") is Verdict.SHOW
+
+
+def test_a_file_that_a_whole_machine_writes_is_chosen_line_by_line() -> None:
+    log = written(NODE)
+    found = chooser(log, ranks="first,last")
+    stream = str(log.stream)
+    assert found.verdict(stream, 0) is Verdict.BY_LINE
+    assert [found.line(stream, 0, text) for text in ("[default0]:a", "[default1]:b", "launcher")] == [
+        Verdict.ERRORS
+    ] * 3
+    last = chooser(written("ranks:0=14+1=15,world-size:16"), ranks="first,last")
+    assert [last.line(stream, 0, text) for text in ("[default0]:a", "[default1]:b", "launcher")] == [
+        *(Verdict.ERRORS, Verdict.SHOW, Verdict.ERRORS)
+    ]
+    assert last.rank(stream, 0, "[default1]:b") == 15
+
+
+def test_each_site_may_have_a_gang_of_its_own() -> None:
+    logs = [written("rank:1,world-size:2", "a.log", "site-1"), written("rank:1,world-size:4", "a.log", "site-2")]
+    found = chooser(*logs, ranks="last")
+    assert [found.verdict(str(log.stream), 0) for log in logs] == [Verdict.SHOW, Verdict.ERRORS]
+
+
+def test_without_a_choice_everything_is_shown() -> None:
+    log = info()
+    assert chooser(log).verdict(str(log.stream), 0) is Verdict.SHOW
+    assert chooser(log).line(str(log.stream), 0, "x") is Verdict.SHOW
+
+
+def test_a_stream_is_read_up_to_what_must_be_waited_for() -> None:
+    log = info("out.log", generation(0), Attributes(5, 0, "rank:0,world-size:8"), Ended(90, 0, "rotated"),
+               generation(90, "f-2"))  # fmt: skip
+    found = chooser(log, ranks="first")
+    stream = str(log.stream)
+    assert [found.readable(stream, at) for at in (0, 50, 90, 200)] == [90, 90, 90, 200]
+    assert found.readable("run-1/site-1/another", 7) == 7
+    found.learn([log], over=True)
+    assert found.readable(stream, 0) is None
+    assert chooser(log).readable(stream, 0) is None
+
+
+def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
+    log = written("rank:1,world-size:4", "1.log")
+    lines = RankedLines(chooser(log, ranks="first,last"), str(log.stream), re.compile("Traceback|Error"))
+    texts = ["step 1", "Traceback (most recent call last):", '  File "a.py", line 1, in f', "    f()", "ValueError: no",
+             "step 2", "ERROR", "an Error in one line"]  # fmt: skip
+    found = lines.feed(Line(n, 0, text) for n, text in enumerate(texts)) + lines.settle()
+    assert [line.text for line in found] == [*texts[1:5], texts[7]]
+    shown = RankedLines(chooser(log, globs=("1",)), str(log.stream), re.compile("Error"))
+    assert [line.text for line in shown.feed(Line(n, 0, text) for n, text in enumerate(texts))] == texts
+    hidden = RankedLines(chooser(log, globs=("2",)), str(log.stream), re.compile("Error"))
+    assert hidden.feed(Line(n, 0, text) for n, text in enumerate(texts)) + hidden.settle() == []
+
+
+@pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])
+def test_attributes_that_make_no_sense_tell_nothing(words: str) -> None:
+    assert not known(written(words))[0].resolved
+
+
+@pytest.mark.parametrize(
+    ("globs", "ranks", "mapping", "sentence"),
+    [
+        ((), "first,middle", (), "knows first and last"),
+        (("one",), "", (), "can match no rank"),
+        ((), "", ("site-1",), "no entry of a rank map"),
+        ((), "", ("site-1/*=x",), "no entry of a rank map"),
+    ],
+)
+def test_what_makes_no_sense_is_said(
+    globs: tuple[str, ...], ranks: str, mapping: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(InvalidOption, match=sentence):
+        RankChoice.of(globs, ranks, mapping)

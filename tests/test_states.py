@@ -1,0 +1,209 @@
+"""How a stream's producer fares: what is called live, quiet, silent, lost, paused and ended, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flarelog import states
+from flarelog.model import News, State, StreamId, StreamInfo
+from flarelog.states import Phase, Standing, States, lag, spoken, standing, summary
+
+STREAM, OTHER = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
+PRODUCER, NEWER = b"p" * 16, b"q" * 16
+TIMEOUT = 60.0
+
+
+class Receiver:
+    """What a receiver remembers, with hands for its clocks."""
+
+    def __init__(self) -> None:
+        self.now, self.wall = 1000.0, 1_800_000_000.0
+        self.states = States(TIMEOUT, lambda: self.now, lambda: self.wall)
+
+    def later(self, seconds: float) -> None:
+        self.now += seconds
+        self.wall += seconds
+
+    def info(self, stream: StreamId = STREAM, *, sealed: bool = False, committed: int = 0) -> StreamInfo:
+        return StreamInfo(stream, 0, committed, 0, sealed, state=self.states.of(stream))
+
+    def called(self, stream: StreamId = STREAM) -> Standing:
+        found = standing(self.info(stream))
+        return replace(found, age=None if found.age is None else round(found.age, 6))
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+def test_bytes_are_live_then_quiet_while_heartbeats_come_then_silent(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.LIVE)
+    receiver.states.took(STREAM, 5)
+    receiver.later(9)
+    assert receiver.called() == Standing(Phase.LIVE)
+    receiver.later(33)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.QUIET, 42)
+    receiver.later(30)
+    assert receiver.called() == Standing(Phase.QUIET, 72)
+    receiver.later(1)
+    assert receiver.called() == Standing(Phase.SILENT, 31)
+    receiver.states.took(STREAM, 5)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.LIVE)
+
+
+def test_what_comes_from_a_producer_is_heard_of_all_its_streams_and_of_no_other_s(receiver: Receiver) -> None:
+    for stream, producer in ((STREAM, PRODUCER), (OTHER, PRODUCER), (StreamId("run-1", "site-2", "a.log"), NEWER)):
+        receiver.states.opened(stream, producer)
+    receiver.later(40)
+    receiver.states.heard(OTHER, PRODUCER)
+    assert receiver.called() == Standing(Phase.QUIET, 40)
+    assert receiver.called(StreamId("run-1", "site-2", "a.log")).phase is Phase.SILENT
+    receiver.states.heard(STREAM, NEWER)  # a call that another has taken the stream from still has something to say
+    assert receiver.states.of(STREAM).heard == 0
+
+
+def test_a_link_is_lost_until_it_is_back_and_after_the_timeout_that_is_the_end(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 5)
+    receiver.states.left(STREAM)
+    receiver.later(59)
+    assert receiver.called() == Standing(Phase.LOST, 59)
+    receiver.states.opened(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.QUIET, 59)
+    receiver.states.left(STREAM)
+    receiver.later(60)
+    assert receiver.called() == Standing(Phase.ENDED, 60, "timeout")
+
+
+def test_a_receiver_that_was_restarted_knows_since_when_nobody_came(receiver: Receiver) -> None:
+    receiver.later(7)
+    assert receiver.called() == Standing(Phase.LOST, 7)
+    assert receiver.states.of(STREAM).heard is None
+
+
+def test_a_receipt_is_the_end_whatever_else_is_known(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.left(STREAM)
+    receiver.later(1000)
+    assert standing(receiver.info(sealed=True)) == Standing(Phase.ENDED, why="receipt")
+
+
+def test_what_is_held_is_paused_through_all_its_attempts(receiver: Receiver) -> None:
+    receiver.states.held(STREAM, PRODUCER, "too many streams")  # before it was ever open
+    assert receiver.called() == Standing(Phase.PAUSED, why="too many streams")
+    for _ in range(20):
+        receiver.states.opened(STREAM, PRODUCER)
+        assert receiver.called().phase is Phase.PAUSED
+        receiver.states.held(STREAM, PRODUCER, "the disk is full")
+        receiver.states.left(STREAM)
+        receiver.later(6)
+        assert receiver.called() == Standing(Phase.PAUSED, why="the disk is full")
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 1)
+    assert receiver.called() == Standing(Phase.LIVE)
+
+
+def test_one_that_was_held_and_is_open_without_a_byte_goes_on_by_itself(receiver: Receiver) -> None:
+    receiver.states.held(STREAM, PRODUCER, "too many streams")
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.later(states.HELD_FOR)
+    assert receiver.called() == Standing(Phase.LIVE)
+
+
+def test_one_that_was_held_and_is_gone_is_gone(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.held(STREAM, PRODUCER, "the disk is full")
+    receiver.states.left(STREAM)
+    receiver.later(TIMEOUT)
+    assert receiver.called() == Standing(Phase.ENDED, TIMEOUT, "timeout")
+
+
+def test_lag_is_what_the_source_has_more_than_is_stored(receiver: Receiver) -> None:
+    assert lag(receiver.info()) is None
+    receiver.states.news(STREAM, PRODUCER, News(0, 1000))
+    assert lag(receiver.info(committed=400)) == 600
+    assert lag(receiver.info(committed=1200)) == 0  # it grew since it was told
+    assert lag(receiver.info(committed=400, sealed=True)) is None
+
+
+def test_the_message_that_was_fastest_tells_the_clock_and_a_clock_that_was_set_shows(receiver: Receiver) -> None:
+    def told(ahead: float, late: float) -> None:
+        receiver.states.news(STREAM, PRODUCER, News(round(1000 * (receiver.wall + ahead - late)), 0))
+
+    assert receiver.states.of(STREAM).skew is None
+    told(2.0, 0.9)
+    told(2.0, 0.1)
+    told(2.0, 0.5)
+    assert receiver.states.of(STREAM).skew == pytest.approx(1.9, abs=0.002)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5))  # which does not say its clock
+    for _ in range(8):
+        told(-3.0, 0.0)
+    assert receiver.states.of(STREAM).skew == pytest.approx(-3.0, abs=0.002)
+
+
+def test_a_rate_is_of_the_last_seconds(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    for _ in range(600):
+        receiver.later(0.1)
+        receiver.states.took(STREAM, 100)
+    assert receiver.states.of(STREAM).rate == pytest.approx(1000, rel=0.02)
+    receiver.later(100)
+    assert receiver.states.of(STREAM).rate == 0
+
+
+def test_what_is_remembered_of_streams_that_nobody_has_is_bounded(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(states, "REMEMBERED", 3)
+    for n in range(10):
+        stream = StreamId("run-1", f"site-{n}", "a.log")
+        receiver.states.opened(stream, PRODUCER)
+        receiver.states.left(stream)
+        receiver.states.held(StreamId("run-1", f"site-{n}", "b.log"), bytes([n]) * 16, "full")
+        receiver.states.opened(STREAM, bytes([n]) * 16)
+    memory = receiver.states
+    assert (len(memory._open), len(memory._left), len(memory._producers)) == (1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("states_of", "line"),
+    [
+        ([], "0 sites"),
+        ([[State(linked=True, grown=1.0)]], "1 site: 1 live"),
+        (
+            [*[[State(linked=True, grown=1.0)]] * 5, [State(linked=True, grown=42.9)], [None]],
+            "7 sites: 5 live, 1 quiet 42 s, 1 ended",
+        ),
+        ([[State(linked=True, grown=99.0), State(linked=True, grown=1.0)]], "1 site: 1 live"),
+        ([[State(linked=True, grown=99.0), State(linked=True, grown=20.0)]], "1 site: 1 quiet 20 s"),
+        ([[State(linked=True, grown=0.0), State(linked=True, held="full")]], "1 site: 1 paused"),
+        ([[State(linked=False, changed=5.0, idle_timeout=60.0), None]], "1 site: 1 lost link 5 s"),
+        ([[State(linked=True, heard=31.0, idle_timeout=60.0)]] * 2, "2 sites: 2 silent"),
+        ([[None, State(linked=True, grown=99.0)]], "1 site: 1 quiet 99 s"),
+        ([[State(grown=3.0)]], "1 site: 1 open 3 s"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_one_line_for_all_sites(states_of: list[list[State | None]], line: str) -> None:
+    """None: a log that is sealed."""
+    infos = [
+        StreamInfo(StreamId("run-1", f"site-{site}", f"{log}.log"), 0, 0, 0, state is None, state=state)
+        for site, logs in enumerate(states_of)
+        for log, state in enumerate(logs)
+    ]
+    assert summary(infos) == line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (119.9, "119 s"), (120, "2 min"), (3599, "59 min"), (3600, "1 h"), (7500, "2 h 5 min"),
+     (86400, "1 d"), (273_600, "3 d 4 h")],
+)  # fmt: skip
+def test_times_as_people_say_them(seconds: float, words: str) -> None:
+    assert spoken(seconds) == words
