@@ -258,6 +258,7 @@ class Server:
         if not self._of(run):
             self._runs.pop(run, None)
             self._sites.forget(run)
+            self.states.forget(run)
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""

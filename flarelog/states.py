@@ -188,6 +188,11 @@ class States:
             found.linked, found.changed = False, self._clock()
             self._remember(stream, found)
 
+    def forget(self, run: str) -> None:
+        """*run*, of which nobody has a stream, is no longer held."""
+        for stream in [stream for stream in self._left if stream.run == run]:
+            self._let_go(self._left.pop(stream))
+
     def _of(self, stream: StreamId, producer: bytes) -> _Stream:
         """What is known of *stream*, whose latest producer is *producer*."""
         key = (stream.run, stream.site, producer)

@@ -105,6 +105,15 @@ def test_bash_completes_commands_options_runs_and_sites(place: Place, receiver: 
         at.shows(b"log  ended: receipt")
 
 
+@pytest.mark.parametrize("name", ["follow", "logs"])
+def test_bash_completes_what_is_read(place: Place, receiver: Receiver, name: str) -> None:
+    with bash(place, FLARELOG_RECEIVER=receiver.address) as at:
+        at.type(f"flarelog {name} tr\t")
+        at.shows(b"aining-7 ")
+        at.type("--site h\t")
+        at.shows(b"ospital-a ")
+
+
 def test_bash_completes_runs_of_a_store(place: Place, receiver: Receiver) -> None:
     (receiver.store / "$(touch owned)").mkdir()
     (receiver.store / "jo b").mkdir()

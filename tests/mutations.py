@@ -137,6 +137,13 @@ MUTANTS = [
         "states",
     ),
     Mutant(
+        "status: what left the store is remembered",
+        "states.py",
+        "            self._let_go(self._left.pop(stream))",
+        "            pass",
+        "states",
+    ),
+    Mutant(
         "status: a message that was late makes a clock slow",
         "states.py",
         "skew=max(producer.skews, default=None)",

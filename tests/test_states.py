@@ -171,6 +171,19 @@ def test_what_is_remembered_of_streams_that_nobody_has_is_bounded(
     assert (len(memory._open), len(memory._left), len(memory._producers)) == (1, 3, 4)
 
 
+def test_a_run_that_left_the_store_begins_anew(receiver: Receiver) -> None:
+    other = StreamId("run-2", STREAM.site, STREAM.log)
+    for stream in (STREAM, other):
+        receiver.states.opened(stream, PRODUCER)
+        receiver.states.took(stream, 5)
+        receiver.states.left(stream)
+    receiver.later(3600)
+    receiver.states.forget(STREAM.run)
+    receiver.states.opened(STREAM, PRODUCER)
+    assert receiver.states.of(STREAM).grown is None
+    assert receiver.states.of(other).grown == 3600
+
+
 @pytest.mark.parametrize(
     ("states_of", "line"),
     [

@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from flarelog.errors import FlarelogError
@@ -85,6 +86,16 @@ def client(receiver: str, options: dict[str, Any]) -> Client:
 
     path = options.pop("token_file")
     return Client(receiver, tls=tls_of(options), token=read_token(path) if path else "")
+
+
+def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
+    """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
+    if store is not None and receiver is not None:  # what is said here outweighs a variable
+        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
+        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
+    if (store is None) == (receiver is None):
+        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    return store, receiver
 
 
 def tls_of(options: dict[str, Any]) -> Tls | None:

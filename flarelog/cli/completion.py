@@ -61,7 +61,7 @@ def _items(what: Literal["run", "site"], context: click.Context, incomplete: str
 
 
 def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str]:
-    from flarelog.cli.streams import one_source
+    from flarelog.cli import one_source
 
     given = context.params
     run = given.get("run_id") or ""

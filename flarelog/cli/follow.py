@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from flarelog.cli.completion import complete_run
 from flarelog.cli.reading import read, shown_options, source_options
 
 EXAMPLES = """\b
@@ -29,7 +30,7 @@ Examples:
     "stderr; exit code 0, 3 if --first-error finds nothing, 4 without a connection, 5 if it may not be read, 130 after "
     "Ctrl-C."
 )
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @source_options
 @click.option("--tail", type=click.IntRange(-1), metavar="N",
               help="Begin with the last N lines of each log; -1: with all. 100 on a terminal, else all.")  # fmt: skip

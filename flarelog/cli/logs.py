@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from flarelog.cli.completion import complete_run
 from flarelog.cli.reading import read, shown_options, source_options
 
 EXAMPLES = """\b
@@ -27,7 +28,7 @@ Examples:
     "With -i lines that cannot match are left out at the receiver and do not travel. Data goes to stdout, talk to "
     "stderr; exit code 0, 3 if there is no such log, 4 without a connection, 5 if it may not be read."
 )
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @source_options
 @click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log.")
 @click.option("--pager/--no-pager", default=True, help="Whether a terminal gets a pager.")

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
-from flarelog.cli import client, client_options, option
+from flarelog.cli import client, client_options, one_source, option
+from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamInfo, log_name, run_name, site_name
@@ -41,7 +41,14 @@ _OPTIONS = (
     option("--store", type=click.Path(file_okay=False), help="A store directory on this machine."),
     option("--receiver", help="HOST:PORT of flarelog serve."),
     client_options,
-    click.option("--site", "sites", multiple=True, metavar="GLOB", help="Only these sites; repeatable."),
+    click.option(
+        "--site",
+        "sites",
+        multiple=True,
+        metavar="GLOB",
+        help="Only these sites; repeatable.",
+        shell_complete=complete_site,
+    ),
     click.option("--log", "logs", multiple=True, metavar="GLOB", help="Only these logs; repeatable."),
     click.option("--rank", "rank_globs", multiple=True, metavar="GLOB", help="Only these ranks; repeatable."),
     click.option("--ranks", metavar="first,last", default="", help="Rank 0, the last rank, and errors of all others."),
@@ -106,16 +113,12 @@ def shown_options(command: F) -> F:
 
 def origin(context: click.Context, given: dict[str, Any]) -> Origin:
     """What ``--store`` or ``--receiver`` name. Raises InvalidOption, NotFound, NotAllowed."""
-    store, receiver = given.pop("store"), given.pop("receiver")
-    if store is not None and receiver is not None:  # what is said here outweighs a variable
-        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
-        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
-    if (store is None) == (receiver is None):
-        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    store, receiver = one_source(context, given.pop("store"), given.pop("receiver"))
     options = {name: given.pop(name) for name in ("tls_ca", "tls_cert", "tls_key", "token_file")}
     if store is not None:
         return StoreOrigin(store)
-    return ReceiverOrigin(receiver, lambda: client(receiver, options))
+    address = receiver or ""
+    return ReceiverOrigin(address, lambda: client(address, options))
 
 
 def selection(run: str, given: dict[str, Any], tail: int | None) -> Selection:

@@ -17,9 +17,9 @@ from typing import Any
 
 import click
 
-from flarelog.cli import aligned, client, client_options, option, run
+from flarelog.cli import aligned, client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run, complete_site
-from flarelog.cli.streams import look, one_source
+from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound
 from flarelog.lifecycle import RunState

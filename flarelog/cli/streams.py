@@ -7,9 +7,8 @@ import os
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from flarelog.cli import aligned, client, client_options, option, redaction_text, run
+from flarelog.cli import aligned, client, client_options, one_source, option, redaction_text, run
 from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
@@ -40,16 +39,6 @@ def command(
         click.echo(line)
     for note in _notes(found) if not as_json else ():
         click.echo(note, err=True)
-
-
-def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
-    """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
-    if store is not None and receiver is not None:  # what is said here outweighs a variable
-        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
-        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
-    if (store is None) == (receiver is None):
-        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
-    return store, receiver
 
 
 async def _streams(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[StreamInfo]:
