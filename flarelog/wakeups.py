@@ -9,6 +9,7 @@ thousands of calls holds up everybody by seconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import functools
 import os
@@ -17,6 +18,7 @@ import termios
 from collections.abc import Callable
 
 _QUEUE = "PollerCompletionQueue"
+_LEFT = 16  # bytes: a loop of another thread reads them as well, and those of later events must not be taken
 
 
 def relieve() -> bool:
@@ -42,8 +44,13 @@ def relieve() -> bool:
 
 
 def _woken(fd: int, take_events: Callable[[], None]) -> None:
-    """Take all bytes but one from *fd*; *take_events* waits for that one."""
+    """Take the events that are there, and then their bytes, which nobody needs any more.
+
+    An event of a loop that is closed makes *take_events* raise before it has taken what lies behind: then the bytes
+    stay, and wake the loop again.
+    """
     waiting = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
-    if waiting > 1:
-        os.read(fd, waiting - 1)
     take_events()
+    if waiting > _LEFT:
+        with contextlib.suppress(BlockingIOError):
+            os.read(fd, waiting - _LEFT)

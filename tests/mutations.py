@@ -1282,8 +1282,22 @@ MUTANTS = [
     Mutant(
         "wakeups: a burst of events comes one in each turn of the loop",
         "wakeups.py",
-        "if waiting > 1:",
+        "if waiting > _LEFT:",
         "if False:",
+        "wakeups",
+    ),
+    Mutant(
+        "wakeups: an event of a loop that is closed hides those behind it",
+        "wakeups.py",
+        """    take_events()
+    if waiting > _LEFT:
+        with contextlib.suppress(BlockingIOError):
+            os.read(fd, waiting - _LEFT)
+""",
+        """    if waiting > 1:
+        os.read(fd, waiting - 1)
+    take_events()
+""",
         "wakeups",
     ),
     Mutant(

@@ -24,9 +24,9 @@ class PollerCompletionQueue:
         os.read(self.reading, 1)
 
 
-async def _turns(*, relieved: bool) -> int:
+async def _turns(queue: PollerCompletionQueue, *, relieved: bool) -> int:
     """In how many turns of the loop the queue was woken for a hundred events."""
-    queue, loop = PollerCompletionQueue(), asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
     loop.add_reader(queue.reading, functools.partial(queue.take_events, loop))
     try:
         assert not relieved or (relieve() and relieve())
@@ -40,9 +40,30 @@ async def _turns(*, relieved: bool) -> int:
     return queue.turns
 
 
-def test_what_woke_the_loop_a_hundred_times_wakes_it_once() -> None:
-    assert asyncio.run(_turns(relieved=False)) == 100
-    assert asyncio.run(_turns(relieved=True)) == 1
+def test_what_woke_the_loop_a_hundred_times_wakes_it_a_few_times() -> None:
+    assert asyncio.run(_turns(PollerCompletionQueue(), relieved=False)) == 100
+    assert asyncio.run(_turns(PollerCompletionQueue(), relieved=True)) == wakeups._LEFT
+
+
+def test_events_of_a_loop_that_is_closed_hide_none_that_come_behind_them() -> None:
+    events = [False] * 50 + [True] * 50  # whether it is this loop's
+    taken = 0
+
+    class Queue(PollerCompletionQueue):
+        def take_events(self, _: object = None) -> None:
+            nonlocal taken
+            super().take_events()
+            while events:
+                if not events.pop(0):
+                    raise RuntimeError("Event loop is closed")
+                taken += 1
+
+    Queue.__name__ = PollerCompletionQueue.__name__
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(_turns(Queue(), relieved=True))
+    assert taken == 50
 
 
 def test_grpcs_own_queue_is_found() -> None:
