@@ -1294,8 +1294,8 @@ MUTANTS = [
         with contextlib.suppress(BlockingIOError):
             os.read(fd, waiting - _LEFT)
 """,
-        """    if waiting > 1:
-        os.read(fd, waiting - 1)
+        """    if waiting > _LEFT:
+        os.read(fd, waiting - _LEFT)
     take_events()
 """,
         "wakeups",
