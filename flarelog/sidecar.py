@@ -347,13 +347,14 @@ class Sidecar:
 
         async def pause(seconds: float) -> None:
             """A receiver that answers one log again is there for the others as well: they need not wait any longer."""
+            answered = self._answered  # an answer that comes before it is waited for counts as well
             await self._say(trouble)
             least = min(seconds, delivery.first_delay)
             await asyncio.sleep(least if isinstance(trouble, _Lost) else seconds)
             if isinstance(trouble, _Lost) and seconds > least:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds - least):
-                        await self._answered.wait()
+                        await answered.wait()
 
         return AsyncRetrying(
             retry=retry_if_exception_type(kinds),
