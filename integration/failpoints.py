@@ -225,6 +225,9 @@ class _File(_Wrapping):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._real)
+
 
 class _Entries(_Wrapping):
     """A directory that is being read."""

@@ -4,9 +4,11 @@ holes, editors, and a file system that has no file handles.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,6 +61,17 @@ class Site:
 
     def stop(self, code: int = 0) -> None:
         assert self.sidecar.stop() == code, self.sidecar.talk()
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Several system calls meanwhile are one change to a sidecar that runs."""
+        state = Path(f"/proc/{self.sidecar.process.pid}/stat")
+        self.sidecar.tell(signal.SIGSTOP)
+        until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "TZ", "it stands still")
+        try:
+            yield
+        finally:
+            self.sidecar.tell(signal.SIGCONT)
 
     def logs(self) -> list[str]:
         stored = self.receiver.file("").rglob("*")
@@ -425,7 +438,7 @@ def test_a_line_that_an_editor_removes_leaves_the_old_bytes_stored_and_sends_the
     if down:
         it.stop()
     if in_place:
-        with open(place.log, "r+b") as file:
+        with it.standing_still(), open(place.log, "r+b") as file:
             file.write(edited)
             file.truncate()
     else:
