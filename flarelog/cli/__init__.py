@@ -62,6 +62,13 @@ def option(*names: str, **settings: Any) -> Callable[[F], F]:
     return click.option(*names, envvar=variable, show_envvar=True, **settings)
 
 
+def with_options(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    """*command* with *options*, which its help shows in their order."""
+    for each in reversed(options):
+        command = each(command)
+    return command
+
+
 def tls_options(command: F) -> F:
     """The options ``--tls-ca``, ``--tls-cert`` and ``--tls-key``: pass the values to ``tls_of``."""
     for name, text in (

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
-from flarelog.cli import option
+from flarelog.cli import option, with_options
 from flarelog.errors import FAILED, InvalidOption
 from flarelog.render.choose import Choice, any_of, moment, patterns
 from flarelog.render.container import Form, Renderer
@@ -86,9 +86,7 @@ _OPTIONS = (
 
 def line_options(command: F) -> F:
     """The options of all: pass their values to ``Lines``."""
-    for each in reversed(_OPTIONS):
-        command = each(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 class Lines:
@@ -131,14 +129,16 @@ class Lines:
             template=Template(template) if template is not None else None,
             **options,
         )
-        size = (lambda: tuple(shutil.get_terminal_size())) if live else None
-        return Console(out, shown, size, self.stamped)  # type: ignore[arg-type]
+        return Console(out, shown, shutil.get_terminal_size if live else None, self.stamped)
 
 
 def raw_alone(given: dict[str, Any], *names: str) -> None:
-    """-o raw goes with nothing that chooses or changes lines; *names*: of more options that do. Raises UsageError."""
+    """-o raw goes with nothing that chooses, changes or orders lines; *names*: of more options that do.
+
+    Raises UsageError.
+    """
     chosen = [*("include", "exclude", "since", "until", "timestamps"), *names]
-    if any(given[name] for name in chosen) or given["tail"] is not None:
+    if any(given[name] for name in chosen) or given["tail"] is not None or given["order"] == "time":
         raise click.UsageError("-o raw is the exact bytes of whole logs: leave out what chooses or changes lines")
 
 

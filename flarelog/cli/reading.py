@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flarelog.cli import client, client_options, one_source, option
+from flarelog.cli import client, client_options, one_source, option, with_options
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
@@ -99,16 +99,12 @@ _SHOWN = (
 
 def source_options(command: F) -> F:
     """Where to read, and which streams."""
-    for each in reversed(_OPTIONS):
-        command = each(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def shown_options(command: F) -> F:
     """How the lines of several streams are shown, after ``line_options``."""
-    for each in reversed(_SHOWN):
-        command = each(command)
-    return line_options(command)
+    return line_options(with_options(command, _SHOWN))
 
 
 def origin(context: click.Context, given: dict[str, Any]) -> Origin:
@@ -159,9 +155,7 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
     terminal = sys.stdout.isatty()
     raw = given["output"] == "raw"
     if raw:
-        raw_alone(
-            {**given, "order": given["order"] == "time"}, "template", "order", *(["first_error"] if follow else [])
-        )
+        raw_alone(given, "template", *(["first_error"] if follow else []))
     if given["template"] is not None and given["output"] == "json":
         raise click.UsageError("--format is for text, and -o json has its own: give one of them")
     tail = given["tail"]
@@ -200,12 +194,16 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
     return OK  # the user has left the pager
 
 
+async def _through(found: Origin, following: Following, *, follow: bool) -> None:
+    async with found:
+        await (following.follow() if follow else following.logs())
+
+
 async def _shown(
     found: Origin, following: Following, console: Console, pipe: Pipe, given: dict[str, Any], *, follow: bool
 ) -> int:
     try:
-        async with found:
-            await (following.follow() if follow else following.logs())
+        await _through(found, following, follow=follow)
     finally:
         console.close()
         if sys.exc_info()[0] in (None, asyncio.CancelledError):
@@ -234,12 +232,7 @@ def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
     """Write the exact bytes."""
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
     following = Following(found, chosen, View(raw=True), display, _talk)
-
-    async def work() -> None:
-        async with found:
-            await (following.follow() if follow else following.logs())
-
-    asyncio.run(work())
+    asyncio.run(_through(found, following, follow=follow))
     return OK
 
 
@@ -252,12 +245,7 @@ def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
     display = FirstError(wanted, *around, lines.stamped)
     following = Following(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), display, _talk)
-
-    async def work() -> None:
-        async with found:
-            await following.follow()
-
-    asyncio.run(work())
+    asyncio.run(_through(found, following, follow=True))
     display.close()
     first = display.earliest
     if first is None:

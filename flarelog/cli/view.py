@@ -70,7 +70,7 @@ def command(files: tuple[str, ...], **given: Any) -> None:
 
 
 def _raw(files: Sequence[str], given: dict[str, Any]) -> int:
-    raw_alone({**given, "order": given["order"] == "time"}, "order")
+    raw_alone(given)
     troubles, left = _Troubles(), given["limit_bytes"]
     for path in files:
         for piece in _pieces(path, troubles):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from functools import partial
 
 from flarelog.errors import Unavailable
 from flarelog.stores.appender import meaning
@@ -23,15 +24,15 @@ async def expire(store: LocalStore, age: float) -> list[str]:
 
     Raises Unavailable where one cannot be removed.
     """
-    await store.aside(lambda: _clear(store))
+    await store.aside(partial(_clear, store))
     gone = []
     for run in await store.aside(store.run_names):
-        if time.time() - await store.aside(lambda run=run: _touched(store, run)) < age or store.busy(run):  # type: ignore[misc]
+        if time.time() - await store.aside(partial(_touched, store, run)) < age or store.busy(run):
             continue
         _rename(store, run)  # in the loop: nobody opens a stream of it meanwhile
         store.forget_run(run)
         gone.append(run)
-    await store.aside(lambda: _clear(store))
+    await store.aside(partial(_clear, store))
     return gone
 
 

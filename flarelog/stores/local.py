@@ -23,7 +23,7 @@ import resource
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -265,7 +265,7 @@ class LocalStore:
             for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                for stream in await self.aside(lambda run=run, site=site: list(self._streams_of(run, site))):  # type: ignore[misc]
+                for stream in await self.aside(partial(self._streams_of, run, site)):
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
@@ -339,9 +339,9 @@ class LocalStore:
         path = self.path(stream)
         return path.with_name(f".{path.name}.journal")
 
-    def _streams_of(self, run: str, site: str) -> Iterator[StreamId]:
+    def _streams_of(self, run: str, site: str) -> Sequence[StreamId]:
         base = self.root / run / site
-        names = []
+        names, found = [], []
         for directory, below, files in os.walk(base, onerror=_unless_gone):
             for name in below:
                 if os.path.islink(path := os.path.join(directory, name)):
@@ -353,7 +353,8 @@ class LocalStore:
             ]
         for name in sorted(names):
             with contextlib.suppress(InvalidName):
-                yield StreamId(run, site, name)
+                found.append(StreamId(run, site, name))
+        return found
 
     def _directories(self, *parts: str, only: str | None = None) -> Sequence[str]:
         """The directories below *parts*; with *only*, that one, if it is there."""
