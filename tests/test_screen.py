@@ -121,8 +121,29 @@ def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
 
 def test_no_control_character_comes_through_among_plain_lines() -> None:
     for code in {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {0x09, 0x0A}:
-        for line in texts(b"plain\n" * 3 + f"a{chr(code)}b\n".encode() + b"plain\n"):
-            assert not NOT_SHOWN.search(line), hex(code)
+        for before in (3, 1000):  # a few lines, and as many as are looked at otherwise
+            for line in texts(b"plain\n" * before + f"a{chr(code)}b\n".encode() + b"plain\n"):
+                assert not NOT_SHOWN.search(line), hex(code)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param([b"plain %d\n"], id="ascii"),
+        pytest.param([b"plain %d\n", "é█ %d\n".encode()], id="more-than-ascii"),
+        pytest.param([b"plain %d\r\n"], id="crlf"),
+        pytest.param([b"plain %d\r\n", b"plain %d\n", b"\xff %d\r\n"], id="crlf-lf-and-no-utf-8"),
+        pytest.param([b"plain %d\n", b"x" * 5000 + b" %d\n", b"\n"], id="one-of-many-columns"),
+        pytest.param([b"plain %d\r\n", b"gone\rhere %d\n", b"up\x1b[2A\rUP\x1b[2B %d\n"], id="cursor-moves"),
+    ],
+)
+@pytest.mark.parametrize("limit", [65536, 4500, 6])
+def test_many_lines_at_once_are_those_that_come_one_by_one(lines: list[bytes], limit: int) -> None:
+    several = b"".join(line % number if b"%" in line else line for number in range(300) for line in lines)
+    data = several + b"open\x1b[9A\rback\x1b[H\rfirst\n" + several
+    one_by_one = rendered(*data.splitlines(keepends=True), limit=limit)
+    assert rendered(data, limit=limit) == one_by_one
+    assert rendered(data[:5000], data[5000:10000], data[10000:], limit=limit) == one_by_one
 
 
 @pytest.mark.parametrize(

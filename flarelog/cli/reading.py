@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flarelog.cli import client, client_options, one_source, option, with_options
+from flarelog.cli import client, client_options, many_lines, one_source, option, with_options
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
@@ -140,6 +140,7 @@ def read(context: click.Context, run: str, given: dict[str, Any], *, follow: boo
     """Do what *given* asks for, to the end; the exit code. Raises click's errors."""
     if sys.stdout is None:  # closed by whoever started this
         return FAILED
+    many_lines()
     try:
         return _read(context, run, given, follow=follow)
     except FlarelogError as error:

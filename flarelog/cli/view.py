@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked
+from flarelog.cli import checked, many_lines
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
 from flarelog.render.choose import Chooser
@@ -61,6 +61,7 @@ def command(files: tuple[str, ...], **given: Any) -> None:
     files = files or ("-",)
     if sys.stdout is None:  # closed by whoever started this
         sys.exit(FAILED)
+    many_lines()
     try:
         sys.exit(checked(lambda: _raw(files, given) if given["output"] == "raw" else _View(files, given).run()))
     except KeyboardInterrupt:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from itertools import accumulate, repeat
+from itertools import accumulate, count, repeat
+from operator import add
 
 from flarelog.render.rows import Line, Overlong, Row, make, shortened, width
 from flarelog.render.sgr import RESET, SGR, changed, painted
@@ -31,6 +32,7 @@ _NOT_PLAIN = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
 )
 _SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
+_LARGE = 4096  # bytes that are worth a look for each suspect
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
 _PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
 _TOKEN = re.compile(
@@ -81,7 +83,7 @@ class Screen:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
         out: list[Line] = []
         at = 0
-        suspects = data.translate(_TO_SUSPECT)  # ten times as fast as a search for the pattern
+        suspects = _suspects(data)
         while at < len(data):
             if self._fresh() and (end := _plain(data, suspects, at)) > at:
                 self._bulk(data[at:end] if at or end < len(data) else data, out)
@@ -98,7 +100,7 @@ class Screen:
 
     def record(self, data: bytes, begin: int, end: int, now: float = 0.0) -> list[Line]:
         """As ``feed``: *data*, a line or a part of one, is what stands between *begin* and *end* in the stream."""
-        if self._fresh() and data.find(b"\n") == len(data) - 1 == _plain(data, data.translate(_TO_SUSPECT), 0) - 1:
+        if self._fresh() and data.find(b"\n") == len(data) - 1 == _plain(data, _suspects(data), 0) - 1:
             out: list[Line] = []
             text = self._text(data)[:-1].removesuffix("\r")
             parts = self._short(text)
@@ -161,13 +163,14 @@ class Screen:
 
     def _bulk(self, block: bytes, out: list[Line]) -> None:
         """*block* ends with LF and holds nothing that moves the cursor otherwise."""
-        raw = block.split(b"\n")
-        raw.pop()
-        ends = list(accumulate(map(len, raw), lambda total, length: total + length + 1, initial=self.position))
-        texts = self._text(block.replace(b"\r\n", b"\n") if b"\r" in block else block).split("\n")
+        returns = b"\r" in block
+        texts = self._text(block.replace(b"\r\n", b"\n") if returns else block).split("\n")
         texts.pop()
-        lines: list[Line]
         longest = max(map(len, texts))
+        if block.isascii() and not returns:  # the same, in two thirds of the time
+            ends = list(map(add, accumulate(map(len, texts), initial=self.position), count()))
+        else:  # a CR stands before an LF alone
+            ends = list(accumulate(map(len, block.splitlines(keepends=True)), initial=self.position))
         if longest > self._limit:
             lines = [
                 Line(begin, end, text, self.stream, self.time)
@@ -177,6 +180,11 @@ class Screen:
         else:
             lines = list(map(make, zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(False))))
         self.position = ends[-1]
+        final = len(lines) - WINDOW
+        if final > 0:  # and so is every row before them
+            self._drop(len(self._rows), out)
+            out += lines[:final]
+            del lines[:final]
         wide = [index for index, line in enumerate(lines) if len(line.text) > REACH] if longest > REACH else []
         self._page = len(self._rows) + wide[-1] + 1 if wide else self._page
         self._rows += lines
@@ -442,6 +450,13 @@ class Screen:
         if shown is None or (row.shown and shown != row.shown):
             for text in texts:
                 yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)
+
+
+def _suspects(data: bytes) -> bytes:
+    """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
+    if len(data) > _LARGE and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
+        return b""
+    return (data.replace(b"\r\n", b"\n\n") if b"\r" in data else data).translate(_TO_SUSPECT)
 
 
 def _plain(data: bytes, suspects: bytes, at: int) -> int:
