@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench clean
+.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench picture clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -53,6 +53,10 @@ format: .venv/developing
 
 bench: .venv/developing
 	$(BIN)/python -m bench
+
+# What README shows of a terminal, taken of real processes.
+picture: .venv/developing
+	$(BIN)/python -m docs.picture
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto
