@@ -962,6 +962,27 @@ MUTANTS = [
         "journal",
     ),
     Mutant(
+        "journal: one that was rewritten is read on where the old one ended",
+        JOURNAL,
+        "if file != self._file or os.pread(fd, len(self._witness), before) != self._witness:",
+        "if self._file is None:",
+        "journal stores",
+    ),
+    Mutant(
+        "journal: half a line is taken for what will stand there",
+        JOURNAL,
+        "self._position += whole",
+        "self._position += len(raw)",
+        "journal",
+    ),
+    Mutant(
+        "store: whoever follows reads a journal anew each time",
+        LOCAL,
+        "stream in self._followers else None",
+        "stream in self._open else None",
+        "stores",
+    ),
+    Mutant(
         "journal: marks that were lost leave no gap",
         JOURNAL,
         'self._expect_marks(record.get("m", 0))',

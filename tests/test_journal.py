@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, ex
 from flarelog.stores.journal import (
     LOST,
     SPACING,
+    Growing,
     Journal,
     holder_line,
     holder_of,
@@ -68,6 +71,64 @@ def test_a_seal_says_what_was_masked_and_compacting_keeps_it() -> None:
         line = b'{"t":"seal","n":30,"d":7,"x":%b}' % wrong
         journal = replay(b"".join(LINES[:-1]) + b"%08x %b\n" % (extend(0, line), line))
         assert (journal.sealed, journal.redacted, journal.damaged) == (False, None, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_journal_that_grows_is_read_on_as_if_it_were_read_anew(seed: int, tmp_path: Path) -> None:
+    """Whatever happens to it between two looks: lines, halves of lines, a rewriting in place or by another file."""
+    rng = random.Random(seed)
+    path, growing = tmp_path / "journal", Growing()
+    lines = [*LINES, b"damaged\n", b"\n", length_line(15, 3, 1), length_line(40, 9, 3)]
+    raw = b"".join(rng.choices(lines, k=30))
+    path.write_bytes(raw)
+    for _ in range(60):
+        with path.open("rb") as file:
+            grown = growing.read(file.fileno())
+        assert (said(grown), grown.records, grown.damaged) == (
+            said(replay(raw)),
+            replay(raw).records,
+            replay(raw).damaged,
+        )
+        match rng.randrange(6):
+            case 0:
+                raw = replay(raw).compacted()
+                (tmp_path / "new").write_bytes(raw)
+                os.rename(tmp_path / "new", path)
+            case 1:  # in place, shorter or not
+                raw = b"".join(rng.choices(lines, k=rng.randrange(20)))
+                path.write_bytes(raw)
+            case 2:
+                raw = raw[: rng.randrange(len(raw) + 1)]
+                os.truncate(path, len(raw))
+            case _:
+                more = b"".join(rng.choices(lines, k=rng.randrange(4)))
+                raw += more[: rng.randrange(len(more) + 1)] if rng.random() < 0.3 else more
+                path.write_bytes(raw)
+
+
+def test_of_a_journal_that_grows_only_what_was_appended_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, growing = tmp_path / "journal", Growing()
+    path.write_bytes(b"".join(length_line(n, n, 0) for n in range(1, 1000)))
+    taken: list[int] = []
+    pread = os.pread
+
+    def counted(fd: int, size: int, at: int) -> bytes:
+        data = pread(fd, size, at)
+        taken.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", counted)
+    with path.open("r+b") as file:
+        assert growing.read(file.fileno()).committed == 999
+        assert sum(taken) >= path.stat().st_size
+        taken.clear()
+        file.seek(0, os.SEEK_END)
+        file.write(length_line(1000, 1, 0))
+        file.flush()
+        assert growing.read(file.fileno()).committed == 1000
+    assert sum(taken) < 1000
 
 
 def test_an_empty_journal_says_nothing() -> None:

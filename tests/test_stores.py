@@ -716,6 +716,48 @@ def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeyp
     asyncio.run(lists())
 
 
+def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
+    monkeypatch.setattr("flarelog.stores.appender._COMPACT_AFTER", 20)
+    monkeypatch.setattr("flarelog.stores.local._POLL", 0.001)
+    replayed: list[int] = []
+    replay = journals.replay
+
+    def counted(raw: bytes) -> journals.Journal:
+        replayed.append(len(raw))
+        return replay(raw)
+
+    async def follow() -> None:
+        reader = LocalStore(tmp_path)
+        found = bytearray()
+        async with LocalStore(tmp_path, "memory") as store:
+            appender = await store.appender(STREAM, A)
+            await appender.append(0, b"0")
+            await appender.sync()
+            monkeypatch.setattr(journals, "replay", counted)
+            reading = reader.read(STREAM, follow=True)
+            written = bytearray(b"0")
+            for number in range(200):
+                found += (await anext(reading))[1]
+                assert found == written
+                if number == 100:
+                    await appender.close()
+                    appender = await store.appender(STREAM, A)
+                    replayed.clear()  # whoever opens it reads all of it
+                await appender.append(len(written), b"%d" % number)
+                await appender.sync()
+                written += b"%d" % number
+            await appender.seal(Receipt(len(written), extend(0, bytes(written)), 0))
+            async for _, data in reading:
+                found += data
+            assert found == written
+        assert replayed == []
+
+    asyncio.run(follow())
+
+
 def test_an_opening_that_is_given_up_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
     real = LocalAppender.open

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
@@ -23,6 +23,7 @@ SPACING = 1 << 20
 """Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
 
 _READ = 1 << 20
+_WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
 _HOLDER = b'{"t":"holder",'
 
 LOST = "the journal has lost what was marked here"
@@ -231,6 +232,11 @@ def holder_of(raw: bytes) -> Holder:
 def replay(raw: bytes) -> Journal:
     """The journal that *raw* holds, whatever is wrong with it."""
     journal = Journal()
+    _take(journal, raw)
+    return _settled(journal)
+
+
+def _take(journal: Journal, raw: bytes) -> None:
     for record in records(raw):
         if record is None:
             journal.damaged += 1
@@ -239,7 +245,50 @@ def replay(raw: bytes) -> Journal:
             journal.apply(record)
         except (KeyError, TypeError, ValueError):
             journal.damaged += 1
+
+
+def _settled(journal: Journal) -> Journal:
+    """*journal*, when there is no more of it."""
     marks = len(journal.marks)
     journal.roll_back(journal.committed)  # a mark that came through a crash, while the bytes before it did not
     journal.damaged += marks - len(journal.marks)
     return journal
+
+
+class Growing:
+    """A journal that somebody writes, read on where it was read to: what was appended is taken in, and nothing twice.
+
+    Where it is another file, or was rewritten, it is read anew: the bytes before the place are compared.
+    """
+
+    def __init__(self) -> None:
+        self._file: tuple[int, int] | None = None  # device and inode
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._journal, self._position, self._witness = Journal(), 0, b""
+
+    @property
+    def begun(self) -> bool:
+        """Whether what is read next is only what was appended."""
+        return self._position > 0
+
+    def read(self, fd: int) -> Journal:
+        """What the file *fd* holds, as ``replay`` of all of it tells. Raises OSError."""
+        status = os.fstat(fd)
+        file, before = (status.st_dev, status.st_ino), self._position - len(self._witness)
+        if file != self._file or os.pread(fd, len(self._witness), before) != self._witness:
+            self._begin_anew()
+        self._file = file
+        at, parts = self._position, []
+        while part := os.pread(fd, max(_READ, status.st_size - at), at):
+            parts.append(part)
+            at += len(part)
+        raw = b"".join(parts)
+        whole = raw.rfind(b"\n") + 1  # the line behind it may be half written
+        _take(self._journal, raw[:whole])
+        self._position += whole
+        self._witness = (self._witness + raw[max(0, whole - _WITNESS) : whole])[-_WITNESS:]
+        now = self._journal
+        damaged = now.damaged + (whole < len(raw))
+        return _settled(replace(now, lengths=now.lengths.copy(), marks=now.marks.copy(), damaged=damaged))

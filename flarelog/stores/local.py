@@ -23,7 +23,7 @@ import resource
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ _READ = 128 << 10  # bytes a read hands out at most: so much of each reader that
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
+_GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
 _LISTED = 10_000  # streams of which it is remembered what their journals say
 _LISTED_MARKS = 100_000  # of all of them
 _ASIDE_THREADS = 4  # for what may wait for the disk and is not a commit: opening, listing, runs' states
@@ -69,6 +70,7 @@ class LocalStore:
         self._open: dict[StreamId, LocalAppender] = {}
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
+        self._growing: dict[StreamId, journals.Growing] = {}  # of those that are followed, and written by others
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
         self.left_out: set[str] = set()  # a sentence for each link and the like that lists leave out
         self._lock_fd = -1
@@ -206,12 +208,9 @@ class LocalStore:
     ) -> AsyncGenerator[tuple[int, bytes], None]:
         async with contextlib.aclosing(self.growth(stream, start, follow)) as growth:
             async for fd, info in growth:
-                while start < info.committed:
-                    data = os.pread(fd, min(_READ, info.committed - start), start)
-                    if not data:
-                        raise Unavailable(f"{stream} ends at offset {start}, but its journal says {info.committed}")
-                    yield start, data
-                    start += len(data)
+                for offset, data in pieces(stream, fd, start, info.committed):
+                    yield offset, data
+                    start = offset + len(data)
 
     async def growth(
         self, stream: StreamId, start: int = 0, follow: bool = False
@@ -247,6 +246,7 @@ class LocalStore:
             self._followers[stream].discard(wake)
             if not self._followers[stream]:
                 del self._followers[stream]
+                self._growing.pop(stream, None)
             if fd >= 0:
                 os.close(fd)
 
@@ -386,7 +386,8 @@ class LocalStore:
                 self._infos.move_to_end(stream)
                 return known[1]
             self._forget(stream)
-            long = state is None or state[1] > _LONG
+            begun = stream in self._growing and self._growing[stream].begun
+            long = not begun and (state is None or state[1] > _LONG)
             info = await self.aside(lambda: self._info(stream)) if long else self._info(stream)
             if info is not None and state is not None and state == self._state_of(stream) and stream not in self._open:
                 self._infos[stream] = state, info
@@ -443,9 +444,20 @@ class LocalStore:
 
     def _recorded(self, stream: StreamId) -> journals.Journal | None:
         """What the journal says, as far as the bytes are there; None when there is none."""
+        growing = self._growing.setdefault(stream, journals.Growing()) if stream in self._followers else None
 
         def recorded(directory: Directory) -> journals.Journal:
-            journal = journals.replay(directory.read(self.journal_path(stream).name))
+            name = self.journal_path(stream).name
+            if growing is None:
+                journal = journals.replay(directory.read(name))
+            else:
+                fd = directory.open(name, os.O_RDONLY)
+                try:
+                    journal = growing.read(fd)
+                finally:
+                    os.close(fd)
+                if len(journal.marks) > _GROWING_MARKS:
+                    self._growing.pop(stream, None)
             if not journal.sealed:
                 _believe(directory, self.path(stream).name, journal)
             return journal
@@ -485,6 +497,16 @@ class LocalStore:
             work()
         else:
             await done
+
+
+def pieces(stream: StreamId, fd: int, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """What *fd*, the file of *stream*, holds from *start* to *end*, as its journal says. Raises Unavailable."""
+    while start < end:
+        data = os.pread(fd, min(_READ, end - start), start)
+        if not data:
+            raise Unavailable(f"{stream} ends at offset {start}, but its journal says {end}")
+        yield start, data
+        start += len(data)
 
 
 def _unless_gone(error: OSError) -> None:

@@ -15,7 +15,7 @@ from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve, Sieving
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local import LocalStore, pieces
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
@@ -113,19 +113,16 @@ class StoreOrigin:
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
         sieving = Sieving(sieve, start) if sieve is not None else None
-        async with aclosing(self._store.read(stream, start, follow)) as pieces:
-            async for offset, data in pieces:
-                if stop:
-                    data = data[: max(0, stop - offset)]
-                for mark in await self._store.marks(stream, first_mark):
+        async with aclosing(self._store.growth(stream, start, follow)) as growth:
+            async for fd, info in growth:
+                for mark in info.marks[first_mark:]:
                     yield first_mark, mark
                     first_mark += 1
-                for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
-                    yield piece
-                if stop and offset + len(data) >= stop:
+                for offset, data in pieces(stream, fd, start, min(stop, info.committed) if stop else info.committed):
+                    for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
+                        yield piece
+                    start = offset + len(data)
+                if stop and start >= stop:
                     break
         for piece in [] if sieving is None else sieving.close():
             yield piece
-        for mark in await self._store.marks(stream, first_mark):
-            yield first_mark, mark
-            first_mark += 1
