@@ -8,6 +8,8 @@ import fcntl
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import struct
 import subprocess
@@ -315,9 +317,56 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     terminal.sees("│ train: 100%#")
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
-    assert terminal.seen.endswith(b"\x1b[J")
+    wiped, _, said = terminal.seen.rpartition(b"flarelog: ")
+    assert wiped.endswith(b"\x1b[J")
+    assert said.startswith(b"go on with: ")
     assert b"Traceback" not in terminal.seen
     end(place, receiver, programs)
+
+
+def interrupted(terminal: Terminal) -> list[str]:
+    """The command with which to go on, as it is told after Ctrl-C."""
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130
+    told = terminal.seen.decode().rpartition("flarelog: go on with: ")[2]
+    program, *command = shlex.split(told)
+    assert (program, told[-2:]) == ("flarelog", "\r\n")
+    return command
+
+
+def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place) -> None:
+    receiver = place.serve()
+    programs = sites(place, receiver, site1=b"one\ntwo\nhalf of a line", site2=b"")
+    options = ("--receiver", receiver.address, "--site", "site-*", "--tail", "7", "--no-notes", "-H", "it's \\d", "-t")
+    terminal = Terminal("follow", RUN, *options)
+    terminal.sees("half of a line")
+    command = interrupted(terminal)
+    assert command[:2] == ["follow", RUN]
+    assert command[-2:] == ["--from=site-1/log.txt:8", "--from=site-2/log.txt:0"]
+    assert {"--no-notes", "--highlight", "it's \\d"} <= {*command}
+    assert not {"--tail", "--site"} & {*command}
+    append(log(place, "site-1"), b" and all of it\nthree\n")
+    end(place, receiver, programs)
+    again = place.start(*command)
+    assert again.ends() == 0
+    assert of(again, "site-1") == ["half of a line and all of it", "three"]
+
+
+def test_with_many_logs_it_goes_on_from_that_moment(place: Place) -> None:
+    receiver = place.serve()
+    for name in "abc":
+        append(place.log.with_name(f"{name}.log"), b"2020-01-01T00:00:00Z old\n")
+    program = place.sidecar(receiver)
+    terminal = Terminal("follow", RUN, "--receiver", receiver.address, "--log", "*.log")
+    terminal.sees("c.log")
+    command = interrupted(terminal)
+    append(place.log.with_name("a.log"), b"2999-01-01T00:00:00Z new\n")
+    place.call("run-end", RUN, "--receiver", receiver.address)
+    assert program.ends() == 0
+    assert re.fullmatch(r"--since=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", command[-1])
+    again = place.start(*command, "--no-notes")
+    assert again.ends() == 0
+    assert [line.split(" │ ")[1] for line in again.printed.splitlines()] == ["2999-01-01T00:00:00Z new"]
 
 
 def test_no_color_on_a_terminal_and_the_last_lines_first(place: Place) -> None:

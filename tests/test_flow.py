@@ -187,3 +187,34 @@ def test_where_times_choose_nothing_is_left_out_early() -> None:
     assert View(Choice(include, since=1)).sieve is None
     assert View(Choice(include, until=1)).sieve is None
     assert View(Choice(exclude=include)).sieve is None
+
+
+@pytest.mark.parametrize(
+    ("data", "settled", "place"),
+    [
+        pytest.param(b"one\ntwo\n", False, 0, id="nothing-was-given-out"),
+        pytest.param(b"one\ntwo\n", True, 8, id="everything-was"),
+        pytest.param(b"one\nhalf of a line", True, 4, id="a-line-without-an-end"),
+        pytest.param(b"one\nhalf", True, 4, id="what-may-be-a-container-s-record"),
+        pytest.param(b"one\n\r50%|##  |\r60%|### |", True, 4, id="a-bar"),
+        pytest.param(b"one\nTraceback (most recent call last):\n  File\n", False, 0, id="a-block-that-goes-on"),
+        pytest.param(b"x\n" * 100 + b"Traceback (most recent call last):\n" + b"  File\n" * 100, False, 200, id="long"),
+        pytest.param(b"2026-11-20T08:00:00Z stdout P half\n", True, 0, id="half-a-line-of-a-container"),
+        pytest.param(
+            b"2026-11-20T08:00:00Z stdout F one\n2026-11-20T08:00:00Z stderr P half\n" * 2,
+            True,
+            34,
+            id="half-a-line-of-one-of-two",
+        ),
+    ],
+)
+def test_where_to_go_on_another_time(data: bytes, settled: bool, place: int) -> None:
+    flow = Flow(STREAM, View(blocks=True))
+    shown = flow.feed(0, data, 0.0) + (flow.settle(1.0) if settled else [])
+    assert flow.place == place
+    assert all(item is None or item.end <= place for item in shown if item is not None and item.stream != "stdout")
+    again = Flow(STREAM, View(blocks=True), place)
+    rest = again.feed(place, data[place:] + b"more\n", 0.0) + again.close(1.0)
+    whole = Flow(STREAM, View(blocks=True))
+    everything = whole.feed(0, data + b"more\n", 0.0) + whole.close(1.0)
+    assert {*shown, *rest} == {*everything}

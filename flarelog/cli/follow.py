@@ -28,12 +28,13 @@ Examples:
     "where it was. What is known of gaps, files and ends stands between the lines. A pipe gets every line; a terminal "
     "that is too slow skips some, and says which. -o raw needs the choice of one log.\n\nData goes to stdout, talk to "
     "stderr; exit code 0, 3 if --first-error finds nothing, 4 without a connection, 5 if it may not be read, 130 after "
-    "Ctrl-C."
+    "Ctrl-C, which tells a terminal with which command to go on."
 )
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @source_options
 @click.option("--tail", type=click.IntRange(-1), metavar="N",
-              help="Begin with the last N lines of each log; -1: with all. 100 on a terminal, else all.")  # fmt: skip
+              help="Begin with the last N lines of each log; -1: with all. 100 on a terminal where neither "
+              "--from nor --since says more, else all.")  # fmt: skip
 @click.option("--first-error", is_flag=True,
               help="Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), "
               "and end. -i: what counts as one.")  # fmt: skip

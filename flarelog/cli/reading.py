@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from flarelog.cli import client, client_options, many_lines, one_source, option, with_options
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
-from flarelog.model import StreamInfo, log_name, run_name, site_name
+from flarelog.model import StreamId, StreamInfo, log_name, run_name, site_name
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -37,6 +40,7 @@ _PAGER = "less"
 AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 LAST = 100  # lines of each log that a terminal shows first
+NAMED = 2  # logs that are named each where somebody is told how to go on
 _OPTIONS = (
     option("--store", type=click.Path(file_okay=False), help="A store directory on this machine."),
     option("--receiver", help="HOST:PORT of flarelog serve."),
@@ -160,7 +164,7 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
     if given["template"] is not None and given["output"] == "json":
         raise click.UsageError("--format is for text, and -o json has its own: give one of them")
     tail = given["tail"]
-    if tail is None and follow and terminal and not raw:
+    if tail is None and follow and terminal and not (raw or given["starts"] or given["since"]):
         tail = LAST
     tail = None if tail == -1 else tail
     chosen, found = selection(run, given, tail), origin(context, given)
@@ -191,8 +195,37 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
         )
         following = Following(found, chosen, view, display, _say(console, pipe), given["order"], ranks)
-        return asyncio.run(_shown(found, following, console, pipe, given, follow=follow))
+        try:
+            return asyncio.run(_shown(found, following, console, pipe, given, follow=follow))
+        except KeyboardInterrupt:
+            if follow and following.streams and sys.stderr.isatty():
+                _talk(f"go on with: {_again(context, following.places)}")
+            raise
     return OK  # the user has left the pager
+
+
+def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
+    """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
+    few = len(places) <= NAMED
+    changed = {"starts", "tail", "since", *(("sites", "logs") if few else ())}
+    words = [*context.command_path.split(), context.params["run_id"]]
+    for each in context.command.params:
+        name = each.name or ""
+        if not isinstance(each, click.Option) or name in changed:
+            continue
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        long = max(each.opts, key=len)
+        if each.is_flag:
+            words.append(long if value else max(each.secondary_opts, key=len, default=long))
+        else:
+            words += [word for one in (value if each.multiple else (value,)) for word in (long, str(one))]
+    if few:
+        words += [f"--from={stream.site}/{stream.log}:{place}" for stream, place in places.items()]
+    else:
+        words.append(f"--since={datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+    return shlex.join(words)
 
 
 async def _through(found: Origin, following: Following, *, follow: bool) -> None:

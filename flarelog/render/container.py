@@ -184,6 +184,13 @@ class Renderer:
         found = [text for screen in self._screens.values() for text in screen.open(most)]
         return found[-most:]
 
+    @property
+    def first_open(self) -> int:
+        """Where the first line begins of which not everything was given out; behind all that is, without one."""
+        return min(
+            (at for screen in self._screens.values() if (at := screen.first_open) is not None), default=self.position
+        )
+
     def next_file(self, now: float = 0.0) -> list[Line]:
         """The rest of the log is in another file: what was begun goes on there, but no record does."""
         out: list[Line] = []

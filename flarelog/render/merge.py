@@ -79,6 +79,11 @@ class Merge(Generic[Source]):
             queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line))
             self._count += 1
 
+    def first(self, source: Source) -> Line | None:
+        """The first line of *source* that is held."""
+        queue = self._queues.get(source)
+        return queue[0].line if queue else None
+
     def due(self) -> float | None:
         """When ``release`` has something next, in seconds since 1970; None while nothing is held."""
         first = min((queue[0].arrived for queue in self._queues.values() if queue), default=None)
@@ -130,6 +135,11 @@ class Blocks:
     def held(self) -> bool:
         """Whether a block has begun that has not ended."""
         return bool(self._block)
+
+    @property
+    def first(self) -> Line | None:
+        """The first line of a block that has not ended."""
+        return self._block[0] if self._block else None
 
     def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
         for line in lines:

@@ -331,6 +331,11 @@ class RankedLines:
                 found.append(line)
         return found
 
+    @property
+    def first(self) -> Line | None:
+        """The first line of a block that has not ended."""
+        return self._blocks.first
+
     def settle(self) -> list[Line]:
         """Nothing more comes for now: a block that may have gone on is whole."""
         return self._wrong(self._blocks.settle())

@@ -135,6 +135,11 @@ class Screen:
                 found += [text for text in entry.texts(self._limit, self._overlong)[:1] if text != entry.shown]
         return found
 
+    @property
+    def first_open(self) -> int | None:
+        """Where the first line begins of which not everything was given out."""
+        return self._rows[self._settled].offset if self._settled < len(self._rows) else self._begin
+
     def close(self, now: float = 0.0) -> list[Line]:
         """Nothing more comes: everything that was not given out."""
         out: list[Line] = []

@@ -87,6 +87,14 @@ class Flow:
         """Whether ``settle`` may give out something."""
         return self._dirty or bool(self._pending)
 
+    @property
+    def place(self) -> int:
+        """Where to go on another time: what lies before it was shown, of a line all or nothing."""
+        if self._tail is not None:
+            return self._start
+        held = [blocks.first for blocks in (self._blocks, self._ranked) if blocks is not None]
+        return min([self._renderer.first_open, *(line.offset for line in held if line is not None)])
+
     def open(self, most: int = 1) -> list[str]:
         """The last *most* rows that are not given out as they are now."""
         return self._renderer.open(most)
@@ -257,6 +265,10 @@ class Bytes(Flow):
     @property
     def plain(self) -> bool:
         return False
+
+    @property
+    def place(self) -> int:
+        return self.position
 
     def open(self, most: int = 1) -> list[str]:
         return []

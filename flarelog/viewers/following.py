@@ -169,6 +169,15 @@ class Following:
         """How many pieces that are no UTF-8 were shown otherwise."""
         return sum(each.flow.replaced for each in self._streams.values())
 
+    @property
+    def places(self) -> dict[StreamId, int]:
+        """Where to go on with each stream another time."""
+        found = {}
+        for stream, each in self._streams.items():
+            held = None if self._merge is None else self._merge.first(stream)
+            found[stream] = each.flow.place if held is None else min(each.flow.place, held.offset)
+        return found
+
     # --- while it goes on
 
     async def follow(self) -> None:
