@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -23,7 +24,6 @@ from flarelog.viewers.flow import Item, View
 from flarelog.viewers.following import Following, Selection
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
-from flarelog.viewers.state import summary
 
 RUN = "run-1"
 
@@ -70,6 +70,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.rows = [""]
         self.all: list[StreamId] = []
 
     def known(self, streams: Iterable[StreamId]) -> None:
@@ -163,6 +164,23 @@ def test_from_a_byte_on_and_the_last_lines() -> None:
         assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
 
 
+def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
+    class Goes(Held):
+        async def streams(self, run: str) -> list[StreamInfo]:
+            return [replace(info, sealed=info.stream.site == "a") for info in await super().streams(run)]
+
+        async def state(self, run: str) -> RunState:
+            return RunState.RUNNING
+
+    class Watched(Shown):
+        def enough(self, caught_up: bool, now: float) -> bool:
+            return "ended" in self.rows[-1]
+
+    shown = Watched()
+    asyncio.run(Following(Goes(TWO), Selection(RUN), View(), shown, pytest.fail).follow())
+    assert shown.rows == ["2 sites: 1 live, 1 ended"]
+
+
 def test_nothing_there_is_said() -> None:
     with pytest.raises(NotFound, match="here holds no such log of run run-1"):
         read(Held({}), Selection(RUN))
@@ -250,20 +268,6 @@ def test_what_counts_as_trouble(line: str, is_one: bool) -> None:
 
 
 # --- the state of the sites
-
-
-@pytest.mark.parametrize(
-    ("logs", "text"),
-    [
-        ({}, "0 sites"),
-        ({"a": [(False, 0.0)]}, "1 site: 1 live"),
-        ({"a": [(False, 0.0)], "b": [(False, 42.7), (True, 1.0)], "c": [(True, 500.0)]},
-         "3 sites: 1 live, 1 quiet 42 s, 1 ended"),
-        ({"a": [(False, 300.0), (False, 250.0)], "b": [(False, 8000.0)]}, "2 sites: 2 quiet 2 h"),
-    ],
-)  # fmt: skip
-def test_the_state_of_the_sites_in_one_line(logs: dict[str, list[tuple[bool, float]]], text: str) -> None:
-    assert summary(logs) == text
 
 
 def test_a_label_names_run_site_and_log() -> None:

@@ -13,7 +13,7 @@ import fnmatch
 import heapq
 import itertools
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
@@ -21,14 +21,13 @@ from typing import Literal, NamedTuple, Protocol
 from flarelog import states
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.state import summary
 
 LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
 TICK = 0.05  # seconds between two looks at what is complete
@@ -355,14 +354,15 @@ class Following:
 
     def _rows(self, now: float) -> list[str]:
         """What may be drawn: the open row of each stream that is live, and the state of the sites."""
-        rows, sites = [], defaultdict[str, list[tuple[bool, float]]](list)
+        rows, infos = [], []
         for stream, each in self._streams.items():
-            silence = now - each.heard
-            sites[stream.site].append((each.ended, silence))
             if self._view.bars and not each.ended and self._view.choice.everything:
                 rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
-        known = any(info.state is not None for info in self.streams)  # a receiver tells more than what comes
-        return [*rows, states.summary(self.streams) if known else summary(sites)]
+            known = each.info.state or State(
+                linked=True, grown=now - each.heard
+            )  # a store tells no more than what comes
+            infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
+        return [*rows, states.summary(infos)]
 
     def _end(self, each: _Stream) -> None:
         if not each.ended:
