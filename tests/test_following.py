@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from flarelog.render.sieve import Sieve, Sieving
 from flarelog.render.times import stamp
 from flarelog.viewers import following as core
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
-from flarelog.viewers.flow import Item, View
+from flarelog.viewers.flow import Block, View
 from flarelog.viewers.following import Following, Selection
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
@@ -79,8 +79,10 @@ class Shown:
     def wants(self, stream: StreamId) -> bool:
         return True
 
-    def show(self, stream: StreamId, items: list[Item]) -> None:
-        self.lines += [f"{stream.site}: {'--' if item is None else item.text}" for item in items]
+    def show(self, blocks: Sequence[Block]) -> None:
+        self.lines += [
+            f"{stream.site}: {'--' if item is None else item.text}" for stream, items in blocks for item in items
+        ]
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         self.rows = rows()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -26,8 +28,29 @@ def texts(found: list[tuple[str, Line]]) -> list[str]:
 def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
     first = [line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")]
     second = [line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")]
-    found = [each.text.split()[-1] for _, each in by_time({"a": first, "b": second})]
+    found = [each.text.split()[-1] for _, block in by_time({"a": [first], "b": [second]}) for each in block]
     assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_are_the_lines_in_the_order_in_which_each_would_go_by_itself(seed: int) -> None:
+    """However the logs are cut into batches; times repeat, are missing, and come late."""
+    rng = random.Random(seed)
+    logs = {
+        name: [line(f"{name}{number}", rng.choice((None, number // 3, number // 3 - 2))) for number in range(60)]
+        for name in "abc"
+    }
+    logs["d"] = []
+    keyed = []
+    for order, (name, lines) in enumerate(logs.items()):
+        times = accumulate([-1 if one.time is None else one.time for one in lines], max)
+        keyed += [(time, order, number, name, one) for number, (time, one) in enumerate(zip(times, lines, strict=True))]
+    batches = {}
+    for name, lines in logs.items():
+        edges = sorted(rng.choices(range(61), k=rng.randrange(6)))
+        batches[name] = [lines[begin:end] for begin, end in pairwise([0, *edges, 60])]
+    found = [(name, one) for name, block in by_time(batches) for one in block]
+    assert found == [(name, one) for _, _, _, name, one in sorted(keyed, key=lambda each: each[:3])]
 
 
 def test_lines_are_put_in_order_within_the_hold() -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -135,11 +135,8 @@ class _View:
         show = self._console.show if self._tail is None else lambda lines, of: kept.extend((one, of) for one in lines)
         choosers = [Chooser(self._choice, self._stamped) for _ in self._logs]
         if self._by_time:
-            runs: dict[int, Iterable[Line]] = {
-                number: (line for lines in self._read(log) for line in lines) for number, log in enumerate(self._logs)
-            }
-            for number, line in by_time(runs, self._stamped):
-                show(list(choosers[number].feed((line,))), self._names[number])
+            for number, lines in by_time(dict(enumerate(map(self._read, self._logs))), self._stamped):
+                show(list(choosers[number].feed(lines)), self._names[number])
         else:
             for log, name, chooser in zip(self._logs, self._names, choosers, strict=True):
                 for lines in self._read(log):

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import heapq
 import re
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from flarelog.render.rows import Line
@@ -30,19 +31,63 @@ Source = TypeVar("Source", bound=Hashable)
 Stamp = Callable[[str], int | None]
 
 
-def by_time(sources: dict[Source, Iterable[Line]], stamped: Stamp = stamp) -> Iterator[tuple[Source, Line]]:
-    """All lines of *sources*, read as they are needed, in the order of their times."""
+def by_time(
+    sources: Mapping[Source, Iterable[Sequence[Line]]], stamped: Stamp = stamp
+) -> Iterator[tuple[Source, Sequence[Line]]]:
+    """All lines of *sources*, batches that are read as they are needed, in the order of their times."""
+    merging, batches = ByTime(sources, stamped), [iter(batches) for batches in sources.values()]
+    while (number := merging.needed) is not None:
+        merging.add(number, next((batch for batch in batches[number] if batch), ()))
+        yield from merging.take()
 
-    def keyed(number: int, source: Source, lines: Iterable[Line]) -> Iterator[tuple[int, int, Source, Line]]:
-        latest = -1
+
+class ByTime(Generic[Source]):
+    """The lines of whole logs, given batch by batch, in the order of their times: in blocks of one log's lines."""
+
+    def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp) -> None:
+        self._sources, self._stamped = list(sources), stamped
+        self._batches: list[tuple[Sequence[Line], list[int], int]] = [((), [], 0) for _ in self._sources]
+        self._latest = [-1 for _ in self._sources]
+        self._heads: list[tuple[int, int]] = []  # the time and the number of each that has lines
+        self._unread = list(range(len(self._sources)))[::-1]
+
+    @property
+    def needed(self) -> int | None:
+        """The number of the source of which something must be added before there is more; None: there is no more."""
+        return self._unread[-1] if self._unread else None
+
+    def add(self, number: int, lines: Sequence[Line]) -> None:
+        """The next *lines* of the source that is ``needed``; none when it has ended."""
+        self._unread.remove(number)
+        if not lines:
+            return
+        latest, keys, stamped = self._latest[number], [], self._stamped
         for line in lines:
             time = line.time if line.time is not None else stamped(line.text)
-            latest = max(latest, time if time is not None else latest)
-            yield latest, number, source, line
+            if time is not None and time > latest:
+                latest = time
+            keys.append(latest)
+        self._latest[number], self._batches[number] = latest, (lines, keys, 0)
+        heapq.heappush(self._heads, (keys[0], number))
 
-    runs = [keyed(number, source, lines) for number, (source, lines) in enumerate(sources.items())]
-    for _, _, source, line in heapq.merge(*runs, key=lambda entry: entry[:2]):
-        yield source, line
+    def take(self) -> Iterator[tuple[Source, Sequence[Line]]]:
+        """What is next, as far as it is known; then more is ``needed``, or that was all."""
+        heads = self._heads
+        while heads and not self._unread:
+            _, number = heapq.heappop(heads)
+            lines, keys, begin = self._batches[number]
+            end = len(keys)
+            if heads:
+                time, other = heads[0]
+                bisect = bisect_right if number < other else bisect_left  # of two with one time the first goes first
+                end = bisect(keys, time, begin, min(end, begin + 8))  # most often it is near
+                end = bisect(keys, time, end) if end == begin + 8 else end
+            if end < len(keys):
+                self._batches[number] = lines, keys, end
+                heapq.heappush(heads, (keys[end], number))
+            else:
+                self._unread.append(number)
+            yield self._sources[number], lines[begin:end]
 
 
 class _Held(NamedTuple):

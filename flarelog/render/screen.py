@@ -32,7 +32,7 @@ _NOT_PLAIN = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
 )
 _SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
-_LARGE = 4096  # bytes that are worth a look for each suspect
+_LARGE = 1024  # bytes that are worth a look for each suspect
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
 _PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
 _TOKEN = re.compile(

@@ -50,14 +50,17 @@ def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
     """
     head = plain(line[:_HEAD])
     found = _ISO.search(head)
+    if found is not None:
+        fraction, its_zone = found.group("f", "z")
+        seconds = _iso_seconds(found[0][:19], _offset(its_zone, zone))
+        return None if seconds is None else seconds * SECOND + _nanoseconds(fraction)
+    if not any(map(str.isdigit, head)):
+        return None
+    found = next((match for form in _FORMS if (match := form.search(head)) is not None), None)
     if found is None:
-        if not any(map(str.isdigit, head)):
-            return None
-        found = next((match for form in _FORMS if (match := form.search(head)) is not None), None)
-        if found is None:
-            return None
+        return None
     parts = found.groupdict()
-    fraction = int((parts["f"] or "")[:9].ljust(9, "0"))
+    fraction = _nanoseconds(parts["f"])
     if parts.get("s"):
         return int(parts["s"]) * SECOND + fraction
     month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
@@ -75,6 +78,19 @@ def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
     return (seconds - _offset(parts.get("z"), zone)) * SECOND + fraction
 
 
+@lru_cache(maxsize=1024)  # lines of one second come together
+def _iso_seconds(text: str, offset: int) -> int | None:
+    """Since 1970, of ``2026-11-20 08:12:03`` with any characters between the numbers, *offset* seconds east of UTC."""
+    days = _days(int(text[:4]), int(text[5:7]), int(text[8:10]))
+    if days is None:
+        return None
+    return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19]) - offset
+
+
+def _nanoseconds(fraction: str | None) -> int:
+    return int(fraction[:9].ljust(9, "0")) if fraction else 0
+
+
 def rfc3339(text: str) -> int | None:
     """The time that *text*, nothing else, tells; None when it is no RFC 3339 with a zone."""
     found = _RFC_3339.fullmatch(text)
@@ -85,7 +101,7 @@ def rfc3339(text: str) -> int | None:
     if days is None or hour > "23" or minute > "59" or second > "60":
         return None
     seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second) - _offset(zone, 0)
-    return seconds * SECOND + int((fraction or "0")[:9].ljust(9, "0"))
+    return seconds * SECOND + _nanoseconds(fraction)
 
 
 def shown(time: int, zone: tzinfo | None = None) -> str:

@@ -78,26 +78,32 @@ class Console:
         self._out, self._options, self._size, self._stamped = out, options, size, stamped
         self._left = options.limit_bytes
         self.prefix = options.prefix  # may grow
+        self._heads: dict[tuple[str, str, int], str] = {}
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
 
     def show(self, lines: Sequence[Line | None], source: Label | str = "") -> None:
         """Write *lines* of *source*, a label or the name of a file. Raises BrokenPipeError, and Enough."""
-        if not lines:
-            return
+        if lines:
+            self.show_all([(lines, Label(source, {"log.file.path": source}) if isinstance(source, str) else source)])
+
+    def show_all(self, blocks: Iterable[tuple[Sequence[Line | None], Label]]) -> None:
+        """The same with the lines of several, all in one write."""
         options = self._options
-        source = Label(source, {"log.file.path": source}) if isinstance(source, str) else source
-        if options.output == "json":
-            text = "\n".join(self._object(line, source) for line in lines if line is not None)
-            if not text:
-                return
-        elif options.timestamps or options.highlight or self.prefix or options.template:
-            text = "\n".join(GAP if line is None else self._decorated(line, source) for line in lines)
-        else:
-            text = "\n".join([GAP if line is None else line.text for line in lines])
-        if not options.colour:
-            text = plain(text)
-        self._write(self._wiped() + text + "\n")
+        texts: list[str] = []
+        for lines, source in blocks:
+            if options.output == "json":
+                texts += [self._object(line, source) for line in lines if line is not None]
+            elif options.timestamps or options.highlight or options.template:
+                texts += [GAP if line is None else self._decorated(line, source) for line in lines]
+            elif self.prefix:
+                head = self._head(source)
+                texts += [GAP if line is None else head + line.text for line in lines]
+            else:
+                texts += [GAP if line is None else line.text for line in lines]
+        if texts:
+            text = "\n".join(texts)
+            self._write(self._wiped() + (text if options.colour else plain(text)) + "\n")
 
     def draw(self, rows: Sequence[str], now: float, last: bool = False) -> None:
         """On a terminal: show *rows*, which may change, below all lines; not too often, unless they are the *last* for
@@ -144,10 +150,17 @@ class Console:
         if options.timestamps and not isinstance(line, Note):
             time = self._time(line)
             text = f"{shown(time, options.zone)} {text}" if time is not None else text
-        if not self.prefix:
-            return text
-        name = f"{source.name:<{self.prefix}}"
-        return f"{painted('', source.style)}{name}{RESET} │ {text}" if source.style else f"{name} │ {text}"
+        return self._head(source) + text if self.prefix else text
+
+    def _head(self, source: Label) -> str:
+        """What stands before a line of *source*."""
+        key = source.name, source.style, self.prefix
+        found = self._heads.get(key)
+        if found is None:
+            name = f"{source.name:<{self.prefix}}"
+            styled = f"{painted('', source.style)}{name}{RESET}" if source.style else name
+            found = self._heads[key] = f"{styled} │ "
+        return found
 
     def _object(self, line: Line, source: Label) -> str:
         if isinstance(line, Note):

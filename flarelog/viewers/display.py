@@ -15,7 +15,7 @@ from flarelog.render.merge import HOLD, Blocks
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, Label
-from flarelog.viewers.flow import Item
+from flarelog.viewers.flow import Block, Item
 from flarelog.viewers.pipe import Pipe
 
 # Of names, on dark and on light grounds; without red and yellow, which are for trouble.
@@ -72,8 +72,8 @@ class ConsoleDisplay:
     def wants(self, stream: StreamId) -> bool:
         return True
 
-    def show(self, stream: StreamId, items: list[Item]) -> None:
-        self._console.show(items, self._labels[stream])
+    def show(self, blocks: Sequence[Block]) -> None:
+        self._console.show_all([(items, self._labels[stream]) for stream, items in blocks])
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         if self.terminal:
@@ -107,9 +107,10 @@ class BytesDisplay:
     def wants(self, stream: StreamId) -> bool:
         return True
 
-    def show(self, stream: StreamId, items: list[Any]) -> None:
-        for data in items:
-            self._pipe.write(data)
+    def show(self, blocks: Sequence[tuple[StreamId, Sequence[Any]]]) -> None:
+        for _, items in blocks:
+            for data in items:
+                self._pipe.write(data)
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         if self._pipe.closed:
@@ -169,7 +170,11 @@ class FirstError:
     def wants(self, stream: StreamId) -> bool:
         return stream not in self._found or self._found[stream].missing > 0
 
-    def show(self, stream: StreamId, items: list[Item]) -> None:
+    def show(self, blocks: Sequence[Block]) -> None:
+        for stream, items in blocks:
+            self._look(stream, items)
+
+    def _look(self, stream: StreamId, items: Sequence[Item]) -> None:
         blocks = self._blocks.setdefault(stream, Blocks())
         for item in items:
             if item is None:

@@ -28,6 +28,10 @@ Item = Line | None
 """A line or a note; None where lines between two that are shown are left out."""
 
 
+Block = tuple[StreamId, Sequence[Item]]
+"""What is shown of a stream, before another one comes in between."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """How a stream becomes lines."""

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fnmatch
-import heapq
 import itertools
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
@@ -22,11 +20,11 @@ from flarelog import states
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
-from flarelog.render.merge import Merge
+from flarelog.render.merge import ByTime, Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
-from flarelog.viewers.flow import Bytes, Flow, Item, View
+from flarelog.viewers.flow import Block, Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
 
 LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
@@ -78,7 +76,7 @@ class Display(Protocol):
     def wants(self, stream: StreamId) -> bool:
         """Whether more of *stream* is wanted."""
 
-    def show(self, stream: StreamId, items: list[Item]) -> None:
+    def show(self, blocks: Sequence[Block]) -> None:
         """Raises OSError."""
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
@@ -373,13 +371,13 @@ class Following:
         if not items:
             return
         if self._merge is None:
-            self._display.show(each.flow.stream, items)
+            self._display.show([(each.flow.stream, items)])
         else:
             self._merge.add(each.flow.stream, [item for item in items if item is not None], time.time())
 
     def _grouped(self, found: Iterable[tuple[StreamId, Line]]) -> None:
-        for stream, lines in itertools.groupby(found, key=lambda each: each[0]):
-            self._display.show(stream, [line for _, line in lines])
+        blocks = itertools.groupby(found, key=lambda each: each[0])
+        self._display.show([(stream, [line for _, line in lines]) for stream, lines in blocks])
 
     # --- what is there
 
@@ -401,7 +399,7 @@ class Following:
                     each.took(number, what)
                     self._take(each, number, what)
                     await self._display.drain()
-            self._display.show(each.info.stream, self._rest(each))
+            self._display.show([(each.info.stream, self._rest(each))])
             await self._display.drain()
 
     def _rest(self, each: _Stream) -> list[Item]:
@@ -409,39 +407,21 @@ class Following:
 
     async def _by_time(self) -> None:
         """Each line in its turn: what is there need not be waited for."""
-        heap: list[tuple[int, int]] = []
-        held = [deque[Line]() for _ in self._streams]
-        latest = [-1] * len(held)
+        merging = ByTime(self._streams, self._view.stamped)
         batches = [self._lines(each) for each in self._streams.values()]
-        streams = list(self._streams)
-
-        async def refill(number: int) -> None:
-            async for lines in batches[number]:
-                if lines:
-                    held[number].extend(lines)
-                    key(number)
-                    return
-
-        def key(number: int) -> None:
-            line = held[number][0]
-            moment = line.time if line.time is not None else self._view.stamped(line.text)
-            latest[number] = max(latest[number], latest[number] if moment is None else moment)
-            heapq.heappush(heap, (latest[number], number))
-
-        for number in range(len(held)):
-            await refill(number)
-        out: list[tuple[StreamId, Line]] = []
-        while heap:
-            _, number = heapq.heappop(heap)
-            out.append((streams[number], held[number].popleft()))
-            if held[number]:
-                key(number)
-            else:
-                await refill(number)
-            if len(out) >= SHOWN_AT_ONCE or not heap:
-                self._grouped(out)
-                out = []
-                await self._display.drain()
+        out: list[Block] = []
+        count = 0
+        while (number := merging.needed) is not None:
+            merging.add(number, await _next(batches[number]))
+            for stream, lines in merging.take():
+                out.append((stream, lines))
+                count += len(lines)
+                if count >= SHOWN_AT_ONCE:
+                    self._display.show(out)
+                    out, count = [], 0
+                    await self._display.drain()
+        self._display.show(out)
+        await self._display.drain()
 
     async def _lines(self, each: _Stream) -> AsyncGenerator[list[Line], None]:
         """What is there of a stream; a call is not left open where there are too many for that."""
@@ -553,6 +533,14 @@ class Following:
         if self._away:
             self._away = False
             self._say("connected again: nothing is missing")
+
+
+async def _next(batches: AsyncIterator[list[Line]]) -> list[Line]:
+    """The next of *batches* that has any lines; empty behind the last."""
+    async for lines in batches:
+        if lines:
+            return lines
+    return []
 
 
 def _as_known(each: _Stream) -> StreamInfo:
