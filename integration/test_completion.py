@@ -43,9 +43,8 @@ class Shell:
         return time.monotonic() - began
 
 
-@contextmanager
-def shell(place: Place, *command: str, **env: str) -> Iterator[Shell]:
-    """*command* at a pseudo-terminal, with ``flarelog`` on its path."""
+def environment(place: Place, **env: str) -> dict[str, str]:
+    """A user's, with ``flarelog`` on the path."""
     binaries = place.directory / "bin"
     binaries.mkdir(exist_ok=True)
     script = binaries / "flarelog"
@@ -55,11 +54,22 @@ def shell(place: Place, *command: str, **env: str) -> Iterator[Shell]:
     script.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")}
     path = f"{binaries}:{os.environ['PATH']}"
-    environment = kept | {"PATH": path, "TERM": "dumb", "HOME": str(place.directory), "PS1": PROMPT.decode()} | env
-    environment.setdefault("PYTHONPATH", str(Path(__file__).parent.parent))
+    home = {"PATH": path, "TERM": "dumb", "HOME": str(place.directory), "PS1": PROMPT.decode()}
+    return {"PYTHONPATH": str(Path(__file__).parent.parent), **kept, **home, **env}
+
+
+@contextmanager
+def shell(place: Place, *command: str, **env: str) -> Iterator[Shell]:
+    """*command* at a pseudo-terminal, with ``flarelog`` on its path."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=place.directory, start_new_session=True
+        command,
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env=environment(place, **env),
+        cwd=place.directory,
+        start_new_session=True,
     )
     os.close(slave)
     try:
@@ -158,7 +168,8 @@ def test_other_shells(place: Place, receiver: Receiver, name: str) -> None:
     if name == "fish":
         done = subprocess.run(
             ["fish", "-c", "source (flarelog completion fish | psub); complete -C 'flarelog status tr'"],
-            env=os.environ | {"FLARELOG_RECEIVER": receiver.address}, capture_output=True, timeout=60, check=True,
+            env=environment(place, FLARELOG_RECEIVER=receiver.address), cwd=place.directory, capture_output=True,
+            timeout=60, check=True,
         )  # fmt: skip
         assert done.stdout.split() == [b"training-7"]
         return
