@@ -13,9 +13,10 @@ import pytest
 
 from flarelog.errors import InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sieve import Sieve, Sieving
 from flarelog.render.times import stamp
 from flarelog.viewers import following as core
@@ -181,6 +182,79 @@ def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     shown = Watched()
     asyncio.run(Following(Goes(TWO), Selection(RUN), View(), shown, pytest.fail).follow())
     assert shown.rows == ["2 sites: 1 live, 1 ended"]
+
+
+class Restarted(Held):
+    """A log that three gangs write one after the other, 1000 bytes each. What each look lists is one step behind what a
+    read brings, and whose a gang is comes one step behind its bytes.
+    """
+
+    DATA = b"aaaa\n" * 200 + b"bbbb\n" * 200 + b"cccc\n" * 200
+
+    def __init__(self, ranks: tuple[int, int, int]) -> None:
+        super().__init__({"s/l": self.DATA})
+        self._marks: list[Mark] = []
+        self._steps = [1]  # how many marks each look lists
+        for number, rank in enumerate(ranks):
+            at = 1000 * number
+            self._marks += [Ended(at, 0, "rotated")] if number else []
+            self._marks.append(Generation(at, 0, "l", 0, f"fh:{number}", 0, 0))
+            self._marks.append(Attributes(at, 0, f"rank:{rank}"))
+            self._steps.append(len(self._marks))
+        self._steps += self._steps[-1:]
+        self._looks = -1
+        self.read_at: list[int] = []  # after which look
+
+    def _committed(self, marks: int) -> int:
+        return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
+
+    async def streams(self, run: str) -> list[StreamInfo]:
+        self._looks = min(self._looks + 1, len(self._steps) - 1)
+        marks = self._steps[self._looks]
+        stream = StreamId(RUN, "s", "l")
+        return [StreamInfo(stream, 0, self._committed(marks), 0, False, tuple(self._marks[:marks]))]
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED if self._looks == len(self._steps) - 1 else RunState.RUNNING
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        self.read_at.append(self._looks)
+        marks = max(self._steps[self._looks], self._steps[min(self._looks + 1, len(self._steps) - 1)] - 1)
+        end, number = self._committed(marks), first_mark
+        while start < end or number < marks:
+            if number < marks and (start >= end or self._marks[number].offset <= start):
+                yield number, self._marks[number]
+                number += 1
+            else:
+                yield start, self.DATA[start : start + 500]
+                start += 500
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shown"),
+    [
+        ((0, 0, 0), "abc"),
+        ((0, 1, 0), "ac"),
+        ((1, 0, 2), "b"),
+        ((1, 2, 3), ""),
+    ],
+)
+def test_a_log_is_read_as_far_as_its_rank_is_known(
+    ranks: tuple[int, int, int], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "LOOK_EVERY", 0.01)
+    origin, display = Restarted(ranks), Shown()
+    chooser = RankChooser(RankChoice.of(["0"], "", []))
+    view = View(
+        new=partial(Renderer, "plain"),
+        notes=False,
+        ranks=lambda stream: RankedLines(chooser, str(stream), re.compile("error")),
+    )
+    asyncio.run(Following(origin, Selection(RUN), view, display, pytest.fail, ranks=chooser).follow())
+    assert display.lines == [f"s: {letter * 4}" for letter in shown for _ in range(200)]
+    assert origin.read_at[:3] == [1, 2, 3]
 
 
 def test_nothing_there_is_said() -> None:
