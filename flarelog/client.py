@@ -67,14 +67,14 @@ class Client:
                 return NotAllowed(f"no connection to {self.address}: {reason}")
         return trouble
 
-    async def streams(self, run: str = "", site: str = "") -> list[StreamInfo]:
-        """What the receiver holds, of all runs or of *run*, of all its sites or of *site*. Raises CannotConnect,
-        NotAllowed.
+    async def streams(self, run: str = "", site: str = "", *, one_a_site: bool = False) -> list[StreamInfo]:
+        """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
+        first stream of each site, without its marks. Raises CannotConnect, NotAllowed.
         """
         async for attempt in self._retrying():
             with attempt:
                 try:
-                    return await wire.streams(self._channel, run, site, TIMEOUT)
+                    return await wire.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site)
                 except grpc.RpcError as error:
                     raise await self._trouble(error) from error
         raise AssertionError("tenacity ends only by a return or an error")

@@ -409,13 +409,13 @@ class Server:
         elif took < SIEVE_SECONDS / 4:
             self._sieved_at_once = min(SIEVED[1], self._sieved_at_once * 2)
 
-    async def _list(self, request: tuple[str, str], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
-        run, site = request
+    async def _list(self, request: tuple[str, str, bool], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
+        run, site, one_a_site = request
         async with self._reading(context) as (peer, patience):
             prefix = f"{run_name(run)}/" if run else ""
             prefix += f"{site_name(site)}/" if run and site else ""
             identity = self.asks(context, Action.LIST, run, site)
-            async with contextlib.aclosing(self.store.list(prefix)) as found:
+            async with contextlib.aclosing(self.store.list(prefix, one_a_site=one_a_site)) as found:
                 while True:
                     async with self._listing.one(peer):
                         info = await anext(found, None)
@@ -424,7 +424,7 @@ class Server:
                     stream = info.stream
                     if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
                         continue
-                    info = replace(info, state=self.states.of(stream))
+                    info = replace(info, state=self.states.of(stream), marks=() if one_a_site else info.marks)
                     for part in wire.parts_of(info):
                         if part[1]:
                             async with self._listing.one(peer):

@@ -203,17 +203,23 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
 
 
 async def streams(
-    channel: grpc.aio.Channel, run: str, site: str, timeout: float | None = None, silence: float | None = None
+    channel: grpc.aio.Channel,
+    run: str,
+    site: str,
+    timeout: float | None = None,
+    silence: float | None = None,
+    one_a_site: bool = False,
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
-    *timeout*, *silence*: seconds that all of it, and each message, may take. Raises grpc.RpcError, TimeoutError;
-    Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
+    *silence*: seconds that all of it, and each message, may take. Raises grpc.RpcError, TimeoutError; Malformed for
+    an answer that makes no sense, or that is larger than MAX_LISTED.
     """
     found: list[StreamInfo] = []
     marks: list[Mark] = []  # of the last of them
     size = 0
-    call = list_streams(channel)((run, site), timeout=timeout)
+    call = list_streams(channel)((run, site, one_a_site), timeout=timeout)
     try:
         while True:
             async with asyncio.timeout(silence):
@@ -738,13 +744,13 @@ def _decode_piece(raw: bytes) -> tuple[int, Any]:
     return message.offset, message.data
 
 
-def _encode_list(request: tuple[str, str]) -> bytes:
-    return pb.ListRequest(run=request[0], site=request[1]).SerializeToString()
+def _encode_list(request: tuple[str, str, bool]) -> bytes:
+    return pb.ListRequest(run=request[0], site=request[1], one_a_site=request[2]).SerializeToString()
 
 
-def _decode_list(raw: bytes) -> tuple[str, str]:
+def _decode_list(raw: bytes) -> tuple[str, str, bool]:
     message = _parse(pb.ListRequest, raw)
-    return message.run, message.site
+    return message.run, message.site, message.one_a_site
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:

@@ -613,7 +613,7 @@ SEEDS: dict[str, list[bytes]] = {
         wire._encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
         wire._encode_piece((300, b"payload")),
         wire._encode_piece((7, Gap(300, 1, 5, "truncated"))),
-        wire._encode_list(("run-1", "site-1")),
+        wire._encode_list(("run-1", "site-1", False)),
         wire._encode_run("run-1"),
     ],
     "info": [wire._encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import select
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.client import Client
 from integration.conftest import PATIENCE, Place, Receiver, free_address
 
 PROMPT = b"READY> "
@@ -122,6 +124,24 @@ def test_bash_completes_what_is_read(place: Place, receiver: Receiver, name: str
         at.shows(b"aining-7 ")
         at.type("--site h\t")
         at.shows(b"ospital-a ")
+
+
+def test_a_receiver_of_many_logs_is_asked_for_its_sites_alone(place: Place) -> None:
+    receiver = place.serve()
+    root = place.directory / "many"
+    root.mkdir()
+    for number in range(200):
+        (root / f"{number}.log").write_bytes(b"hello\n")
+    for run, site in (("job-1", "a"), ("job-1", "b"), ("job-2", "c")):
+        assert place.sidecar(receiver, "--once", run=run, site=site, root=root).ends() == 0
+
+    async def asked() -> list[tuple[str, str, str]]:
+        async with Client(receiver.address) as client:
+            found = await client.streams(one_a_site=True)
+            assert not any(info.marks for info in found)
+            return [(info.stream.run, info.stream.site, info.stream.log) for info in found]
+
+    assert asyncio.run(asked()) == [("job-1", "a", "0.log"), ("job-1", "b", "0.log"), ("job-2", "c", "0.log")]
 
 
 def test_bash_completes_runs_of_a_store(place: Place, receiver: Receiver) -> None:

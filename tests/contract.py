@@ -407,6 +407,8 @@ async def streams_are_listed_by_prefix_in_the_order_of_their_names(store: Store)
             assert (info.first, info.committed, info.digest) == (0, len(text), extend(0, text))
             assert (info.sealed, info.marks) == (False, ())
             assert await read(store, stream=info.stream) == text
+        firsts = {(info.stream.run, info.stream.site): info.stream for info in reversed(found)}
+        assert [info.stream async for info in store.list(prefix, one_a_site=True)] == sorted(firsts.values())
 
 
 @fact

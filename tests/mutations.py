@@ -177,6 +177,13 @@ MUTANTS = [
         "pass",
         "following",
     ),
+    Mutant(
+        "completion: whoever asks for sites gets all their logs",
+        LOCAL,
+        "                        if one_a_site:\n                            break\n",
+        "",
+        "stores",
+    ),
     # --- where to go on
     Mutant(
         "follow: what a row still holds is not shown to whoever goes on",

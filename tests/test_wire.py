@@ -91,7 +91,7 @@ def test_reading_and_listing_there_and_back() -> None:
     assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 5, True)))) == wire.Wanted(STREAM, 5, True)
     assert wire._decode_piece(wire._encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
     assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
-    assert wire._decode_list(wire._encode_list(("run-1", ""))) == ("run-1", "")
+    assert wire._decode_list(wire._encode_list(("run-1", "", True))) == ("run-1", "", True)
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),

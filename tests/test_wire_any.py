@@ -60,7 +60,7 @@ MESSAGES: dict[str, Coded] = {
         lambda raw: wire.read_request(wire._decode_read(raw)),
     ),
     "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), wire._encode_piece, wire._decode_piece),
-    "list": (st.tuples(names, names), wire._encode_list, wire._decode_list),
+    "list": (st.tuples(names, names, st.booleans()), wire._encode_list, wire._decode_list),
     "run": (names, wire._encode_run, wire._decode_run),
 }
 LATER = b"\x98\x06\x07"  # field 99, which no version has yet

@@ -87,4 +87,4 @@ async def _asked(what: Literal["run", "site"], receiver: str, run: str, options:
     async with client(receiver, options) as connected:
         connected.patience = LIMIT
         async with asyncio.timeout(LIMIT):
-            return [getattr(info.stream, what) for info in await connected.streams(run)]
+            return [getattr(info.stream, what) for info in await connected.streams(run, one_a_site=True)]

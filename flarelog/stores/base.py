@@ -81,8 +81,10 @@ class Store(Protocol):
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
         """The committed marks of *stream*, from number *first* on; of no stream, none."""
 
-    def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
-        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names."""
+    def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
+        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names; with *one_a_site* only
+        the first of each site.
+        """
 
     async def set_run(self, run: str, state: RunState) -> None:
         """Remember the *state* of *run*."""

@@ -257,7 +257,7 @@ class LocalStore:
         info = await self._held(stream)
         return () if info is None else info.marks[first:]
 
-    async def list(self, prefix: str = "") -> AsyncGenerator[StreamInfo, None]:
+    async def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
         one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
         for run in await self.aside(partial(self._directories, only=one_run)):
             if not f"{run}/".startswith(prefix[: len(run) + 1]):
@@ -269,6 +269,8 @@ class LocalStore:
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
+                        if one_a_site:
+                            break
                     await asyncio.sleep(0)  # a store may hold many
 
     async def sites(self, run: str) -> Collection[str]:

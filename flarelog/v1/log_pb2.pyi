@@ -246,12 +246,14 @@ class ReadResponse(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("run", "site")
+    __slots__ = ("run", "site", "one_a_site")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
+    ONE_A_SITE_FIELD_NUMBER: _ClassVar[int]
     run: str
     site: str
-    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ...) -> None: ...
+    one_a_site: bool
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ...) -> None: ...
 
 class StreamInfo(_message.Message):
     __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state")
