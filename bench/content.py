@@ -24,10 +24,12 @@ def line(step: int) -> bytes:
 
 
 def write(path: Path, length: int) -> None:
-    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own."""
+    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own, and its last one ends."""
     steps = (line(step) for step in range(16_000))
     block = b"".join(steps)[:_BLOCK]
     with open(path, "wb") as file:
         for begin in range(0, length, _BLOCK):
             own = b"=== MiB %d ===\n" % (begin >> 20)
             file.write((own + block)[: min(_BLOCK, length - begin)])
+        file.seek(length - 1)
+        file.write(b"\n")
