@@ -80,17 +80,14 @@ def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
     names = ["raw socket copy", "raw socket copy, CRC-32 at both ends", "stop-and-wait, 64 KiB"]
     names += [peer.name for peer in peers.ALL]
     ours, *others = samples
-    ratios = {
-        f"flarelog / {name}": rate(ours) / rate(theirs) for name, theirs in zip(names, others, strict=True) if theirs
-    }
-    for peer, theirs in zip(peers.ALL, others[3:], strict=True):
-        if theirs and peer.packages == peers.RSYSLOG:
-            ratios[f"CPU {peer.name} / flarelog"] = _cpu(theirs) / _cpu(ours)
-    rows = [row("bulk, memory", "flarelog", ours, ratios)]
+    rows = [row("bulk, memory", "flarelog", ours)]
     for name, theirs in zip(names, others, strict=True):
-        small = f"{processes.mib(everything // PEERS[name])}" if name in PEERS else ""
+        ratios = {"flarelog / this": rate(ours) / rate(theirs)} if theirs else {}
+        if theirs and name in PEERS:
+            ratios["CPU of this / flarelog"] = _cpu(theirs) / _cpu(ours)
+        small = processes.mib(everything // PEERS[name]) if name in PEERS else ""
         note = "; ".join(filter(None, [small, peers.packets(name), troubles.get(name, "")]))
-        rows.append(row("bulk, memory", name, theirs, note=note))
+        rows.append(row("bulk, memory", name, theirs, ratios, note))
     return rows
 
 
@@ -136,8 +133,8 @@ def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
         lambda work: _plain(source, work, 16 << 20),
     )
     return [
-        row("bulk, disk", "flarelog", ours, {"flarelog / plain write": rate(ours) / rate(plain)}),
-        row("bulk, disk", "plain write, one fdatasync", plain),
+        row("bulk, disk", "flarelog", ours),
+        row("bulk, disk", "plain write, one fdatasync", plain, {"flarelog / this": rate(ours) / rate(plain)}),
         row("bulk, disk", "plain write, fdatasync each 16 MiB", often),
     ]
 

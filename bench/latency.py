@@ -42,19 +42,14 @@ def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
             with contextlib.suppress(_Missing):
                 taken[peer.name].append(_of_peer(peer, places.memory, lines, troubles))
     ours = taken.pop("flarelog")
-    rows = []
-    for share in _SHARES:
-        ratios = {
-            f"{name} / flarelog": _median(theirs, share) / _median(ours, share)
-            for name, theirs in taken.items()
-            if theirs and share != "max"
-        }
-        rows.append(Row("latency of a line", f"flarelog, {share}", "ms", _of(ours, share), ratios=ratios))
-    rows += [
-        Row("latency of a line", f"{name}, {share}", "ms", _of(theirs, share), note=troubles.get(name, ""))
-        for name, theirs in taken.items()
-        for share in ("p50", "p99")
-    ]
+    rows = [Row("latency of a line", f"flarelog, {share}", "ms", _of(ours, share)) for share in _SHARES]
+    for name, theirs in taken.items():
+        for share in ("p50", "p99"):
+            ratios = {"this / flarelog": _median(theirs, share) / _median(ours, share)} if theirs else {}
+            note = troubles.get(name, "")
+            rows.append(
+                Row("latency of a line", f"{name}, {share}", "ms", _of(theirs, share), ratios=ratios, note=note)
+            )
     return rows
 
 

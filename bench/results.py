@@ -8,8 +8,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
+KEPT = Path(__file__).resolve().parent / "results"
 _PACKAGES = ("flarelog", "grpcio", "protobuf", "isal")
 _HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver", "peak RSS MiB s / r", "compared")
 

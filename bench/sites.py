@@ -87,7 +87,8 @@ def _crowded(
     roots = work / "roots"
     roots.mkdir()
     limits = [
-        f"--max-{what}={3 * sites + 1000}" for what in ("connections", "sites", "streams", "peer-calls", "peer-opens")
+        f"--max-{what}={3 * sites + 1000}"
+        for what in ("connections", "peer-connections", "sites", "streams", "peer-calls", "peer-opens")
     ]
     each = 500 if sites <= 1000 else 2500
     with contextlib.ExitStack() as stack:
@@ -104,7 +105,7 @@ def _crowded(
             if lines:
                 os.setpriority(os.PRIO_PROCESS, crowds[-1].pid, 10)
         for first in (*range(0, sites, each), sites):
-            processes.wait_for((work / f"ready-{first}").exists, 120, "all sites", process, *crowds, every=0.05)
+            processes.wait_for((work / f"ready-{first}").exists, 300, "all sites", process, *crowds, every=0.05)
         store = work / "store" / "bench"
         there = lambda: all(  # noqa: E731
             processes.size(store / f"site-{number}" / crowd.LOG) for number in range(sites + PROBES)

@@ -19,30 +19,30 @@ COUNTS = (1, 8, 100, 1000)
 
 def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
     """*total* bytes in all; the ratio of each row is to one stream."""
-    with processes.scratch(places.memory) as sources:
-        for count in COUNTS:
-            content.write(sources / str(count), total // count)
-        taken = bulk.interleaved(
-            places.memory, rounds, *(_candidate(sources / str(count), count, places) for count in COUNTS)
-        )
+    taken = bulk.interleaved(places.memory, rounds, *(_candidate(total, count, places) for count in COUNTS))
     one = bulk.rate(taken[0])
     rows = []
     for count, samples in zip(COUNTS, taken, strict=True):
-        ratios = {f"{count:,} / 1": bulk.rate(samples) / one} if count > 1 else {}
+        ratios = {"this / 1": bulk.rate(samples) / one} if count > 1 else {}
         rows.append(bulk.row("streams", f"{count:,}", samples, ratios, f"{processes.mib(total // count)} each"))
     return rows
 
 
-def _candidate(source: Path, count: int, places: processes.Places) -> bulk.Candidate:
-    return lambda work: _round(source, count, work, places)
+def _candidate(total: int, count: int, places: processes.Places) -> bulk.Candidate:
+    return lambda work: _round(total // count, count, work, places)
 
 
-def _round(source: Path, count: int, work: Path, places: processes.Places) -> bulk.Sample:
-    length = processes.size(source)
+def _round(length: int, count: int, work: Path, places: processes.Places) -> bulk.Sample:
     site = work / "store" / "bench" / "site"
-    touched = processes.touch(work, length * count * 5 // 4)
-    with processes.scratch(places.memory) as root, processes.serve(work, "memory") as (receiver, address):
+    with (
+        processes.scratch(places.memory) as sources,
+        processes.scratch(places.memory) as root,
+        processes.serve(work, "memory") as (receiver, address),
+    ):
+        for number in range(count):
+            content.write(sources / f"log-{number}.txt", length)
         (root / "first.txt").write_bytes(content.line(1))
+        touched = processes.touch(work, length * count * 5 // 4)
         with processes.sidecar(work, address, root, "--drain-timeout", str(bulk.LONGEST)) as sender:
             both = (sender, receiver)
             processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", *both)
@@ -51,7 +51,7 @@ def _round(source: Path, count: int, work: Path, places: processes.Places) -> bu
             used = [processes.cpu_seconds(process) for process in both]
             begin = time.perf_counter()
             for number in range(count):
-                os.link(source, root / f"log-{number}.txt")
+                os.rename(sources / f"log-{number}.txt", root / f"log-{number}.txt")
             sender.terminate()
             for number in range(count):  # one after the other: all of them are looked at once more than needed at most
                 journal = site / f".log-{number}.txt.journal"
