@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench clean
+.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -51,8 +51,19 @@ format: .venv/developing
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Measures, with the peers beside it; about 25 minutes, or four: make bench ARGS=--quick
+ARGS ?=
 bench: .venv/developing
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ARGS)
+
+# A fresh run, or a result that was made, against the last one that is kept: make bench-compare ARGS="--with FILE"
+bench-compare: .venv/developing
+	$(BIN)/python -m bench.compare $(ARGS)
+
+# Writes the last kept run, or RESULT=FILE, into docs/performance.md and draws its pictures.
+RESULT ?=
+bench-page: .venv/developing
+	$(BIN)/python -m bench.page $(RESULT)
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto

@@ -8,8 +8,8 @@
     streams   the same bytes in 1, 8, 100 and 1,000 logs (streams.py)
     distance  one stream over round trips of 50 and 200 ms (distance.py)
     latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
-    load      the same beside half the bulk rate (latency.py)
-    sites     1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
+    load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
+    sites     100 and 1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
@@ -64,7 +64,7 @@ class Sizes:
     seconds: float = 8.0  # of one window
     idle: float = 16.0  # seconds of one window with quiet files: longer than the time between two heartbeats
     render: int = 500_000  # lines
-    crowds: tuple[tuple[int, int], ...] = ((1000, 10), (10_000, 1))  # (sites, lines a second of each)
+    crowds: tuple[tuple[int, int], ...] = ((100, 10), (1000, 10), (10_000, 1))  # (sites, lines a second of each)
 
 
 QUICK = Sizes(128 << 20, 2, 200, 3.0, 5.0, 100_000, ((1000, 10),))
@@ -169,9 +169,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "distance": lambda: distance.measure(places, sizes.bytes, rounds),
         "latency": lambda: latency.idle(places, sizes.lines, rounds),
         "load": lambda: of_file(lambda source, places, rounds: latency.under_load(source, places, sizes.lines, rounds)),
-        "sites": lambda: [
-            row for count, rate in sizes.crowds for row in sites.measure(places, count, rate, sizes.seconds, rounds)
-        ],
+        "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),
         "idle": lambda: idle.measure(places, sizes.idle, rounds),
         "detection": lambda: of_file(detection.of_bulk) + detection.of_idle(places, sizes.seconds, rounds),
         "reading": lambda: of_file(

@@ -1,12 +1,11 @@
 """Many sites in one process: a ``Sidecar`` each, with a connection, a root and a log of its own, all in one loop.
 
-    python -m bench.crowd READY-FILE PORT DIRECTORY FIRST COUNT LINES-A-SECOND CONNECTIONS
+    python -m bench.crowd READY-FILE PORT DIRECTORY FIRST COUNT LINES-A-SECOND
 
-Site number N has the root DIRECTORY/site-N. gRPC shares a connection among channels to one address, so each site
-connects to another address of loopback, as long as there are CONNECTIONS in all. READY-FILE appears when all have
-begun; then each log gets so many lines a second, all in turn, until the process is killed. What is written is told to
-the sidecars by the writer itself and not by inotify, of which a user may have 128 only: what is measured is the
-receiver. With 0 lines a second somebody else writes, and inotify tells.
+Site number N has the root DIRECTORY/site-N. READY-FILE appears when all have begun; then each log gets so many lines a
+second, all in turn, until the process is killed. What is written is told to the sidecars by the writer itself and not
+by inotify, of which a user may have 128 only: what is measured is the receiver. With 0 lines a second somebody else
+writes, and inotify tells.
 """
 
 from __future__ import annotations
@@ -59,12 +58,7 @@ class Told:
     def close(self) -> None: ...
 
 
-def address(number: int) -> str:
-    """The address of loopback that connection *number* uses."""
-    return f"127.0.{1 + number // 250}.{1 + number % 250}"
-
-
-async def main(ready: str, port: int, directory: Path, first: int, count: int, rate: int, connections: int) -> None:
+async def main(ready: str, port: int, directory: Path, first: int, count: int, rate: int) -> None:
     more_descriptors()
     files, watches, tasks = [], [], []
     for number in range(first, first + count):
@@ -72,8 +66,7 @@ async def main(ready: str, port: int, directory: Path, first: int, count: int, r
         root.mkdir()
         files.append(os.open(root / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640))
         os.write(files[-1], LINE)
-        receiver = f"{address(number % connections)}:{port}"
-        options = SidecarOptions(receiver, "bench", f"site-{number}", SourceOptions(str(root)), ranks=False)
+        options = SidecarOptions(f"127.0.0.1:{port}", "bench", f"site-{number}", SourceOptions(str(root)), ranks=False)
         sidecar = Sidecar(options)
         if rate:
             sidecar.discovery.watch.close()
@@ -81,7 +74,7 @@ async def main(ready: str, port: int, directory: Path, first: int, count: int, r
             sidecar.discovery.watch = watches[-1]
         tasks.append(asyncio.create_task(sidecar.run()))
         if number % _AT_ONCE == 0:
-            while any(left for left, _ in [sidecar.unsent()]) or not sidecar.discovery.tails:
+            while sidecar.unsent()[0] or not sidecar.discovery.tails:
                 await asyncio.sleep(0.01)
     Path(ready).write_text("all have begun\n")
     gc.collect()

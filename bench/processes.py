@@ -130,7 +130,7 @@ def size(path: Path) -> int:
 
 
 def mib(length: int) -> str:
-    return f"{length / (1 << 20):,.0f} MiB"
+    return f"{length >> 20:,} MiB" if length >= 1 << 20 else f"{length >> 10:,} KiB"
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:

@@ -1,13 +1,14 @@
 """Sites: what one receiver costs that gets a few lines a second from each of very many sites, durability memory.
 
-The sites live in a few processes (crowd.py), each with a sidecar, and a connection of its own where the machine allows
-so many descriptors. They are told to be nice, so that the receiver gets its turn before them: in real life they are
-elsewhere. Ten more sites in another process are the probes: this one appends their lines and sees when they are stored,
-as in latency.py. After everybody has begun there are windows of some seconds; each gives a sample: CPU of the receiver
-and of the crowd, how many lines were stored, and the probes' latencies.
+The sites live in a few processes (crowd.py), each with a sidecar and a connection of its own. They are told to be nice,
+so that the receiver gets its turn before them: in real life they are elsewhere. Ten more sites in another process are
+the probes: this one appends their lines and sees when they are stored, as in latency.py. After everybody has begun
+there are windows of some seconds; each gives a sample: CPU of the receiver and of the crowd, how many lines were
+stored, and the probes' latencies.
 
 Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
-of that many; microseconds a line do not depend on it much.
+of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where the machine
+allows too few of them for all sites, as many take part as it allows, which the row says.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import resource
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench import crowd, latency, processes
@@ -26,15 +27,24 @@ from bench.results import Row
 PROBES = 10
 _EVERY = 0.02  # seconds between two lines of probes
 _SETTLE = 4.0
-_DESCRIPTORS = 1 << 17
+_DESCRIPTORS_OF_A_SITE = 3.0  # until it was measured
 
 
-def measure(places: processes.Places, sites: int, rate: int, seconds: float, windows: int) -> list[Row]:
-    """Rows of *sites* sites with *rate* lines a second each, of *windows* windows of *seconds*."""
-    _more_descriptors(_DESCRIPTORS)
-    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    connections = sites if allowed > 3 * (sites + PROBES) + 500 else max(1, (allowed - 500 - 2 * sites) // 2)
-    with processes.scratch(places.memory) as work, _crowded(work, sites, rate, connections) as (receiver, crowds, logs):
+def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds: float, windows: int) -> list[Row]:
+    """Rows of each of *crowds*, so many sites with so many lines a second each, of *windows* windows of *seconds*."""
+    rows, each = [], _DESCRIPTORS_OF_A_SITE
+    for sites, rate in crowds:
+        possible = int((resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500) / each)
+        note = "" if sites <= possible else f"{sites:,} sites would need {sites * each:,.0f} descriptors"
+        found, each = _of(places, min(sites, possible // 100 * 100), rate, seconds, windows, note)
+        rows += found
+    return rows
+
+
+def _of(
+    places: processes.Places, sites: int, rate: int, seconds: float, windows: int, note: str
+) -> tuple[list[Row], float]:
+    with processes.scratch(places.memory) as work, _crowded(work, sites, rate) as (receiver, crowds, logs):
         resting, memory = receiver.rss, processes.memory_mib(receiver.process, "VmRSS")
         stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
         sizes = [processes.size(path) for _, path in logs]
@@ -54,25 +64,32 @@ def measure(places: processes.Places, sites: int, rate: int, seconds: float, win
             taken["p50"].append(latency.percentile(latencies, 0.5) * 1e3)
             taken["p99"].append(latency.percentile(latencies, 0.99) * 1e3)
         memory = max(memory, processes.memory_mib(receiver.process, "VmRSS"))
+        descriptors = (len(os.listdir(f"/proc/{receiver.process.pid}/fd")) - receiver.descriptors) / (sites + PROBES)
     measurement = f"{sites:,} sites x {rate} lines/s"
     per_line = [cpu * 1e4 / lines for cpu, lines in zip(taken["cpu"], taken["lines"], strict=True)]
     asked = sites * rate + 1 / _EVERY
     held = {"stored / asked": statistics.median(taken["lines"]) / asked}
     return [
-        Row(measurement, "receiver, CPU", "% of a core", taken["cpu"], rss=(memory,)),
+        Row(measurement, "sites", "", [float(sites)]),
+        Row(measurement, "receiver, CPU", "% of a core", taken["cpu"]),
         Row(measurement, "receiver, CPU a line", "µs", per_line),
-        Row(measurement, "stored", "lines/s", taken["lines"], ratios=held, note=f"{connections:,} connections"),
+        Row(measurement, "stored", "lines/s", taken["lines"], ratios=held, note=note),
         Row(measurement, "p50 of a line", "ms", taken["p50"]),
         Row(measurement, "p99 of a line", "ms", taken["p99"]),
-        Row(measurement, "receiver, memory a stream", "KiB", [(memory - resting) * 1024 / sites]),
+        Row(measurement, "receiver, resident", "MiB", [memory]),
+        Row(measurement, "receiver, memory a stream", "KiB", [(memory - resting) * 1024 / (sites + PROBES)]),
+        Row(measurement, "receiver, descriptors a stream", "", [descriptors]),
         Row(measurement, "the sites' processes, CPU", "% of a core", taken["crowd"]),
-    ]
+    ], descriptors
 
 
 class _Receiver:
+    """The process, and what it had before anybody came."""
+
     def __init__(self, process: processes.Process) -> None:
         self.process = process
         self.rss = processes.memory_mib(process, "VmRSS")
+        self.descriptors = len(os.listdir(f"/proc/{process.pid}/fd"))
 
 
 def _total(stored: list[Path]) -> int:
@@ -81,27 +98,23 @@ def _total(stored: list[Path]) -> int:
 
 @contextlib.contextmanager
 def _crowded(
-    work: Path, sites: int, rate: int, connections: int
+    work: Path, sites: int, rate: int
 ) -> Iterator[tuple[_Receiver, list[processes.Process], list[tuple[int, Path]]]]:
     """The receiver, the crowd's processes, and the probes' logs as latency.follow wants them, when all have begun."""
     roots = work / "roots"
     roots.mkdir()
-    limits = [
-        f"--max-{what}={3 * sites + 1000}"
-        for what in ("connections", "peer-connections", "sites", "streams", "peer-calls", "peer-opens")
-    ]
+    limited = ("connections", "peer-connections", "sites", "streams", "peer-calls", "peer-opens")
+    limits = [f"--max-{what}={3 * sites + 1000}" for what in limited]
     each = 500 if sites <= 1000 else 2500
     with contextlib.ExitStack() as stack:
-        serving = processes.serve(work, "memory", "--listen", "0.0.0.0:0", "--insecure", *limits)
+        serving = processes.serve(work, "memory", *limits)
         process, listening = stack.enter_context(serving)
         receiver, port = _Receiver(process), listening.rpartition(":")[2]
         crowds = []
         for first, count, lines in [*((at, each, rate) for at in range(0, sites, each)), (sites, PROBES, 0)]:
             ready, talk = work / f"ready-{first}", work / f"crowd-{first}.err"
-            command = ("bench.crowd", ready, port, roots, str(first), str(min(count, max(sites - first, PROBES))))
-            crowds.append(
-                stack.enter_context(processes.python(*command, str(lines), str(connections + PROBES), talk=talk))
-            )
+            command = ("bench.crowd", ready, port, roots, first, min(count, max(sites - first, PROBES)), lines)
+            crowds.append(stack.enter_context(processes.python(*map(str, command), talk=talk)))
             if lines:
                 os.setpriority(os.PRIO_PROCESS, crowds[-1].pid, 10)
         for first in (*range(0, sites, each), sites):
@@ -118,11 +131,3 @@ def _crowded(
             stack.callback(os.close, fd)
             logs.append((fd, store / f"site-{number}" / crowd.LOG))
         yield receiver, crowds[:-1], logs
-
-
-def _more_descriptors(wanted: int) -> None:
-    """For the processes that are started from now on; a user who may not has as many as he has."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < wanted:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
