@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page clean
+.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page bench-profile clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -64,6 +64,10 @@ bench-compare: .venv/developing
 RESULT ?=
 bench-page: .venv/developing
 	$(BIN)/python -m bench.page $(RESULT)
+
+# Counts system calls and Python calls, and profiles, one bulk round each; strace and perf where they are there.
+bench-profile: .venv/developing
+	$(BIN)/python -m bench.profile --write
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto

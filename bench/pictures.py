@@ -143,7 +143,7 @@ def _throughput(there: _Medians) -> str:
     ]
     values = [value for line in levels for _, value in line.points] + [value for _, value in points]
     x, y = (
-        logarithmic("streams (1 GiB in all); dashed: one stream", [x for x, _ in points]),
+        logarithmic("streams, with the same bytes in all; dashed: one stream", [x for x, _ in points]),
         logarithmic("MB/s", values),
     )
     return chart("Throughput against streams", x, y, [Line("flarelog", points), *levels])
@@ -162,7 +162,7 @@ def _latency(there: _Medians) -> str:
         lines.append(Line(f"flarelog, {share}", points))
         if ("latency of a line", f"rsyslog, TCP, {share}") in there:
             level = there["latency of a line", f"rsyslog, TCP, {share}"]
-            lines.append(Line(f"rsyslog, TCP, {share}, idle", [(0.0, level)]))
+            lines.append(Line(f"rsyslog, TCP, {share}, idle", [(None, level)]))
     if max(len(line.points) for line in lines) < 2:
         return ""
     x = Axis("bulk beside it, % of the rate that it reaches alone", 0, 100, ticks=[0, 25, 50, 75, 100])

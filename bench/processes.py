@@ -22,6 +22,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
+_NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT")
 _LIBC = ctypes.CDLL(None)
 
 
@@ -51,7 +52,8 @@ def program(*command: str | Path, talk: Path, **environment: str) -> Iterator[su
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env={name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")} | environment,
+            env={name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)}
+            | environment,
             preexec_fn=_die_with_parent,
         )
     try:
