@@ -94,7 +94,7 @@ def main() -> int:
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    facts = {**results.machine(), **{peer.name: peer.version() for peer in peers.ALL if "bulk" in options.only}}
+    facts = {**results.machine(), **{peer.packages[0]: peer.version() for peer in peers.ALL if "bulk" in options.only}}
     print(results.table(rows))
     print("\n" + ", ".join(f"{name} {value}" for name, value in facts.items()))
     print("seconds: " + ", ".join(f"{name} {seconds:g}" for name, seconds in took.items()))

@@ -106,13 +106,13 @@ def _needed(packages: tuple[str, ...], end: float) -> list[str]:
     except subprocess.CalledProcessError:  # its lists are missing, or old
         _run(end, "apt-get", "update", "-qq", cwd=processes.PROJECT)
         said = _run(end, *command, cwd=processes.PROJECT)
-    return [line.split()[1] for line in said.splitlines() if line.startswith("Inst ")]
+    return sorted({*packages, *(line.split()[1] for line in said.splitlines() if line.startswith("Inst "))})
 
 
-def _run(end: float, *command: str, cwd: Path = BUILD) -> str:
+def _run(end: float, *command: str, cwd: Path | None = None) -> str:
     return subprocess.run(
         command,
-        cwd=cwd,
+        cwd=cwd or BUILD,
         env={**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
