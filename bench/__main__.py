@@ -77,6 +77,9 @@ def main() -> int:
     rows: list[results.Row] = []
     failures: dict[str, str] = {}
     took: dict[str, float] = {}
+    now = datetime.now(UTC)
+    path = options.keep or results.KEPT / f"{now:%Y-%m-%dT%H%M%SZ}.json"
+    facts = {**results.machine(), **{peer.packages[0]: peer.version() for peer in peers.ALL if "bulk" in options.only}}
     try:
         with processes.places(8 * options.sizes.bytes, options.disk_dir) as places:
             for name, measure in measurements(options.sizes, places).items():
@@ -91,29 +94,26 @@ def main() -> int:
                     failures[name] = str(error)
                     print(f"{name}: {error}", file=sys.stderr)
                 took[name] = round(time.monotonic() - begin, 1)
+                record: dict[str, Any] = {
+                    "taken": now.isoformat(timespec="seconds"),
+                    "bytes": options.sizes.bytes,
+                    "rounds": options.sizes.rounds,
+                    "quick": options.quick,
+                    "machine": facts,
+                    "seconds": took,
+                    "failures": failures,
+                    "rows": [row.record() for row in rows],
+                }
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(record, indent=1) + "\n")  # so far: whoever ends it early has that much
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    facts = {**results.machine(), **{peer.packages[0]: peer.version() for peer in peers.ALL if "bulk" in options.only}}
     print(results.table(rows))
     print("\n" + ", ".join(f"{name} {value}" for name, value in facts.items()))
     print("seconds: " + ", ".join(f"{name} {seconds:g}" for name, seconds in took.items()))
     for name, sentence in failures.items():
         print(f"failed: {name}: {sentence}")
-    now = datetime.now(UTC)
-    record: dict[str, Any] = {
-        "taken": now.isoformat(timespec="seconds"),
-        "bytes": options.sizes.bytes,
-        "rounds": options.sizes.rounds,
-        "quick": options.quick,
-        "machine": facts,
-        "seconds": took,
-        "failures": failures,
-        "rows": [row.record() for row in rows],
-    }
-    path = options.keep or results.KEPT / f"{now:%Y-%m-%dT%H%M%SZ}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1) + "\n")
     print(f"kept as {path}", file=sys.stderr)
     return 1 if failures else 0
 
