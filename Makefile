@@ -51,7 +51,7 @@ format: .venv/developing
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Measures, with the peers beside it; about 25 minutes, or four: make bench ARGS=--quick
+# Measures, with the peers beside it; about half an hour, or five minutes: make bench ARGS=--quick
 ARGS ?=
 bench: .venv/developing
 	$(BIN)/python -m bench $(ARGS)

@@ -105,7 +105,7 @@ def main() -> int:
                     "rows": [row.record() for row in rows],
                 }
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(record, indent=1) + "\n")  # so far: whoever ends it early has that much
+                path.write_text(json.dumps(record, indent=1) + "\n")  # so far, if it is ended early
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
