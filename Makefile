@@ -3,7 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench picture clean
+.PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
+	bench-profile picture clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -51,8 +52,23 @@ format: .venv/developing
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Measures, with the peers beside it; about half an hour, or five minutes: make bench ARGS=--quick
+ARGS ?=
 bench: .venv/developing
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench $(ARGS)
+
+# A fresh run, or a result that was made, against the last one that is kept: make bench-compare ARGS="--with FILE"
+bench-compare: .venv/developing
+	$(BIN)/python -m bench.compare $(ARGS)
+
+# Writes the last kept run, or RESULT=FILE, into docs/performance.md and draws its pictures.
+RESULT ?=
+bench-page: .venv/developing
+	$(BIN)/python -m bench.page $(RESULT)
+
+# Counts system calls and Python calls, and profiles, one bulk round each; strace and perf where they are there.
+bench-profile: .venv/developing
+	$(BIN)/python -m bench.profile --write
 
 # What README shows of a terminal, taken of real processes.
 picture: .venv/developing

@@ -1,53 +1,121 @@
 """``python -m bench``: takes the measurements of README's performance table, prints them as one, keeps them as JSON.
 
-    bulk      one stream of 1 GiB between two processes, durability memory, against stop-and-wait (bulk.py)
+    bulk      one stream of 1 GiB between two processes, durability memory, against a raw socket copy, stop-and-wait,
+              rsyslog and syslog-ng (bulk.py, peers.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
     redaction the first again with everything masked that can be (bulk.py)
-    latency   of one line, from the append at the site to the receiver's file (latency.py)
+    tls       the first with and without mutual TLS (bulk.py)
+    streams   the same bytes in 1, 8, 100 and 1,000 logs (streams.py)
+    distance  one stream over round trips of 50 and 200 ms (distance.py)
+    latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
+    load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
+    sites     100 and 1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
-    tls       the first of these with and without mutual TLS (bulk.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
 
-Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios.
+Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
+fails or takes too long is left out, said, and makes the exit code 1; the others are kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from bench import bulk, content, detection, idle, latency, processes, reading, render, results
+from bench import (
+    bulk,
+    content,
+    detection,
+    distance,
+    idle,
+    latency,
+    nvflare,
+    peers,
+    processes,
+    reading,
+    render,
+    results,
+    sites,
+    streams,
+)
 
-RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "detection", "reading", "render")
+_LONGEST = {"bulk": 900, "sites": 900}  # seconds; of the others:
+_LONGEST_OF_OTHERS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much is done: of a whole run, and of one with --quick."""
+
+    bytes: int = 1 << 30
+    rounds: int = 5
+    lines: int = 500  # of one round of latency
+    seconds: float = 8.0  # of one window
+    idle: float = 16.0  # seconds of one window with quiet files: longer than the time between two heartbeats
+    render: int = 500_000  # lines
+    crowds: tuple[tuple[int, int], ...] = ((100, 10), (1000, 10), (10_000, 1))  # (sites, lines a second of each)
+
+
+QUICK = Sizes(128 << 20, 2, 200, 3.0, 5.0, 100_000, ((1000, 10),))
+Measurements = dict[str, Callable[[], list[results.Row]]]
 
 
 def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is taken away then as well
     rows: list[results.Row] = []
+    failures: dict[str, str] = {}
+    took: dict[str, float] = {}
+    now = datetime.now(UTC)
+    path = options.keep or results.KEPT / f"{now:%Y-%m-%dT%H%M%SZ}.json"
+    facts = {**results.machine(), **{peer.packages[0]: peer.version() for peer in peers.ALL if "bulk" in options.only}}
     try:
-        with processes.places(4 * options.bytes, options.disk_dir) as places:
-            for name, measure in _measurements(options, places).items():
-                if name in options.only:
-                    print(f"{name} ...", file=sys.stderr, flush=True)
-                    rows += measure()
+        with processes.places(8 * options.sizes.bytes, options.disk_dir) as places:
+            for name, measure in measurements(options.sizes, places).items():
+                if name not in options.only:
+                    continue
+                print(f"{name} ...", file=sys.stderr, flush=True)
+                begin = time.monotonic()
+                try:
+                    with _within(_LONGEST.get(name, _LONGEST_OF_OTHERS)):
+                        rows += measure()
+                except (processes.BenchError, OSError) as error:
+                    failures[name] = str(error)
+                    print(f"{name}: {error}", file=sys.stderr)
+                took[name] = round(time.monotonic() - begin, 1)
+                record: dict[str, Any] = {
+                    "taken": now.isoformat(timespec="seconds"),
+                    "bytes": options.sizes.bytes,
+                    "rounds": options.sizes.rounds,
+                    "quick": options.quick,
+                    "machine": facts,
+                    "seconds": took,
+                    "failures": failures,
+                    "rows": [row.record() for row in rows],
+                }
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(record, indent=1) + "\n")  # so far, if it is ended early
     except processes.BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    facts = results.machine()
     print(results.table(rows))
     print("\n" + ", ".join(f"{name} {value}" for name, value in facts.items()))
-    _keep(options, facts, rows)
-    return 0
+    print("seconds: " + ", ".join(f"{name} {seconds:g}" for name, seconds in took.items()))
+    for name, sentence in failures.items():
+        print(f"failed: {name}: {sentence}")
+    print(f"kept as {path}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 def _options() -> argparse.Namespace:
@@ -56,56 +124,65 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=NAMES, help="only this measurement; repeatable")
     parser.add_argument("--bytes", type=int, help="of the bulk file (1 GiB; 128 MiB with --quick)")
     parser.add_argument("--rounds", type=int, help="of each measurement (5; 2 with --quick)")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="where the result goes, if not into bench/results")
     parser.add_argument(
         "--disk-dir", type=Path, help="a directory on a disk (the temporary directory, if it is on one)"
     )
     options = parser.parse_args()
     options.only = options.only or NAMES
-    options.bytes = options.bytes or (128 << 20 if options.quick else 1 << 30)
-    options.rounds = options.rounds or (2 if options.quick else 5)
-    if options.bytes < 16 << 20 or options.rounds < 1:
+    sizes = QUICK if options.quick else Sizes()
+    length, rounds = options.bytes or sizes.bytes, options.rounds or sizes.rounds
+    if length < 16 << 20 or rounds < 1:
         parser.error("--bytes must be at least 16 MiB, --rounds at least 1")
+    options.sizes = replace(sizes, bytes=length, rounds=rounds)
     return options
 
 
-def _measurements(options: argparse.Namespace, places: processes.Places) -> dict[str, Callable[[], list[results.Row]]]:
+@contextlib.contextmanager
+def _within(seconds: int) -> Iterator[None]:
+    """Raises BenchError in the body after *seconds*, so that it cleans up."""
+
+    def late(*_: object) -> None:
+        raise processes.BenchError(f"it was not done within {seconds} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
     def of_file(measure: Callable[[Path, processes.Places, int], list[results.Row]]) -> list[results.Row]:
         with processes.scratch(places.memory) as root:
-            content.write(root / bulk.LOG, options.bytes)
-            return measure(root / bulk.LOG, places, options.rounds)
+            content.write(root / bulk.LOG, sizes.bytes)
+            return measure(root / bulk.LOG, places, sizes.rounds)
 
-    quick = options.quick
+    rounds = sizes.rounds
     return {
-        "bulk": lambda: of_file(bulk.memory),
+        "bulk": lambda: of_file(bulk.memory) + nvflare.rows(),
         "disk": lambda: of_file(bulk.disk),
         "redaction": lambda: of_file(bulk.redaction),
-        "latency": lambda: latency.measure(places, 200 if quick else 500, options.rounds),
-        "idle": lambda: idle.measure(places, 5 if quick else 20, 1 if quick else 2),
         "tls": lambda: of_file(bulk.over_tls),
-        "detection": lambda: (
-            of_file(detection.of_bulk) + detection.of_idle(places, 5 if quick else 20, 1 if quick else 2)
+        "streams": lambda: streams.measure(places, sizes.bytes, rounds),
+        "distance": lambda: distance.measure(places, sizes.bytes, rounds),
+        "latency": lambda: latency.idle(places, sizes.lines, rounds),
+        "load": lambda: of_file(
+            # what is written meanwhile stays: half as many lines
+            lambda source, places, rounds: latency.under_load(source, places, min(250, sizes.lines), rounds)
         ),
+        "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),
+        "idle": lambda: idle.measure(places, sizes.idle, rounds),
+        "detection": lambda: of_file(detection.of_bulk) + detection.of_idle(places, sizes.seconds, rounds),
         "reading": lambda: of_file(
-            lambda source, places, rounds: reading.measure(source, places, rounds, 5.0 if quick else 15.0)
+            lambda source, places, rounds: reading.measure(source, places, rounds, sizes.seconds)
         ),
-        "render": lambda: render.measure(100_000 if quick else 500_000, options.rounds),
+        "render": lambda: render.measure(sizes.render, rounds),
     }
 
 
-def _keep(options: argparse.Namespace, facts: dict[str, object], rows: list[results.Row]) -> None:
-    now = datetime.now(UTC)
-    RESULTS.mkdir(exist_ok=True)
-    record = {
-        "taken": now.isoformat(timespec="seconds"),
-        "bytes": options.bytes,
-        "quick": options.quick,
-        "machine": facts,
-        "rows": [{**asdict(row), "median": row.median} for row in rows],
-    }
-    path = RESULTS / f"{now:%Y-%m-%dT%H%M%SZ}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"kept as {path.relative_to(processes.PROJECT)}", file=sys.stderr)
-
+NAMES = tuple(measurements(Sizes(), processes.Places(Path(), Path())))
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -19,23 +19,27 @@ was removed.
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import content, processes
+from bench import content, peers, processes
 from bench.results import Row, largest, medians
 from flarelog import certs
 from flarelog.certs import Role
 from flarelog.tls import Tls
 
 LOG = "log.txt"
-_LONGEST = 600.0  # seconds of a round
+LONGEST = 120.0  # seconds of a round
+LONGEST_OF_PEER = 60.0
+PEERS = {peers.TCP.name: 4, peers.RELP.name: 16, peers.NG.name: 8}  # what part of the file they get: they take so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +51,64 @@ class Sample:
     rss: tuple[float, ...] = ()  # MiB: sender, receiver
 
 
+Candidate = Callable[[Path], Sample | None]
+Through = Callable[[str], contextlib.AbstractContextManager[str]]
+
+
 def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
-    """Rows of the comparison with stop-and-wait; *source*, in ``places.memory``, is the file."""
-    ours, theirs = interleaved(
+    """Rows of the comparison with the limit and with what people use; *source*, in ``places.memory``, is the file."""
+    everything = processes.size(source)
+    smaller = {name: source.with_name(f"part-{share}") for name, share in PEERS.items()}
+    for name, path in smaller.items():
+        content.write(path, everything // PEERS[name])
+    troubles: dict[str, str] = {}
+
+    def of_peer(peer: peers.Peer) -> Candidate:
+        return lambda work: _attempt(peer, smaller[peer.name], work, troubles)
+
+    samples = interleaved(
         places.memory,
         rounds,
         lambda work: flarelog(source, work, places, "memory"),
-        lambda work: _stop_and_wait(source, work),
+        lambda work: pair("bench.raw", source, work),
+        lambda work: pair("bench.raw", source, work, "--crc"),
+        lambda work: pair("bench.stop_and_wait", source, work),
+        *(of_peer(peer) for peer in peers.ALL),
     )
-    ratio = f"{rate(ours) / rate(theirs):.1f} x stop-and-wait"
-    return [
-        row("bulk, memory", "flarelog", ours, ratio),
-        row("bulk, memory", "stop-and-wait, 64 KiB", theirs, ""),
-    ]
+    for path in smaller.values():
+        path.unlink()
+    names = ["raw socket copy", "raw socket copy, CRC-32 at both ends", "stop-and-wait, 64 KiB"]
+    names += [peer.name for peer in peers.ALL]
+    ours, *others = samples
+    rows = [row("bulk, memory", "flarelog", ours)]
+    for name, theirs in zip(names, others, strict=True):
+        ratios = {"flarelog / this": rate(ours) / rate(theirs)} if theirs else {}
+        if theirs and name in PEERS:
+            ratios["CPU of this / flarelog"] = _cpu(theirs) / _cpu(ours)
+        small = processes.mib(everything // PEERS[name]) if name in PEERS else ""
+        note = "; ".join(filter(None, [small, peers.packets(name), troubles.get(name, "")]))
+        rows.append(row("bulk, memory", name, theirs, ratios, note))
+    return rows
+
+
+def _cpu(samples: Sequence[Sample]) -> float:
+    return sum(medians([sample.cpu for sample in samples]))
+
+
+def _attempt(peer: peers.Peer, source: Path, work: Path, troubles: dict[str, str]) -> Sample | None:
+    """One round of *peer*; None when there is no such peer, or it failed, and *troubles* says why."""
+    try:
+        if trouble := peer.missing():
+            raise processes.BenchError(trouble)
+        processes.touch(work, processes.size(source) * 5 // 4).unlink()
+        with peer.pair(work, source) as (sender, receiver, stored):
+            sample = _timed(source, stored, sender, receiver, lambda: None, lambda: True, LONGEST_OF_PEER)
+            if not filecmp.cmp(source, stored, shallow=False):
+                raise processes.BenchError("what it stored is not what was sent")
+            return sample
+    except processes.BenchError as error:
+        troubles[peer.name] = str(error)
+        return None
 
 
 def redaction(source: Path, places: processes.Places, rounds: int) -> list[Row]:
@@ -70,8 +119,8 @@ def redaction(source: Path, places: processes.Places, rounds: int) -> list[Row]:
         lambda work: flarelog(source, work, places, "memory", "--redact", "all"),
         lambda work: flarelog(source, work, places, "memory"),
     )
-    ratio = f"{rate(masked) / rate(plain):.2f} x plain"
-    return [row("redaction, bulk", "--redact all", masked, ratio), row("redaction, bulk", "flarelog", plain, "")]
+    ratios = {"masked / plain": rate(masked) / rate(plain)}
+    return [row("redaction, bulk", "--redact all", masked, ratios), row("redaction, bulk", "flarelog", plain)]
 
 
 def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
@@ -83,11 +132,10 @@ def disk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
         lambda work: _plain(source, work, None),
         lambda work: _plain(source, work, 16 << 20),
     )
-    ratio = f"{rate(ours) / rate(plain):.2f} x plain"
     return [
-        row("bulk, disk", "flarelog", ours, ratio),
-        row("bulk, disk", "plain write, one fdatasync", plain, ""),
-        row("bulk, disk", "plain write, fdatasync each 16 MiB", often, ""),
+        row("bulk, disk", "flarelog", ours),
+        row("bulk, disk", "plain write, one fdatasync", plain, {"flarelog / this": rate(ours) / rate(plain)}),
+        row("bulk, disk", "plain write, fdatasync each 16 MiB", often),
     ]
 
 
@@ -102,8 +150,8 @@ def over_tls(source: Path, places: processes.Places, rounds: int) -> list[Row]:
             lambda work: flarelog(source, work, places, "memory", tls=(server, site)),
         )
     return [
-        row("tls, bulk", "flarelog, mutual TLS", tls, f"{rate(tls) / rate(plain):.2f} x plain"),
-        row("tls, bulk", "flarelog, plain", plain, ""),
+        row("tls, bulk", "flarelog, mutual TLS", tls, {"TLS / plain": rate(tls) / rate(plain)}),
+        row("tls, bulk", "flarelog, plain", plain),
     ]
 
 
@@ -116,14 +164,15 @@ def _certificates(directory: Path) -> tuple[Tls, Tls]:
     return server, site
 
 
-def interleaved(parent: Path, rounds: int, *candidates: Callable[[Path], Sample]) -> list[list[Sample]]:
-    """The samples of each of *candidates*, which get a new directory in *parent* each time."""
+def interleaved(parent: Path, rounds: int, *candidates: Candidate) -> list[list[Sample]]:
+    """The samples of each of *candidates*, which get a new directory in *parent* each time; a None is none."""
     samples: list[list[Sample]] = [[] for _ in candidates]
     for _ in range(rounds):
         for candidate, taken in zip(candidates, samples, strict=True):
             os.sync()
             with processes.scratch(parent) as work:
-                taken.append(candidate(work))
+                if (sample := candidate(work)) is not None:
+                    taken.append(sample)
     return samples
 
 
@@ -131,10 +180,12 @@ def rate(samples: Sequence[Sample]) -> float:
     return statistics.median(sample.rate for sample in samples)
 
 
-def row(measurement: str, of: str, samples: Sequence[Sample], compared: str) -> Row:
+def row(
+    measurement: str, of: str, samples: Sequence[Sample], ratios: Mapping[str, float] | None = None, note: str = ""
+) -> Row:
     rates = [sample.rate for sample in samples]
     cpu, rss = [sample.cpu for sample in samples], [sample.rss for sample in samples]
-    return Row(measurement, of, "MB/s", rates, medians(cpu), largest(rss), compared)
+    return Row(measurement, of, "MB/s", rates, medians(cpu), largest(rss), ratios or {}, note)
 
 
 def flarelog(
@@ -145,38 +196,44 @@ def flarelog(
     *more: str,
     sender: str = "flarelog",
     tls: tuple[Tls, Tls] | None = None,
+    through: Through = contextlib.nullcontext,
 ) -> Sample:
     """One round; *more* are options of the sending process, *sender* is its module, *tls* what the receiver and the
-    site show.
+    site show, *through* makes of the receiver's address the one that is sent to.
     """
     receiving, sending_as = (one.arguments() for one in tls) if tls is not None else ((), ())
     site = work / "store" / "bench" / "site"
     touched = processes.touch(work, processes.size(source) * 5 // 4)
-    with processes.scratch(places.memory) as root, processes.serve(work, durability, *receiving) as (receiver, address):
+    with (
+        processes.scratch(places.memory) as root,
+        processes.serve(work, durability, *receiving) as (receiver, listening),
+        through(listening) as address,
+    ):
         (root / "first.txt").write_bytes(content.line(1))
-        options = ("--drain-timeout", str(_LONGEST), *sending_as, *more)
+        options = ("--drain-timeout", str(LONGEST), *sending_as, *more)
         with processes.sidecar(work, address, root, *options, module=sender) as sending:
             processes.wait_for(lambda: processes.size(site / "first.txt") > 0, 30, "the first log", sending, receiver)
             time.sleep(0.2)
             touched.unlink()
             os.link(source, root / LOG)
             journal = site / f".{LOG}.journal"
-            sample = _timed(source, site / LOG, sending, receiver, sending.terminate, lambda: _sealed(journal))
+            sample = _timed(source, site / LOG, sending, receiver, sending.terminate, lambda: sealed(journal))
             processes.finish(sending)
     return sample
 
 
-def _stop_and_wait(source: Path, work: Path) -> Sample:
-    module = "bench.stop_and_wait"
+def pair(module: str, source: Path, work: Path, *flags: str, through: Through = contextlib.nullcontext) -> Sample:
+    """A round of *module*, which serves and sends."""
     ready, stored = work / "ready", work / LOG
     touched = processes.touch(work, processes.size(source) * 5 // 4)
-    with processes.python(module, "serve", ready, stored, talk=work / "serve.err") as receiver:
-        address = processes.address(receiver, ready)
+    with processes.python(module, "serve", ready, stored, *flags, talk=work / "serve.err") as receiver:
+        listening = processes.address(receiver, ready)
         touched.unlink()
-        with processes.python(module, "send", address, source, talk=work / "send.err") as sender:
-            sample = _timed(source, stored, sender, receiver, lambda: None, lambda: True)
-            processes.finish(sender)
-    return sample
+        with (
+            through(listening) as address,
+            processes.python(module, "send", address, source, *flags, talk=work / "send.err") as sender,
+        ):
+            return _timed(source, stored, sender, receiver, lambda: None, lambda: True)
 
 
 def _timed(
@@ -186,6 +243,7 @@ def _timed(
     receiver: subprocess.Popen[bytes],
     begun: Callable[[], None],
     committed: Callable[[], bool],
+    longest: float = LONGEST,
 ) -> Sample:
     length = processes.size(source)
     both = (sender, receiver)
@@ -193,7 +251,7 @@ def _timed(
     before, used = processes.size(stored), [processes.cpu_seconds(process) for process in both]
     begun()
     end = processes.wait_for(
-        lambda: processes.size(stored) >= length and committed(), _LONGEST, "the last byte", *both, every=0.002
+        lambda: processes.size(stored) >= length and committed(), longest, "the last byte", *both, every=0.002
     )
     billions = (length - before) / 1e9
     cpu = tuple((processes.cpu_seconds(p) - then) / billions for p, then in zip(both, used, strict=True))
@@ -201,7 +259,10 @@ def _timed(
     return Sample(billions * 1e3 / (end - begin), cpu, rss)
 
 
-def _sealed(journal: Path) -> bool:
+def sealed(journal: Path) -> bool:
+    """Whether both ends have agreed on the end of the stream with this *journal*; one that is not there has not."""
+    if not journal.exists():
+        return False
     with open(journal, "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
         return b'{"t":"seal"' in file.read()

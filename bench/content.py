@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 _BLOCK = 1 << 20
@@ -23,11 +24,17 @@ def line(step: int) -> bytes:
     return f"2025-06-01 {clock} - trainer - INFO - step={step} loss={loss:.6f} lr=1e-4 gpu_mem=71.3GiB\n".encode()
 
 
+@functools.cache
+def _block() -> bytes:
+    return b"".join(line(step) for step in range(16_000))[:_BLOCK]
+
+
 def write(path: Path, length: int) -> None:
-    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own."""
-    steps = (line(step) for step in range(16_000))
-    block = b"".join(steps)[:_BLOCK]
+    """A file of *length* bytes of such lines; every MiB of it begins with a line of its own, and its last one ends."""
+    block = _block()
     with open(path, "wb") as file:
         for begin in range(0, length, _BLOCK):
             own = b"=== MiB %d ===\n" % (begin >> 20)
             file.write((own + block)[: min(_BLOCK, length - begin)])
+        file.seek(length - 1)
+        file.write(b"\n")

@@ -1,7 +1,8 @@
 """Idle: what one sidecar costs that follows many quiet files, all stored and none written to.
 
-CPU is user plus system time as a share of one core, from /proc, after all files are stored and some seconds have
-passed; RSS is the resident size at the end and the largest one.
+After all files are stored and some seconds have passed there are windows of some seconds, each longer than the time
+between two heartbeats: CPU is user plus system time in one as a share of a core, from /proc, and RSS the resident size
+at its end.
 """
 
 from __future__ import annotations
@@ -18,20 +19,20 @@ _BYTES = 4096  # in each file
 _SETTLE = 5.0  # seconds
 
 
-def measure(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
+def measure(places: processes.Places, seconds: float, windows: int) -> list[Row]:
     rows = []
     for files in FILES:
-        taken = [_round(places.memory, files, seconds) for _ in range(rounds)]
+        cpu, rss, peak = _windows(places.memory, files, seconds, windows)
         of = f"sidecar, {files:,} quiet files"
-        peak = max(peak for _, _, peak in taken)
         rows += [
-            Row("idle", of, "% of a core", [cpu for cpu, _, _ in taken], rss=(peak,)),
-            Row("idle", f"{of}, resident", "MiB", [rss for _, rss, _ in taken]),
+            Row("idle", of, "% of a core", cpu, rss=(peak,)),
+            Row("idle", f"{of}, resident", "MiB", rss),
         ]
     return rows
 
 
-def _round(parent: Path, files: int, seconds: float) -> tuple[float, float, float]:
+def _windows(parent: Path, files: int, seconds: float, windows: int) -> tuple[list[float], list[float], float]:
+    cpu, rss = [], []
     with processes.scratch(parent) as work:
         root, store = work / "root", work / "store"
         root.mkdir()
@@ -42,11 +43,13 @@ def _round(parent: Path, files: int, seconds: float) -> tuple[float, float, floa
             stored = [store / "bench" / "site" / f"rank-{number}.log" for number in range(files)]
             processes.wait_for(
                 lambda: all(processes.size(path) == _BYTES for path in stored),
-                *(60, f"{files} files to be stored", receiver, sender),
+                *(120, f"{files} files to be stored", receiver, sender),
                 every=1.0,
             )
             time.sleep(_SETTLE)
-            begin, used = time.perf_counter(), processes.cpu_seconds(sender)
-            time.sleep(seconds)
-            share = (processes.cpu_seconds(sender) - used) / (time.perf_counter() - begin)
-            return share * 100, processes.memory_mib(sender, "VmRSS"), processes.memory_mib(sender)
+            for _ in range(windows):
+                begin, used = time.perf_counter(), processes.cpu_seconds(sender)
+                time.sleep(seconds)
+                cpu.append((processes.cpu_seconds(sender) - used) / (time.perf_counter() - begin) * 100)
+                rss.append(processes.memory_mib(sender, "VmRSS"))
+            return cpu, rss, processes.memory_mib(sender)

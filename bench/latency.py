@@ -3,74 +3,182 @@
 Lines are appended every 10 ms to a file that a sidecar follows already, each by one write, and the size of the stored
 file is looked at again and again, all in one thread of this process: one clock, no signal between processes. A line
 that is late does not delay the next one. The pause between two looks is about 0.1 ms, which is the resolution.
+
+``idle``: nothing else goes on; against the peers, in turn. ``under_load``: a process of its own appends to another log
+of the same site, at a part of the rate of the bulk rounds that were taken right before; the copying that this process
+does is more work for the same cores.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import statistics
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import content, processes
+from bench import bulk, content, peers, processes
 from bench.results import Row
 
 EVERY = 0.010  # seconds between two lines
+LINES = [
+    line for line in map(content.line, range(2000)) if line.endswith(b"\n")
+]  # to the peers a line is what has ended
 _PAUSE = 0.00005
+_LONGEST = 30.0  # seconds of a line
 _LOG = "log.txt"
+_SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+LOADS = (25, 50, 75)  # percent of the bulk rate
+PEERS = (peers.TCP, peers.RELP, peers.NG, peers.NG_OFTEN)
 
 
-def measure(places: processes.Places, lines: int, rounds: int) -> list[Row]:
-    """p50, p99 and max; the samples are those of each round, of *lines* lines."""
-    found = [_round(places.memory, lines) for _ in range(rounds)]
-    shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
-    return [
-        Row("latency of a line", of, "ms", [_percentile(taken, share) * 1e3 for taken in found])
-        for of, share in shares.items()
-    ]
+def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
+    """p50, p99 and max of flarelog, p50 and p99 of the peers; the samples are those of each round, of *lines* lines."""
+    troubles: dict[str, str] = {}
+    taken: dict[str, list[list[float]]] = {name: [] for name in ("flarelog", *(peer.name for peer in PEERS))}
+    for _ in range(rounds):
+        taken["flarelog"].append(_round(places.memory, lines))
+        for peer in PEERS:
+            with contextlib.suppress(_Missing):
+                taken[peer.name].append(_of_peer(peer, places.memory, lines, troubles))
+    ours = taken.pop("flarelog")
+    rows = [Row("latency of a line", f"flarelog, {share}", "ms", _of(ours, share)) for share in _SHARES]
+    for name, theirs in taken.items():
+        for share in ("p50", "p99"):
+            ratios = {"this / flarelog": _median(theirs, share) / _median(ours, share)} if theirs else {}
+            note = troubles.get(name, "")
+            rows.append(
+                Row("latency of a line", f"{name}, {share}", "ms", _of(theirs, share), ratios=ratios, note=note)
+            )
+    return rows
 
 
-def _percentile(values: list[float], share: float) -> float:
+def under_load(source: Path, places: processes.Places, lines: int, rounds: int) -> list[Row]:
+    """p50, p99 and max beside each of LOADS, in turn; *source*, in ``places.memory``, is for the rate."""
+    (full,) = bulk.interleaved(
+        places.memory, min(rounds, 3), lambda work: bulk.flarelog(source, work, places, "memory")
+    )
+    found: dict[int, list[list[float]]] = {load: [] for load in LOADS}
+    rates: dict[int, list[float]] = {load: [] for load in LOADS}
+    for _ in range(rounds):
+        for load in LOADS:
+            latencies, rate = _loaded(places.memory, lines, bulk.rate(full) * 1e6 * load / 100)
+            found[load].append(latencies)
+            rates[load].append(rate / 1e6)
+    rows = []
+    for load in LOADS:
+        rows += [Row("latency under load", f"{load} %, {share}", "ms", _of(found[load], share)) for share in _SHARES]
+        ratios = {"stored / written": statistics.median(rates[load]) / (bulk.rate(full) * load / 100)}
+        rows.append(Row("latency under load", f"{load} %, the bulk", "MB/s", rates[load], ratios=ratios))
+    return rows
+
+
+def _of(rounds: Sequence[list[float]], share: str) -> list[float]:
+    return [percentile(taken, _SHARES[share]) * 1e3 for taken in rounds]
+
+
+def _median(rounds: Sequence[list[float]], share: str) -> float:
+    return statistics.median(_of(rounds, share))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
 def _round(parent: Path, lines: int) -> list[float]:
-    with processes.scratch(parent) as work:
-        root, store = work / "root", work / "store"
-        root.mkdir()
-        stored = store / "bench" / "site" / _LOG
-        fd = os.open(root / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-        try:
-            with (
-                processes.serve(work, "memory") as (receiver, address),
-                processes.sidecar(work, address, root) as sender,
-            ):
-                written = os.write(fd, content.line(1))
-                processes.wait_for(lambda: processes.size(stored) == written, 30, "the first line", receiver, sender)
-                time.sleep(0.5)
-                return _latencies(fd, stored, written, lines)
-        finally:
-            os.close(fd)
+    with processes.scratch(parent) as work, _site(work) as (fd, stored, written, _):
+        return _latencies(fd, stored, written, lines)
+
+
+@contextlib.contextmanager
+def _site(work: Path) -> Iterator[tuple[int, Path, int, Path]]:
+    """The log's descriptor, the stored file, its length, and the root, where a sidecar follows the log by now."""
+    root, store = work / "root", work / "store"
+    root.mkdir()
+    stored = store / "bench" / "site" / _LOG
+    fd = os.open(root / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    try:
+        with (
+            processes.serve(work, "memory") as (receiver, address),
+            processes.sidecar(work, address, root) as sender,
+        ):
+            written = os.write(fd, LINES[0])
+            processes.wait_for(lambda: processes.size(stored) == written, 30, "the first line", receiver, sender)
+            time.sleep(0.5)
+            yield fd, stored, written, root
+    finally:
+        os.close(fd)
+
+
+def _loaded(parent: Path, lines: int, target: float) -> tuple[list[float], float]:
+    """The latencies, and how many bytes of the bulk were stored a second."""
+    with processes.scratch(parent) as work, _site(work) as (fd, stored, written, root):
+        bulky = stored.with_name("bulk.txt")
+        processes.touch(work, int(target * 2 * (lines * EVERY + 2))).unlink()
+        with processes.python("bench.pace", root / "bulk.txt", str(int(target)), talk=work / "pace.err") as writer:
+            processes.wait_for(lambda: processes.size(bulky) > 0, 30, "the bulk beside it", writer)
+            time.sleep(0.5)
+            begin, before = time.perf_counter(), processes.size(bulky)
+            latencies = _latencies(fd, stored, written, lines)
+            return latencies, (processes.size(bulky) - before) / (time.perf_counter() - begin)
+
+
+class _Missing(Exception):
+    """The round of a peer gave nothing."""
+
+
+def _of_peer(peer: peers.Peer, parent: Path, lines: int, troubles: dict[str, str]) -> list[float]:
+    try:
+        if trouble := peer.missing():
+            raise processes.BenchError(trouble)
+        with processes.scratch(parent) as work:
+            source = work / "source.txt"
+            fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+            try:
+                written = os.write(fd, LINES[0])
+                with peer.pair(work, source) as (sender, receiver, stored):
+                    first = lambda: processes.size(stored) == written  # noqa: E731
+                    processes.wait_for(first, 30, "the first line", receiver, sender)
+                    time.sleep(0.5)
+                    return _latencies(fd, stored, written, lines)
+            finally:
+                os.close(fd)
+    except processes.BenchError as error:
+        troubles[peer.name] = str(error)
+        raise _Missing from error
 
 
 def _latencies(fd: int, stored: Path, written: int, lines: int) -> list[float]:
-    waiting: deque[tuple[int, float]] = deque()  # (size that the stored file will have, moment of the append)
+    return follow([(fd, stored)], [written], lines, EVERY)
+
+
+def follow(logs: Sequence[tuple[int, Path]], sizes: list[int], lines: int, every: float) -> list[float]:
+    """Append *lines* lines, one each *every* seconds, to *logs* in turn, and see how long each takes, in seconds.
+
+    *logs*: a descriptor and the stored file; *sizes*: of the stored files.
+    Raises BenchError when a line takes too long.
+    """
+    waiting: deque[tuple[int, int, float]] = deque()  # (which log, its size to be, moment of the append)
     found: list[float] = []
     clock = time.perf_counter
     begin, appended = clock(), 0
     while len(found) < lines:
         now = clock()
-        if appended < lines and now >= begin + appended * EVERY:
-            line = content.line(appended)
+        if appended < lines and now >= begin + appended * every:
+            which = appended % len(logs)
+            line = LINES[appended % len(LINES)]
             now = clock()
-            written += os.write(fd, line)
-            waiting.append((written, now))
+            sizes[which] += os.write(logs[which][0], line)
+            waiting.append((which, sizes[which], now))
             appended += 1
         if waiting:
-            size, now = os.stat(stored).st_size, clock()
-            while waiting and waiting[0][0] <= size:
-                found.append(now - waiting.popleft()[1])
-            if waiting and now - waiting[0][1] > 30:
-                raise processes.BenchError("a line was not stored within 30 s")
+            there = {which: os.stat(logs[which][1]).st_size for which in {which for which, _, _ in waiting}}
+            now = clock()
+            found += [now - since for which, size, since in waiting if size <= there[which]]
+            waiting = deque(one for one in waiting if one[1] > there[one[0]])
+            if waiting and now - waiting[0][2] > _LONGEST:
+                raise processes.BenchError(f"a line was not stored within {_LONGEST:g} s")
         time.sleep(_PAUSE)
     return found

@@ -22,7 +22,11 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
+_NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT")
 _LIBC = ctypes.CDLL(None)
+
+
+Process = subprocess.Popen[bytes]
 
 
 class BenchError(Exception):
@@ -33,17 +37,23 @@ def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-@contextlib.contextmanager
-def python(*arguments: str | Path, talk: Path) -> Iterator[subprocess.Popen[bytes]]:
+def python(*arguments: str | Path, talk: Path) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
     """``python -m`` with *arguments*, its stderr in the file *talk*; killed at the end if it still runs."""
+    return program(sys.executable, "-m", *arguments, talk=talk)
+
+
+@contextlib.contextmanager
+def program(*command: str | Path, talk: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """*command* with *environment* added, its stderr in the file *talk*; killed at the end if it still runs."""
     with open(talk, "wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", *map(str, arguments)],
+            [str(word) for word in command],
             cwd=PROJECT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env={name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")},
+            env={name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)}
+            | environment,
             preexec_fn=_die_with_parent,
         )
     try:
@@ -107,8 +117,10 @@ def wait_for(
 
 
 def _name(process: subprocess.Popen[bytes]) -> str:
-    arguments = process.args
-    return " ".join(map(str, arguments[2:4])) if isinstance(arguments, list) else str(arguments)
+    words = process.args
+    if not isinstance(words, list):
+        return str(words)
+    return " ".join(map(str, words[2:4])) if words[0] == sys.executable else os.path.basename(str(words[0]))
 
 
 def size(path: Path) -> int:
@@ -117,6 +129,10 @@ def size(path: Path) -> int:
         return os.stat(path).st_size
     except FileNotFoundError:
         return 0
+
+
+def mib(length: int) -> str:
+    return f"{length >> 20:,} MiB" if length >= 1 << 20 else f"{length >> 10:,} KiB"
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:

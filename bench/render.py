@@ -44,7 +44,7 @@ def measure(count: int, rounds: int) -> list[Row]:
     rows = [Row("render", name, "lines a CPU second", samples) for name, samples in taken.items()]
     ratio = rows[0].median / rows[1].median
     return [
-        Row(rows[0].measurement, rows[0].of, rows[0].unit, rows[0].samples, compared=f"{ratio:.2f} x split"),
+        Row(rows[0].measurement, rows[0].of, rows[0].unit, rows[0].samples, ratios={"view / split": ratio}),
         *rows[1:],
     ]
 

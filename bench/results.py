@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
+KEPT = Path(__file__).resolve().parent / "results"
 _PACKAGES = ("flarelog", "grpcio", "protobuf", "isal")
 _HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver", "peak RSS MiB s / r", "compared")
 
@@ -20,29 +23,39 @@ class Row:
     measurement: str
     of: str
     unit: str
-    samples: Sequence[float]
+    samples: Sequence[float]  # none when it could not be taken: then the note says why
     cpu: tuple[float, ...] = ()  # seconds per 10^9 bytes: sender, receiver
     rss: tuple[float, ...] = ()  # MiB, largest of all rounds: sender, receiver
-    compared: str = ""
+    ratios: Mapping[str, float] = field(default_factory=dict)  # of medians of this run; more is better in each
+    note: str = ""
 
     @property
     def median(self) -> float:
         return statistics.median(self.samples)
 
+    def record(self) -> dict[str, Any]:
+        return {**asdict(self), "median": self.median if self.samples else None}
+
     def cells(self) -> tuple[str, ...]:
-        spread = f" ({_number(min(self.samples))}-{_number(max(self.samples))})" if len(self.samples) > 1 else ""
+        spread = f" ({number(min(self.samples))}-{number(max(self.samples))})" if len(self.samples) > 1 else ""
         return (
             self.measurement,
             self.of,
-            f"{_number(self.median)}{spread} {self.unit}",
+            f"{number(self.median)}{spread} {self.unit}" if self.samples else "",
             " / ".join(f"{seconds:.2f}" for seconds in self.cpu),
             " / ".join(f"{mib:.0f}" for mib in self.rss),
-            self.compared,
+            "; ".join(filter(None, [*(f"{name} {number(value)}" for name, value in self.ratios.items()), self.note])),
         )
 
 
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+def row_of(record: Mapping[str, Any]) -> Row:
+    """What ``Row.record`` was made of; of an older record what it has."""
+    known = {name: record[name] for name in Row.__slots__ if name in record}
+    return Row(**{**known, "note": record.get("note") or record.get("compared", "")})
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def medians(samples: Sequence[tuple[float, ...]]) -> tuple[float, ...]:

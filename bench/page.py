@@ -1,0 +1,218 @@
+"""``python -m bench.page [FILE]``: writes a result into docs/performance.md and README, and draws its pictures.
+
+Without FILE it is the last kept whole run. What stands between two marks of the same name is written anew, the text
+around it is left alone. Nothing is measured.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import compare, pictures, results
+from bench.processes import PROJECT
+from bench.results import Row, number
+
+PAGE = PROJECT / "docs" / "performance.md"
+README = PROJECT / "README.md"
+PICTURES = PROJECT / "docs" / "pictures"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A number that a row should reach."""
+
+    text: str
+    measurement: str
+    of: str
+    least: float | None = None
+    most: float | None = None
+    ratio: str = ""  # of the row; "": its median
+    over: tuple[str, str] = ("", "")  # another row, whose median the first one's is divided by
+    ending: bool = False  # *measurement* is only how its name ends
+
+    def reached(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+_TCP, _RELP = "rsyslog, TCP", "rsyslog, RELP"
+_BULK, _LINE, _SITES = "bulk, memory", "latency of a line", "1,000 sites x 10 lines/s"
+_FASTER, _CHEAPER = "flarelog / this", "CPU of this / flarelog"
+TARGETS = (
+    Target("bulk, times rsyslog TCP", _BULK, _TCP, least=10, ratio=_FASTER),
+    Target("bulk, times rsyslog RELP", _BULK, _RELP, least=10, ratio=_FASTER),
+    Target("bulk, CPU of rsyslog TCP, times ours", _BULK, _TCP, least=10, ratio=_CHEAPER),
+    Target("bulk, CPU of rsyslog RELP, times ours", _BULK, _RELP, least=10, ratio=_CHEAPER),
+    Target("bulk, share of the raw socket copy", _BULK, "raw socket copy", least=0.5, ratio=_FASTER),
+    Target(
+        "bulk with mutual TLS, share of without", "tls, bulk", "flarelog, mutual TLS", least=0.6, ratio="TLS / plain"
+    ),
+    Target("a line's p50, times rsyslog TCP's", _LINE, "flarelog, p50", most=1.5, over=(_LINE, f"{_TCP}, p50")),
+    Target("a line's p99, times rsyslog TCP's", _LINE, "flarelog, p99", most=2, over=(_LINE, f"{_TCP}, p99")),
+    Target("a line's p99 under 50 % load, ms", "latency under load", "50 %, p99", most=20),
+    Target("one stream at 200 ms, MB/s", "round trip of 200 ms", "flarelog", least=100),
+    Target("1,000 sites x 10 lines/s: receiver, % of a core", _SITES, "receiver, CPU", most=50),
+    Target("1,000 sites x 10 lines/s: share of the lines stored", _SITES, "stored", least=0.98, ratio="stored / asked"),
+    Target("1,000 sites x 10 lines/s: p99, ms", _SITES, "p99 of a line", most=250),
+    Target("1,000 sites x 10 lines/s: memory a stream, KiB", _SITES, "receiver, memory a stream", most=60),
+    Target("10,000 sites x 1 line/s, sites", " sites x 1 lines/s", "sites", least=10_000, ending=True),
+    Target(
+        "10,000 sites x 1 line/s: share of the lines stored",
+        *(" sites x 1 lines/s", "stored"),
+        least=0.98,
+        ratio="stored / asked",
+        ending=True,
+    ),
+    Target("5,000 quiet files, % of a core", "idle", "sidecar, 5,000 quiet files", most=2),
+    Target("5,000 quiet files, MiB", "idle", "sidecar, 5,000 quiet files, resident", most=80),
+)
+
+
+# What README shows of a run.
+SHORT = (
+    *((_BULK, of) for of in ("flarelog", "raw socket copy", "stop-and-wait, 64 KiB", _TCP, _RELP, "syslog-ng, TCP")),
+    *(("bulk, disk", of) for of in ("flarelog", "plain write, one fdatasync")),
+    ("tls, bulk", "flarelog, mutual TLS"),
+    ("streams", "1,000"),
+    ("round trip of 200 ms", "flarelog"),
+    *((_LINE, f"{of}, {share}") for of in ("flarelog", _TCP) for share in ("p50", "p99")),
+    *((_SITES, of) for of in ("receiver, CPU", "stored", "p99 of a line", "receiver, memory a stream")),
+    *(("idle", f"sidecar, 5,000 quiet files{of}") for of in ("", ", resident")),
+)
+
+
+def _find(rows: Sequence[Row], measurement: str, of: str, ending: bool = False) -> Row | None:
+    return next(
+        (
+            row
+            for row in rows
+            if row.of == of
+            and row.samples
+            and (row.measurement.endswith(measurement) if ending else row.measurement == measurement)
+        ),
+        None,
+    )
+
+
+def value_of(target: Target, rows: Sequence[Row]) -> float | None:
+    """What *rows* say to *target*; None when they do not say it."""
+    row = _find(rows, target.measurement, target.of, target.ending)
+    if row is None:
+        return None
+    if target.ratio:
+        return row.ratios.get(target.ratio)
+    if target.over != ("", ""):
+        other = _find(rows, *target.over)
+        return None if other is None else row.median / other.median
+    return row.median
+
+
+def targets(rows: Sequence[Row]) -> str:
+    lines = ["| what | should be | is | |", "|---|---|---|---|"]
+    for target in TARGETS:
+        value = value_of(target, rows)
+        bound = (
+            f"at least {number(target.least)}" if target.least is not None else f"at most {number(target.most or 0)}"
+        )
+        said = ("not taken", "") if value is None else (number(value), "yes" if target.reached(value) else "**no**")
+        lines.append(f"| {target.text} | {bound} | {said[0]} | {said[1]} |")
+    return "\n".join(lines)
+
+
+_USED = 0.8  # the part of a core that may be counted on: the rest is for opens, readers, the disk's threads
+_CORES = 32
+_GIB = 64  # of memory, for streams
+
+
+def model(rows: Sequence[Row]) -> str:
+    """What a machine with many cores would serve if each core did what one did here; "" for want of rows."""
+    bulk = _find(rows, _BULK, "flarelog")
+    disk = _find(rows, "bulk, disk", "flarelog")
+    line = _find(rows, _SITES, "receiver, CPU a line")
+    memory = _find(rows, _SITES, "receiver, memory a stream")
+    if bulk is None or line is None or memory is None:
+        return "Not taken."
+    one, lines = 1e3 / bulk.cpu[1], 1e6 / line.median
+    found = [
+        ("bulk, durability memory, MB/s", one, one * _CORES),
+        *([("bulk, durability disk, MB/s", 1e3 / disk.cpu[1], 1e3 / disk.cpu[1] * _CORES)] if disk else []),
+        ("lines a second, each a message", lines, lines * _CORES),
+        ("sites with 10 lines a second", lines / 10, lines / 10 * _CORES),
+        (f"streams in {_GIB} GiB", _GIB * 2**20 / memory.median / _CORES, _GIB * 2**20 / memory.median),
+    ]
+    table = ["| | a core | 32 cores |", "|---|---|---|"]
+    for what, each, all_of_them in found:
+        part = 1.0 if "GiB" in what else _USED
+        table.append(f"| {what} | {_rounded(each * part)} | {_rounded(all_of_them * part)} |")
+    return "\n".join(table)
+
+
+def _rounded(value: float) -> str:
+    """To two digits: a model knows no more."""
+    return f"{float(f'{value:.1e}'):,.0f}"
+
+
+def facts(record: Mapping[str, Any]) -> str:
+    machine = ", ".join(f"{name} {value}" for name, value in record["machine"].items())
+    took = sum(record.get("seconds", {}).values())
+    lines = [
+        f"Taken {record['taken']}, {record['bytes'] >> 20:,} MiB, {record.get('rounds', '?')} rounds, in {took:.0f} s."
+    ]
+    lines += [
+        f"Machine: {machine}.",
+        *(f"Failed: {name}: {text}." for name, text in record.get("failures", {}).items()),
+    ]
+    return "\n".join(lines)
+
+
+def between(page: str, name: str, text: str) -> str:
+    """*page* with *text* between its two marks called *name*. Raises SystemExit when there are not two."""
+    mark = f"<!-- {name} -->"
+    parts = page.split(mark)
+    if len(parts) != 3:
+        sys.exit(f"the page needs {mark} exactly twice, it has it {len(parts) - 1} times")
+    return f"{parts[0]}{mark}\n{text}\n{mark}{parts[2]}"
+
+
+def written(page: str, record: Mapping[str, Any]) -> str:
+    """*page* with what *record* says."""
+    rows = [results.row_of(row) for row in record["rows"]]
+    for name, text in (
+        ("facts", facts(record)),
+        ("targets", targets(rows)),
+        ("table", results.table(rows)),
+        ("model", model(rows)),
+    ):
+        page = between(page, name, text)
+    return page
+
+
+def shortened(readme: str, record: Mapping[str, Any]) -> str:
+    """*readme* with a part of what *record* says."""
+    rows = {(row["measurement"], row["of"]): results.row_of(row) for row in record["rows"]}
+    return between(readme, "performance", results.table([rows[which] for which in SHORT if which in rows]))
+
+
+def main() -> int:
+    if len(sys.argv) > 2 or sys.argv[1:2] in (["-h"], ["--help"]):
+        sys.exit(__doc__)
+    if sys.argv[1:]:
+        record = compare.read(Path(sys.argv[1]))
+    else:
+        whole = [record for record in compare.kept() if not record["quick"] and record.get("seconds")]
+        if not whole:
+            sys.exit("no whole run is kept in bench/results: run make bench first")
+        record = whole[-1]
+    PAGE.write_text(written(PAGE.read_text(), record))
+    README.write_text(shortened(README.read_text(), record))
+    PICTURES.mkdir(exist_ok=True)
+    for name, picture in pictures.all_of([results.row_of(row) for row in record["rows"]]).items():
+        (PICTURES / name).write_text(picture)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

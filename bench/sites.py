@@ -1,0 +1,133 @@
+"""Sites: what one receiver costs that gets a few lines a second from each of very many sites, durability memory.
+
+The sites live in a few processes (crowd.py), each with a sidecar and a connection of its own. They are told to be nice,
+so that the receiver gets its turn before them: in real life they are elsewhere. Ten more sites in another process are
+the probes: this one appends their lines and sees when they are stored, as in latency.py. After everybody has begun
+there are windows of some seconds; each gives a sample: CPU of the receiver and of the crowd, how many lines were
+stored, and the probes' latencies.
+
+Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
+of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where the machine
+allows too few of them for all sites, as many take part as it allows, which the row says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench import crowd, latency, processes
+from bench.results import Row
+
+PROBES = 10
+_EVERY = 0.02  # seconds between two lines of probes
+_SETTLE = 4.0
+_DESCRIPTORS_OF_A_SITE = 3.0  # until it was measured
+
+
+def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds: float, windows: int) -> list[Row]:
+    """Rows of each of *crowds*, so many sites with so many lines a second each, of *windows* windows of *seconds*."""
+    rows, each = [], _DESCRIPTORS_OF_A_SITE
+    for sites, rate in crowds:
+        possible = int((resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500) / each)
+        note = "" if sites <= possible else f"{sites:,} sites would need {sites * each:,.0f} descriptors"
+        found, each = _of(places, min(sites, possible // 100 * 100), rate, seconds, windows, note)
+        rows += found
+    return rows
+
+
+def _of(
+    places: processes.Places, sites: int, rate: int, seconds: float, windows: int, note: str
+) -> tuple[list[Row], float]:
+    with processes.scratch(places.memory) as work, _crowded(work, sites, rate) as (receiver, crowds, logs):
+        resting, memory = receiver.rss, processes.memory_mib(receiver.process, "VmRSS")
+        stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
+        sizes = [processes.size(path) for _, path in logs]
+        taken: dict[str, list[float]] = {"cpu": [], "crowd": [], "lines": [], "p50": [], "p99": []}
+        for _ in range(windows):
+            used = [processes.cpu_seconds(process) for process in (receiver.process, *crowds)]
+            begin, before = time.perf_counter(), _total(stored)
+            latencies = latency.follow(logs, sizes, int(seconds / _EVERY), _EVERY)
+            took, lines = time.perf_counter() - begin, (_total(stored) - before) / len(crowd.LINE)
+            spent = [
+                processes.cpu_seconds(process) - then
+                for process, then in zip((receiver.process, *crowds), used, strict=True)
+            ]
+            taken["cpu"].append(spent[0] / took * 100)
+            taken["crowd"].append(sum(spent[1:]) / took * 100)
+            taken["lines"].append((lines + len(latencies)) / took)
+            taken["p50"].append(latency.percentile(latencies, 0.5) * 1e3)
+            taken["p99"].append(latency.percentile(latencies, 0.99) * 1e3)
+        memory = max(memory, processes.memory_mib(receiver.process, "VmRSS"))
+        descriptors = (len(os.listdir(f"/proc/{receiver.process.pid}/fd")) - receiver.descriptors) / (sites + PROBES)
+    measurement = f"{sites:,} sites x {rate} lines/s"
+    per_line = [cpu * 1e4 / lines for cpu, lines in zip(taken["cpu"], taken["lines"], strict=True)]
+    asked = sites * rate + 1 / _EVERY
+    held = {"stored / asked": statistics.median(taken["lines"]) / asked}
+    return [
+        Row(measurement, "sites", "", [float(sites)]),
+        Row(measurement, "receiver, CPU", "% of a core", taken["cpu"]),
+        Row(measurement, "receiver, CPU a line", "µs", per_line),
+        Row(measurement, "stored", "lines/s", taken["lines"], ratios=held, note=note),
+        Row(measurement, "p50 of a line", "ms", taken["p50"]),
+        Row(measurement, "p99 of a line", "ms", taken["p99"]),
+        Row(measurement, "receiver, resident", "MiB", [memory]),
+        Row(measurement, "receiver, memory a stream", "KiB", [(memory - resting) * 1024 / (sites + PROBES)]),
+        Row(measurement, "receiver, descriptors a stream", "", [descriptors]),
+        Row(measurement, "the sites' processes, CPU", "% of a core", taken["crowd"]),
+    ], descriptors
+
+
+class _Receiver:
+    """The process, and what it had before anybody came."""
+
+    def __init__(self, process: processes.Process) -> None:
+        self.process = process
+        self.rss = processes.memory_mib(process, "VmRSS")
+        self.descriptors = len(os.listdir(f"/proc/{process.pid}/fd"))
+
+
+def _total(stored: list[Path]) -> int:
+    return sum(map(processes.size, stored))
+
+
+@contextlib.contextmanager
+def _crowded(
+    work: Path, sites: int, rate: int
+) -> Iterator[tuple[_Receiver, list[processes.Process], list[tuple[int, Path]]]]:
+    """The receiver, the crowd's processes, and the probes' logs as latency.follow wants them, when all have begun."""
+    roots = work / "roots"
+    roots.mkdir()
+    limited = ("connections", "peer-connections", "sites", "streams", "peer-calls", "peer-opens")
+    limits = [f"--max-{what}={3 * sites + 1000}" for what in limited]
+    each = 500 if sites <= 1000 else 2500
+    with contextlib.ExitStack() as stack:
+        serving = processes.serve(work, "memory", *limits)
+        process, listening = stack.enter_context(serving)
+        receiver, port = _Receiver(process), listening.rpartition(":")[2]
+        crowds = []
+        for first, count, lines in [*((at, each, rate) for at in range(0, sites, each)), (sites, PROBES, 0)]:
+            ready, talk = work / f"ready-{first}", work / f"crowd-{first}.err"
+            command = ("bench.crowd", ready, port, roots, first, min(count, max(sites - first, PROBES)), lines)
+            crowds.append(stack.enter_context(processes.python(*map(str, command), talk=talk)))
+            if lines:
+                os.setpriority(os.PRIO_PROCESS, crowds[-1].pid, 10)
+        for first in (*range(0, sites, each), sites):
+            processes.wait_for((work / f"ready-{first}").exists, 300, "all sites", process, *crowds, every=0.05)
+        store = work / "store" / "bench"
+        there = lambda: all(  # noqa: E731
+            processes.size(store / f"site-{number}" / crowd.LOG) for number in range(sites + PROBES)
+        )
+        processes.wait_for(there, 120, "the first line of all sites", process, *crowds, every=0.2)
+        time.sleep(_SETTLE)
+        logs = []
+        for number in range(sites, sites + PROBES):
+            fd = os.open(roots / f"site-{number}" / crowd.LOG, os.O_WRONLY | os.O_APPEND)
+            stack.callback(os.close, fd)
+            logs.append((fd, store / f"site-{number}" / crowd.LOG))
+        yield receiver, crowds[:-1], logs
