@@ -17,7 +17,7 @@ from flarelog import wire
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY, Action
 from flarelog.stores.base import Appender
 
@@ -193,6 +193,8 @@ class Session:
                             self.server.take(self, len(new))
                             async with self._turn(len(new)):
                                 await appender.append(receiver.accepted - len(new), new)
+                    elif isinstance(request, Packed):
+                        await self._take_packed(request, receiver, silence)
                     elif isinstance(request, Receipt):
                         receiver.finish(request)
                         return request
@@ -204,6 +206,20 @@ class Session:
                     self._dirty.set()
         except TimeoutError:
             raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
+
+    async def _take_packed(self, packed: Packed, receiver: Receiver, silence: asyncio.Timeout) -> None:
+        """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
+        server, size = self.server, packed.raw_length
+        server.unpacking.demand(packed)
+        more = receiver.admit(packed.offset, size)
+        await self._paced(size, silence)  # a repetition too: it costs as much
+        server.take(self, more)
+        # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
+        async with server.unpacked.one((self.stream.run, self.stream.site)):
+            new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))
+            if len(new):
+                async with self._turn(len(new)):
+                    await self.appender.append(receiver.accepted - len(new), new)
 
     def _turn(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
@@ -251,6 +267,7 @@ class Session:
             ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
             idle_timeout=self.server.options.idle_timeout,
             window=self.told_window,
+            codecs=self.server.unpacking.codecs,
         )
 
     async def _refuse(self, error: FlarelogError) -> None:
