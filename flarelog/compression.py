@@ -122,10 +122,14 @@ class Crew:
 
 
 class Compressing:
-    """What the streams of one sidecar share: whether chunks for *receiver* are compressed, and where that is done."""
+    """What the streams of one sidecar share: whether chunks for *receiver* are compressed, and where that is done.
 
-    def __init__(self, mode: Compression, receiver: str) -> None:
-        self.wanted = AVAILABLE and mode != "off" and not (mode == "auto" and is_loopback(parse_address(receiver)[0]))
+    *name*: whose certificate the receiver shows, if that is not its address's: then it is at the end of a tunnel.
+    """
+
+    def __init__(self, mode: Compression, receiver: str, name: str = "") -> None:
+        near = is_loopback(name or parse_address(receiver)[0])
+        self.wanted = AVAILABLE and mode != "off" and not (mode == "auto" and near)
         self.compares = mode == "auto"
         self.crew = Crew("flarelog-compress")
 

@@ -147,7 +147,8 @@ class Sidecar:
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
         self._writers = Writers(self.discovery, self._wake)
-        self.compressing = Compressing(options.compression, options.receiver)
+        name = options.tls.server_name if options.tls is not None else ""
+        self.compressing = Compressing(options.compression, options.receiver, name)
         self._deliveries: dict[str, _Delivery] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None

@@ -2,7 +2,7 @@
 
 Laws that hold here: bytes that do not become fewer are sent as they are, and are tried again later, the later the more
 often it was in vain; whoever may choose compares, while there is a backlog, how fast it goes with and without, but only
-where compressing takes half of the time or more: where the network is what they wait for, there is nothing to ask.
+where compressing takes most of the time: where the network is what they wait for, there is nothing to ask.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ BULK = 64 << 10
 PAYS = 1.3
 """How many times as long as its compressed form a chunk must be."""
 REST, LONGEST_REST = 4 << 20, 256 << 20  # bytes that are not tried after a chunk that did not pay, doubling
-SETTLE, LAP = 16 << 20, 32 << 20  # bytes: one window, which shows nothing yet, and those that are timed
+SETTLE, LAP = 16 << 20, 16 << 20  # bytes: one window, which shows nothing yet, and those that are timed
 FASTER = 1.3  # times, that sending as it is must be to be preferred: compressed it is a fraction for the network
-AGAIN = 60.0  # seconds between two comparisons
+MOST = 0.6  # of the time, that compressing must take for that to be looked at
+AGAIN, LONGEST_AGAIN = 60.0, 960.0  # seconds between two comparisons, doubling while nothing comes of them
 
 
 class Worth:
@@ -29,6 +30,7 @@ class Worth:
         self._packs = True  # bulk chunks are compressed
         self._trying = False  # they are not, to see whether it goes faster
         self._compare_at = 0.0  # when the next comparison may be made
+        self._again = AGAIN
         self._done = 0  # bytes of the present lap, settling included
         self._from = 0.0  # when its timed part began
         self._packing = 0.0  # seconds of it in which a chunk was compressed
@@ -70,7 +72,8 @@ class Worth:
             self._from, self._packing = now, 0.0
         took = now - self._from
         if self._trying and took * FASTER > self._packed_lap:
-            self._trying, self._compare_at = False, now + AGAIN
+            self._trying, self._compare_at = False, now + self._again
+            self._again = min(2 * self._again, LONGEST_AGAIN)
             self._switch(packs=True)
         elif self._done >= SETTLE + LAP:
             self._timed(took, now)
@@ -79,10 +82,10 @@ class Worth:
 
     def _timed(self, took: float, now: float) -> None:
         if self._trying:  # and not given up by now: it is faster
-            self._trying, self._compare_at = False, now + AGAIN
+            self._trying, self._compare_at, self._again = False, now + AGAIN, AGAIN
         elif self._packs:
             self._packed_lap = took
-            if 2 * self._packing >= took and now >= self._compare_at:
+            if self._packing >= took * MOST and now >= self._compare_at:
                 self._trying = True
                 self._switch(packs=False)
                 return
