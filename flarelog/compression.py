@@ -78,9 +78,8 @@ def decompress(data: Buffer, length: int, cap: int = MAX_CHUNK) -> bytes:
         raise _never(f"is said to unpack to {length} bytes, but its frame {says}{size}")
     unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
     try:
-        raw = unpacking.decompress(
-            data, length + 1
-        )  # one more than there may be, so that the frame can come to its end
+        # One more than there may be, so that the frame can come to its end.
+        raw = unpacking.decompress(data, length + 1)
     except zstd.ZstdError as error:
         if "too much memory" in str(error):
             raise _never(f"wants a window of more than {1 << _MAX_WINDOW_LOG} bytes; use a smaller one") from None
