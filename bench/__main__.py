@@ -6,6 +6,7 @@
     latency   of one line, from the append at the site to the receiver's file (latency.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
     tls       the first of these with and without mutual TLS (bulk.py)
+    compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
@@ -24,10 +25,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import bulk, content, detection, idle, latency, processes, reading, render, results
+from bench import bulk, compression, content, detection, idle, latency, processes, reading, render, results
 
 RESULTS = Path(__file__).resolve().parent / "results"
-NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "detection", "reading", "render")
+NAMES = ("bulk", "disk", "redaction", "latency", "idle", "tls", "compression", "detection", "reading", "render")
 
 
 def main() -> int:
@@ -69,9 +70,12 @@ def _options() -> argparse.Namespace:
 
 
 def _measurements(options: argparse.Namespace, places: processes.Places) -> dict[str, Callable[[], list[results.Row]]]:
-    def of_file(measure: Callable[[Path, processes.Places, int], list[results.Row]]) -> list[results.Row]:
+    def of_file(
+        measure: Callable[[Path, processes.Places, int], list[results.Row]],
+        write: Callable[[Path, int], None] = content.write,
+    ) -> list[results.Row]:
         with processes.scratch(places.memory) as root:
-            content.write(root / bulk.LOG, options.bytes)
+            write(root / bulk.LOG, options.bytes)
             return measure(root / bulk.LOG, places, options.rounds)
 
     quick = options.quick
@@ -82,6 +86,7 @@ def _measurements(options: argparse.Namespace, places: processes.Places) -> dict
         "latency": lambda: latency.measure(places, 200 if quick else 500, options.rounds),
         "idle": lambda: idle.measure(places, 5 if quick else 20, 1 if quick else 2),
         "tls": lambda: of_file(bulk.over_tls),
+        "compression": lambda: of_file(compression.measure, compression.write),
         "detection": lambda: (
             of_file(detection.of_bulk) + detection.of_idle(places, 5 if quick else 20, 1 if quick else 2)
         ),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-_PACKAGES = ("flarelog", "grpcio", "protobuf", "isal")
+_PACKAGES = ("flarelog", "grpcio", "protobuf", "isal", "backports.zstd")
 _HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver", "peak RSS MiB s / r", "compared")
 
 

@@ -1365,13 +1365,6 @@ MUTANTS = [
         "compression",
     ),
     Mutant(
-        "compression: a frame is unpacked to its end, however much that is",
-        "compression.py",
-        "unpacking.decompress(data, length + 1)",
-        "unpacking.decompress(data)",
-        "compression",
-    ),
-    Mutant(
         "compression: what stands behind a frame is passed over",
         "compression.py",
         "if unpacking.unused_data:",
