@@ -235,7 +235,7 @@ def test_a_receiver_may_change_its_mind() -> None:
     assert asyncio.run(packing.packed(chunk)) is chunk
 
 
-def test_random_bytes_are_sent_as_they_are_and_hardly_ever_tried() -> None:
+def test_random_bytes_are_sent_as_they_are() -> None:
     said = chunks(*(os.urandom(MAX_CHUNK) for _ in range(8)))
     assert sent("on", FAR, TAKES, *said) == said
 
