@@ -18,6 +18,7 @@ from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId
+from flarelog.peers import Turns
 from flarelog.policy import NOBODY, Action
 from flarelog.stores.base import Appender
 
@@ -191,7 +192,7 @@ class Session:
                         if len(new):
                             await self._paced(len(new), silence)
                             self.server.take(self, len(new))
-                            async with self._turn(len(new)):
+                            async with self._turn(len(new), self.server.writing):
                                 await appender.append(receiver.accepted - len(new), new)
                     elif isinstance(request, Packed):
                         await self._take_packed(request, receiver, silence)
@@ -215,17 +216,17 @@ class Session:
         await self._paced(size, silence)  # a repetition too: it costs as much
         server.take(self, more)
         # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
-        async with server.unpacked.one((self.stream.run, self.stream.site)):
+        async with self._turn(size, server.unpacked):
             new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))
             if len(new):
-                async with self._turn(len(new)):
+                async with self._turn(len(new), server.writing):
                     await self.appender.append(receiver.accepted - len(new), new)
 
-    def _turn(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
+    def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
         if size < LARGE:
             return contextlib.nullcontext()
-        return self.server.writing.one((self.stream.run, self.stream.site))
+        return turns.one((self.stream.run, self.stream.site))
 
     async def _paced(self, size: int, silence: asyncio.Timeout) -> None:
         """Wait as long as *size* bytes are too many; that is no silence of the producer's."""

@@ -1410,7 +1410,7 @@ MUTANTS = [
     Mutant(
         "compression: as many chunks are unpacked as there are calls",
         "session.py",
-        "async with server.unpacked.one((self.stream.run, self.stream.site)):",
+        "async with self._turn(size, server.unpacked):",
         "async with contextlib.nullcontext():",
         "compression",
     ),
