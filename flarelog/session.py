@@ -212,13 +212,14 @@ class Session:
         """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
         server, size = self.server, packed.raw_length
         server.unpacking.demand(packed)
-        more = receiver.admit(packed.offset, size)
+        receiver.admit(packed.offset, size)
         await self._paced(size, silence)  # a repetition too: it costs as much
-        server.take(self, more)
+        server.take(self, 0)  # is there room; it counts when it has turned out to be what it says
         # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
         async with self._turn(size, server.unpacked):
             new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))
             if len(new):
+                server.take(self, len(new))
                 async with self._turn(len(new), server.writing):
                     await self.appender.append(receiver.accepted - len(new), new)
 

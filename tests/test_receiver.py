@@ -69,16 +69,9 @@ def test_a_chunk_that_is_refused_changes_nothing(chunk: Chunk, code: Code, sente
 
 
 @pytest.mark.parametrize(
-    ("offset", "size", "new"), [(8, 4, 4), (6, 4, 2), (0, 8, 0), (0, 3, 0), (8, 0, 0), (8, 12, 12)]
-)
-def test_how_much_of_a_chunk_is_new_can_be_told_before_its_bytes_are_there(offset: int, size: int, new: int) -> None:
-    assert holding(8).admit(offset, size) == new
-
-
-@pytest.mark.parametrize(
     ("offset", "size", "code"), [(9, 1, Code.HOLE), (8, 13, Code.REJECTED), (0, 13, Code.REJECTED)]
 )
-def test_and_so_can_what_is_refused_whatever_they_are(offset: int, size: int, code: Code) -> None:
+def test_what_is_refused_whatever_its_bytes_are_can_be_told_without_them(offset: int, size: int, code: Code) -> None:
     with pytest.raises(Refused) as raised:
         holding(8).admit(offset, size)
     assert raised.value.code is code

@@ -169,8 +169,8 @@ class Receiver:
             self._ends.popitem(last=False)
         return new
 
-    def admit(self, offset: int, size: int) -> int:
-        """How many of *size* bytes at *offset* are new: what can be known of a chunk before its bytes are.
+    def admit(self, offset: int, size: int) -> None:
+        """Let a chunk of *size* bytes at *offset* pass, as far as that can be told without its bytes.
 
         Raises:
             Refused: HOLE, or REJECTED for a chunk that is too large.
@@ -181,7 +181,6 @@ class Receiver:
             )
         if offset > self.accepted:
             raise Refused(Code.HOLE, f"the chunk begins at offset {offset}, but {self.accepted} comes next")
-        return max(0, offset + size - self.accepted)
 
     def mark(self, index: int, mark: Mark) -> bool:
         """Whether *mark* is new; a repetition is not.
