@@ -143,6 +143,7 @@ class Packing:
         self._compressing = compressing
         self._worth = Worth(compares=compressing.compares)
         self._taken = False  # the receiver takes what is compressed
+        self.busy = False  # a chunk is being compressed: nothing that stands behind it may be sent yet
 
     def heard(self, reply: Reply) -> None:
         self._taken = self._compressing.wanted and Codec.ZSTD in reply.codecs
@@ -153,7 +154,11 @@ class Packing:
         if not self._taken or not self._worth.tries(size, time.monotonic()):
             return chunk
         began = time.monotonic()
-        data = await self._compressing.crew.do(size, lambda: compress(chunk.data))
+        self.busy = True
+        try:
+            data = await self._compressing.crew.do(size, lambda: compress(chunk.data))
+        finally:
+            self.busy = False
         if not self._worth.pays(size, len(data), time.monotonic() - began):
             return chunk
         return Packed(chunk.offset, data, chunk.digest, Codec.ZSTD, size)

@@ -647,7 +647,9 @@ SEEDS: dict[str, list[bytes]] = {
     ],
     "request": [wire.encode_request(one) for one in _SAID],
     "reply": [
-        wire.encode_reply(Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, tuple(Codec)))
+        wire.encode_reply(
+            Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, codecs=tuple(Codec))
+        )
         for code in Code
     ],
     "reading": [
