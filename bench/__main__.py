@@ -5,6 +5,7 @@
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
     redaction the first again with everything masked that can be (bulk.py)
     tls       the first with and without mutual TLS (bulk.py)
+    compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
     streams   the same bytes in 1, 8, 100 and 1,000 logs (streams.py)
     distance  one stream over round trips of 50 and 200 ms (distance.py)
     latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
@@ -35,6 +36,7 @@ from typing import Any
 
 from bench import (
     bulk,
+    compression,
     content,
     detection,
     distance,
@@ -154,9 +156,12 @@ def _within(seconds: int) -> Iterator[None]:
 
 
 def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
-    def of_file(measure: Callable[[Path, processes.Places, int], list[results.Row]]) -> list[results.Row]:
+    def of_file(
+        measure: Callable[[Path, processes.Places, int], list[results.Row]],
+        write: Callable[[Path, int], object] = content.write,
+    ) -> list[results.Row]:
         with processes.scratch(places.memory) as root:
-            content.write(root / bulk.LOG, sizes.bytes)
+            write(root / bulk.LOG, sizes.bytes)
             return measure(root / bulk.LOG, places, sizes.rounds)
 
     rounds = sizes.rounds
@@ -165,6 +170,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "disk": lambda: of_file(bulk.disk),
         "redaction": lambda: of_file(bulk.redaction),
         "tls": lambda: of_file(bulk.over_tls),
+        "compression": lambda: of_file(compression.measure, compression.write),
         "streams": lambda: streams.measure(places, sizes.bytes, rounds),
         "distance": lambda: distance.measure(places, sizes.bytes, rounds),
         "latency": lambda: latency.idle(places, sizes.lines, rounds),

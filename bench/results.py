@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 KEPT = Path(__file__).resolve().parent / "results"
-_PACKAGES = ("flarelog", "grpcio", "protobuf", "isal")
+_PACKAGES = ("flarelog", "grpcio", "protobuf", "isal", "backports.zstd")
 _HEADER = ("measurement", "of", "median (min-max)", "CPU s/GB sender / receiver", "peak RSS MiB s / r", "compared")
 
 

@@ -136,6 +136,11 @@ def parse_address(address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def is_loopback(host: str) -> bool:
+    """Whether *host*, of an address, is this machine whatever the network is like."""
+    return host in ("localhost", "[::1]") or host.startswith("127.")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class StreamId:
     """One log of one site in one run. Raises InvalidName."""
@@ -164,6 +169,23 @@ class Chunk:
     @property
     def end(self) -> int:
         return self.offset + len(self.data)
+
+
+class Codec(enum.IntEnum):
+    """How a chunk's bytes are compressed; the numbers are those of the wire contract."""
+
+    ZSTD = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A chunk on its way, compressed: *data* are *raw_length* bytes once they are unpacked. Nothing is stored so."""
+
+    offset: int
+    data: bytes
+    digest: int  # the stream's, after the chunk
+    codec: Codec
+    raw_length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +269,7 @@ class Reply:
     ending: bool = False  # the run is ending: drain and finish
     idle_timeout: float = 0.0  # seconds of silence after which the receiver closes the stream; 0: not said
     window: int = 0  # bytes that should be unacknowledged at most from now on; 0: not said
+    codecs: tuple[Codec, ...] = ()  # how chunks may be compressed from now on
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import grpc
 from flarelog import wire
 from flarelog.access import PolicyFile
 from flarelog.bus import Bus
+from flarelog.compression import Unpacking
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits, Quota, share
 from flarelog.delivery.rates import Names, Pace
@@ -37,7 +38,7 @@ from flarelog.errors import (
 )
 from flarelog.guard import Guard, identity_of
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Code, Open, StreamId, StreamInfo, parse_address, run_name, site_name
+from flarelog.model import Code, Open, StreamId, StreamInfo, is_loopback, parse_address, run_name, site_name
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.render.sieve import Sieving
@@ -63,6 +64,7 @@ GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piec
 SIEVED, SIEVE_SECONDS = (8 << 10, 128 << 10), 0.01  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 OPENING = 8  # streams that are opened side by side
+UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,12 @@ class ServerOptions(Limits):
     reader_listen: str = ""  # HOST:PORT for readers and operators who show a token instead of a certificate
     tokens: Tokens | None = None  # who is let in there
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
+    compression: bool = True  # take chunks that are compressed
 
     def __post_init__(self) -> None:
         Limits.__post_init__(self)
         host, _ = parse_address(self.listen)
-        if self.tls is None and not self.insecure and not _is_loopback(host):
+        if self.tls is None and not self.insecure and not is_loopback(host):
             raise InvalidOption(
                 f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
             )
@@ -107,10 +110,6 @@ class ServerOptions(Limits):
                 f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"
                 " tokens"
             )
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
 class Server:
@@ -138,6 +137,8 @@ class Server:
         self._sieved_at_once = SIEVED[1]
         self._opening = Turns(OPENING)
         self.ending = Turns()
+        self.unpacking = Unpacking(taken=self.options.compression)
+        self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
         self._finishing: set[str] = set()  # runs whose end is awaited
         self._runs: dict[str, RunState] = {}
@@ -204,6 +205,7 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.unpacking.close()
         self.bus.publish(Event.SYSTEM_END)
 
     # --- runs

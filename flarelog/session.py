@@ -17,7 +17,8 @@ from flarelog import wire
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId
+from flarelog.peers import Turns
 from flarelog.policy import NOBODY, Action
 from flarelog.stores.base import Appender
 
@@ -191,8 +192,10 @@ class Session:
                         if len(new):
                             await self._paced(len(new), silence)
                             self.server.take(self, len(new))
-                            async with self._turn(len(new)):
+                            async with self._turn(len(new), self.server.writing):
                                 await appender.append(receiver.accepted - len(new), new)
+                    elif isinstance(request, Packed):
+                        await self._take_packed(request, receiver, silence)
                     elif isinstance(request, Receipt):
                         receiver.finish(request)
                         return request
@@ -205,11 +208,26 @@ class Session:
         except TimeoutError:
             raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
 
-    def _turn(self, size: int) -> contextlib.AbstractAsyncContextManager[None]:
+    async def _take_packed(self, packed: Packed, receiver: Receiver, silence: asyncio.Timeout) -> None:
+        """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
+        server, size = self.server, packed.raw_length
+        server.unpacking.demand(packed)
+        receiver.admit(packed.offset, size)
+        await self._paced(size, silence)  # a repetition too: it costs as much
+        server.take(self, 0)  # is there room; it counts when it has turned out to be what it says
+        # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
+        async with self._turn(size, server.unpacked):
+            new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))
+            if len(new):
+                server.take(self, len(new))
+                async with self._turn(len(new), server.writing):
+                    await self.appender.append(receiver.accepted - len(new), new)
+
+    def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
         if size < LARGE:
             return contextlib.nullcontext()
-        return self.server.writing.one((self.stream.run, self.stream.site))
+        return turns.one((self.stream.run, self.stream.site))
 
     async def _paced(self, size: int, silence: asyncio.Timeout) -> None:
         """Wait as long as *size* bytes are too many; that is no silence of the producer's."""
@@ -251,6 +269,7 @@ class Session:
             ending=self.server.state(self.stream.run) in (RunState.ENDING, RunState.ENDED),
             idle_timeout=self.server.options.idle_timeout,
             window=self.told_window,
+            codecs=self.server.unpacking.codecs,
         )
 
     async def _refuse(self, error: FlarelogError) -> None:

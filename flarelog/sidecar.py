@@ -21,6 +21,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from flarelog import errors, wire
 from flarelog.bus import Bus
+from flarelog.compression import Compressing, Compression, Packing, check
 from flarelog.delivery.liveness import HEARTBEAT, Liveness
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NoConsent, NotFound, StreamFenced
@@ -81,6 +82,7 @@ class SidecarOptions:
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
     ranks: bool = True  # look which ranks the processes have that write the logs
+    compression: Compression = "auto"  # of what is sent; auto: not on loopback, nor where it is faster without
 
     def __post_init__(self) -> None:
         run_name(self.run)
@@ -89,6 +91,7 @@ class SidecarOptions:
             raise InvalidOption("drain_timeout and heartbeat must be positive numbers of seconds")
         if self.tls is not None:
             self.tls.whole()
+        check(self.compression)
         if parse_address(self.receiver)[1] == 0:
             raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
 
@@ -144,6 +147,8 @@ class Sidecar:
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
         self._writers = Writers(self.discovery, self._wake)
+        name = options.tls.server_name if options.tls is not None else ""
+        self.compressing = Compressing(options.compression, options.receiver, name)
         self._deliveries: dict[str, _Delivery] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
@@ -199,6 +204,7 @@ class Sidecar:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
         finally:
             self.discovery.close()
+            self.compressing.close()
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
@@ -452,6 +458,7 @@ class _Delivery:
         self._sidecar = sidecar
         self._tail = tail
         self._producer = Producer(options.delivery)
+        self._packing = Packing(sidecar.compressing)
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
         self._heartbeat = options.heartbeat
@@ -573,6 +580,7 @@ class _Delivery:
             raise _Lost(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
         producer = self._producer
         producer.receive(reply)
+        self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
         if reply.code not in (Code.OK, Code.SEALED):
@@ -618,7 +626,7 @@ class _Delivery:
             if now >= self._news_at:
                 await self._tell(call, producer.position + (len(item) if isinstance(item, bytes) else 0))
             if isinstance(item, bytes):
-                await call.write(producer.chunk(item))
+                await call.write(await self._packing.packed(producer.chunk(item)))
             elif item is not None:
                 mark = replace(item, digest=producer.position_digest)
                 await call.write((producer.mark(), mark))

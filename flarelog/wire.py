@@ -1,7 +1,8 @@
 """Between the model and the wire: protobuf messages, codes, gRPC statuses; the one module that knows ``v1``.
 
 A chunk's payload is the bulk of everything, so chunks alone are encoded and decoded by hand: the same protobuf bytes
-that the generated code makes, with the payload last, copied once on the way out and not at all on the way in.
+that the generated code makes, with the payload last, copied once on the way out and not at all on the way in. Those
+that are compressed are small, and left to the generated code.
 """
 
 from __future__ import annotations
@@ -35,12 +36,14 @@ from flarelog.model import (
     Buffer,
     Chunk,
     Code,
+    Codec,
     Ended,
     Gap,
     Generation,
     Mark,
     News,
     Open,
+    Packed,
     Receipt,
     ReceiverInfo,
     Redaction,
@@ -69,7 +72,7 @@ HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
 
-Request = Open | Chunk | tuple[int, Mark] | Receipt | News
+Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News
 """What a producer says; a mark comes with its number."""
 
 
@@ -416,6 +419,10 @@ def encode_request(request: Request) -> bytes:
             _set_news(message.open.news, request.news)
     elif isinstance(request, News):
         _set_news(message.news, request)
+    elif isinstance(request, Packed):
+        message.chunk.offset, message.chunk.digest = request.offset, request.digest
+        message.chunk.codec, message.chunk.raw_length = int(request.codec), request.raw_length  # type: ignore[assignment]
+        message.chunk.data = request.data
     elif isinstance(request, Receipt):
         message.finish.receipt.length = request.length
         message.finish.receipt.digest = request.digest
@@ -462,13 +469,26 @@ def decode_request(raw: bytes) -> Request:
         case "news":
             return _news(message.news)
         case "chunk":
-            return Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest)
+            return _chunk(message.chunk)
         case "mark":
             return message.mark.index, _mark(message.mark.mark)
         case "finish":
             receipt = message.finish.receipt
             return Receipt(receipt.length, receipt.digest, receipt.marks, _redaction(receipt))
     raise Malformed("a PushRequest says nothing that this version knows")
+
+
+def _chunk(message: pb.Chunk) -> Chunk | Packed:
+    if not message.codec:
+        return Chunk(message.offset, message.data, message.digest)
+    try:
+        codec = Codec(message.codec)
+    except ValueError:
+        raise Malformed(
+            f"the chunk at offset {message.offset} is compressed by codec {message.codec}, which this version does not"
+            " know; a producer uses those that the replies name"
+        ) from None
+    return Packed(message.offset, message.data, message.digest, codec, message.raw_length)
 
 
 def _decode_chunk(raw: bytes) -> Chunk | None:
@@ -517,6 +537,7 @@ def encode_reply(reply: Reply) -> bytes:
         ending=reply.ending,
         idle_timeout_ms=round(reply.idle_timeout * 1000),
         window=reply.window,
+        codecs=[int(codec) for codec in reply.codecs],  # type: ignore[misc]
     ).SerializeToString()
 
 
@@ -542,6 +563,7 @@ def decode_reply(raw: bytes) -> Reply:
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
+        tuple(codec for codec in Codec if int(codec) in list[int](message.codecs)),
     )
 
 

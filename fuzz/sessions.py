@@ -21,10 +21,24 @@ import grpc
 
 from flarelog import sidecar as sidecars
 from flarelog import wire
+from flarelog.compression import compress
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.lifecycle import Event
-from flarelog.model import MAX_OFFSET, Chunk, Code, Mark, Open, Receipt, Reply, StreamId, StreamInfo, extend
+from flarelog.model import (
+    MAX_OFFSET,
+    Chunk,
+    Code,
+    Codec,
+    Mark,
+    Open,
+    Packed,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+    extend,
+)
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Sidecar, SidecarOptions
 from flarelog.sources.patterns import SourceOptions
@@ -138,11 +152,14 @@ def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, mark
         return steps.number(marks), replace(mark, offset=steps.number(len(content)), digest=extend(0, bytes(content)))
     if kind == 2:
         return Receipt(steps.number(len(content)), extend(0, bytes(content)) ^ (steps.one(4) == 3), marks)
-    data = bytes(3 << 20) if steps.one(256) == 255 else steps.data()
+    data = bytes(3 << 20) if steps.one(256) == 255 else steps.data() * (64 if kind == 6 else 1)
     offset = len(content) if kind < 7 else steps.number(len(content))
     if kind < 7 and len(data) < 1 << 20:
         content += data
-    return Chunk(min(offset, MAX_OFFSET), data, extend(0, bytes(content)))
+    chunk = Chunk(min(offset, MAX_OFFSET), data, extend(0, bytes(content)))
+    if kind != 6:
+        return chunk
+    return Packed(chunk.offset, compress(data), chunk.digest, Codec.ZSTD, len(data) ^ (steps.one(16) == 15))
 
 
 def _answers_hold(replies: list[Reply]) -> None:

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from flarelog import compression, states, wire
 from flarelog import policy as policies
-from flarelog import states, wire
 from flarelog import tokens as secrets
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
@@ -37,10 +37,12 @@ from flarelog.model import (
     MAX_OFFSET,
     Chunk,
     Code,
+    Codec,
     Gap,
     Mark,
     News,
     Open,
+    Packed,
     Receipt,
     Redaction,
     Reply,
@@ -72,6 +74,9 @@ from flarelog.wire import Malformed
 from fuzz import sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
 
+MARKED = bytes(range(256)) * 4
+UNPACKED = 1 << 14  # bytes that a frame may have here: a megabyte a try is slow
+
 # --- the wire
 
 
@@ -84,11 +89,38 @@ def request(raw: bytes) -> None:
     message = pb.PushRequest.FromString(raw)
     if isinstance(found, Chunk):
         chunk = message.chunk
-        hold(found == Chunk(chunk.offset, chunk.data, chunk.digest), found)
+        hold(found == Chunk(chunk.offset, chunk.data, chunk.digest) and not chunk.codec, found)
+    elif isinstance(found, Packed):
+        hold((found.data, found.raw_length) == (message.chunk.data, message.chunk.raw_length), found)
     elif isinstance(found, Open):
         hold((found.stream.log, found.producer) == (message.open.stream.log, message.open.producer), found)
     again = wire.decode_request(wire.encode_request(found))
     hold(again == found, (found, again))
+
+
+def unpacking(raw: bytes) -> None:
+    """Two bytes of length and any frame, as it is and with the length that it says itself: that many bytes, or why not;
+    and never more at a time.
+    """
+    length, data = int.from_bytes(raw[:2], "big"), raw[2:]
+    says = _content_size(data)
+    for size in (length, says):
+        try:
+            found = compression.decompress(data, size, UNPACKED)
+        except Refused as refused:
+            hold(refused.code in (Code.CORRUPT, Code.REJECTED) and "\n" not in str(refused), str(refused))
+        else:
+            hold(len(found) == size == says <= UNPACKED, (len(found), size, says))
+
+
+def _content_size(data: bytes) -> int:
+    try:
+        return _zstd.get_frame_info(data).decompressed_size or 0
+    except _zstd.ZstdError:
+        return 0
+
+
+_zstd: Any = vars(compression)["zstd"]
 
 
 def reply(raw: bytes) -> None:
@@ -559,7 +591,7 @@ def times(raw: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
-        *(request, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
+        *(request, unpacking, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
         *(sessions.session, sessions.sidecar, redaction, site_policy),
         *(policy, runs, tokens, header),
         *(view, record_line, times),
@@ -583,6 +615,7 @@ _SAID: list[wire.Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
     News(1_795_205_718_941, 300),
     *(Chunk(at, data, 0xFFFFFFFF) for at in (1, 300, 2**63 - 1) for data in (b"", b"payload", bytes(200))),
+    *(Packed(at, compression.compress(bytes(200)), 7, Codec.ZSTD, 200) for at in (0, 300)),
     *enumerate(MARKS),
     Receipt(2**63 - 1, 0xFFFFFFFF, 9),
     Receipt(2**63 - 1, 0xFFFFFFFF, 9, Redaction(2, 2**63 - 1)),
@@ -603,9 +636,20 @@ SEEDS: dict[str, list[bytes]] = {
     "runs": [b"*", b"job-*\n[a-z]?[!0-9]", b"a*a*a*a*a*a*a*a*b", b"[[]\n[]]\n[--]\n[z-a]"],
     "tokens": [json.dumps({"version": 1, "changed_by": "uid 0", "tokens": _TOKENS}).encode()],
     "header": [b"Bearer flarelog_abc", b"192.0.2.1", b"2001:db8::1%25eth0", b"ipv6:%5B::ffff:192.0.2.1%5D:4721"],
+    "unpacking": [
+        length.to_bytes(2, "big") + frame
+        for length, frame in (
+            *((len(data), compression.compress(data)) for data in (bytes(5000), b"loss 0.5\n" * 99, MARKED)),
+            # By hand: one byte 8 KiB times, in one segment, and with a window and a checksum.
+            (8192, b"\x28\xb5\x2f\xfd\x60\x00\x1f\x03\x00\x01a"),
+            (8192, b"\x28\xb5\x2f\xfd\x44\x40\x00\x1f\x03\x00\x01a\x00\x00\x00\x00"),
+        )
+    ],
     "request": [wire.encode_request(one) for one in _SAID],
     "reply": [
-        wire.encode_reply(Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20))
+        wire.encode_reply(
+            Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, codecs=tuple(Codec))
+        )
         for code in Code
     ],
     "reading": [

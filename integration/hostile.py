@@ -245,6 +245,65 @@ async def too_large(peer: Peer) -> None:
     await peer.many(work, 4)
 
 
+def packed(offset: int, data: bytes, raw_length: int, digest: int, codec: int = pb.CODEC_ZSTD) -> bytes:
+    message = pb.PushRequest()
+    message.chunk.offset, message.chunk.digest, message.chunk.data = offset, digest, data
+    message.chunk.codec, message.chunk.raw_length = codec, raw_length  # type: ignore[assignment]
+    return message.SerializeToString()
+
+
+def bomb(size: int, says: int, descriptor: int = 0xE0, head: bytes = b"") -> bytes:
+    """A frame of Zstandard that is *size* zeros, four bytes for each 128 KiB, and that says that it is *says*."""
+    blocks = []
+    for at in range(0, size, 1 << 17):
+        last = at + (1 << 17) >= size
+        blocks.append((min(1 << 17, size - at) << 3 | 2 | last).to_bytes(3, "little") + b"\0")
+    return b"\x28\xb5\x2f\xfd" + bytes([descriptor]) + head + says.to_bytes(8, "little") + b"".join(blocks)
+
+
+async def bombs(peer: Peer) -> None:
+    """Chunks of a hundred bytes that unpack to two megabytes, as many as go, and some that would to much more."""
+    size, data = 2 << 20, bytes(2 << 20)
+    whole = bomb(size, size)
+    channel = await peer.channel()
+
+    def honest(log: str) -> Iterable[bytes]:
+        """Good ones, the first of them again and again."""
+        yield opening(log)
+        digest = 0
+        for number in range(128):
+            digest = zlib.crc32(data, digest)
+            yield packed(number * size, whole, size, digest)
+        first = zlib.crc32(data)
+        while peer.goes_on:
+            yield packed(0, whole, size, first)
+
+    async def lying() -> None:
+        for number in itertools.count():
+            for frame, says in (
+                (bomb(1 << 30, size), size),
+                (bomb(1 << 30, 1 << 30), 1 << 30),
+                (bomb(1 << 30, 1 << 30), size),
+                (bomb(1 << 30, 1 << 30), (1 << 32) - 1),
+                (bomb(size, size, 0xC0, b"\xff"), size),  # a window of terabytes
+                (bomb(size, size, 0xC0, b"\x70"), size),  # of sixteen megabytes
+                (bomb(size, size, 0xE1, b"\x07"), size),  # a dictionary
+                (whole * 1000, size),
+                (whole + os.urandom(1 << 20), size),
+                (whole[:-4], size),
+                (os.urandom(1 << 20), size),
+                (b"\x28\xb5\x2f\xfd\xe0" + size.to_bytes(8, "little") + bytes(3) * 600_000, size),  # of empty blocks
+                (whole, size),  # with another digest
+            ):
+                if not peer.goes_on:
+                    return
+                await peer.push(channel, [opening(f"lying-{number % 20}.log"), packed(0, frame, says, 7)])
+            await peer.push(channel, [opening("codec.log"), packed(0, whole, size, 7, 9)])
+
+    many = (peer.push(channel, honest(f"bombs-{n}.log"), answered=False) for n in range(8))
+    await peer.many((*many, lying(), lying()), 10)
+
+
 async def flood(peer: Peer) -> None:
     """Bytes, as many as go."""
     data = bytes(1 << 20)
@@ -467,7 +526,21 @@ async def resets(peer: Peer) -> None:
 ATTACKS: dict[str, Attack] = {
     attack.__name__: attack
     for attack in (
-        *(names, lies, marks, fat_marks, too_large, flood, opens, opens_at_once, half_open, readers, lists, runs),
+        *(
+            names,
+            lies,
+            marks,
+            fat_marks,
+            too_large,
+            bombs,
+            flood,
+            opens,
+            opens_at_once,
+            half_open,
+            readers,
+            lists,
+            runs,
+        ),
         *(loris, garbage, no_window, resets),
     )
 }

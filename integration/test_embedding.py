@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flarelog import Bus, Event, Notice, Producer, Receiver
+from integration.conftest import Proxy
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -55,6 +56,21 @@ def play(bus: Bus, run: str, job: Path, text: str) -> None:
     (job / f"{run}.txt").write_text(text)
     bus.publish(Event.ABOUT_TO_END_RUN, run)
     bus.publish(Event.END_RUN, run)
+
+
+def test_a_program_compresses_where_it_is_told_to(tmp_path: Path, job: Path) -> None:
+    bus, text = Bus(), "round 1: loss 0.7\n" * 100_000
+    with Receiver(str(tmp_path / "store"), bus=bus) as receiver, Proxy(receiver.address) as network:
+        with Producer(network.address, "site-1", str(job), bus=bus, compression="on"):
+            play(bus, "run-1", job, text)
+        assert network.carried < len(text) // 20
+    assert (tmp_path / "store/run-1/site-1/run-1.txt").read_text() == text
+    with Receiver(str(tmp_path / "store"), bus=bus, compression=False) as receiver, Proxy(receiver.address) as network:
+        with Producer(network.address, "site-1", str(job), bus=bus, compression="on"):
+            play(bus, "run-2", job, text)
+        assert network.carried > len(text)
+    assert (tmp_path / "store/run-2/site-1/run-2.txt").read_text() == text
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("flarelog")]
 
 
 def test_many_runs_in_one_process_leave_nothing_behind(tmp_path: Path, job: Path) -> None:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from flarelog import wire
+from flarelog.compression import decompress
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import FlarelogError, StreamFenced
-from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
 from flarelog.session import code_of
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
@@ -106,6 +107,8 @@ class ReceivingEnd:
                 return
             assert call.appender is not None
             assert call.receiver is not None
+            if isinstance(request, Packed):
+                request = Chunk(request.offset, decompress(request.data, request.raw_length), request.digest)
             if isinstance(request, Chunk):
                 new = call.receiver.chunk(request)
                 if len(new):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,16 @@ import pytest
 
 from flarelog.cli import doctor
 from flarelog.sources.patterns import SourceOptions
+
+
+def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[doctor.Row] = []
+    options = dict.fromkeys(("token_file", "tls_ca", "tls_cert", "tls_key"))
+    for available in (True, False):
+        monkeypatch.setattr(doctor, "AVAILABLE", available)
+        assert not asyncio.run(doctor._examine(None, None, str(tmp_path), {}, options, rows.append))
+    (row,) = [row for row in rows if row.check == "compression"]
+    assert (row.result, row.fix) == ("warn", "pip install backports.zstd")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "model", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
-    {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups"},
+    {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers"},
     {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},

@@ -68,6 +68,15 @@ def test_a_chunk_that_is_refused_changes_nothing(chunk: Chunk, code: Code, sente
     assert bytes(receiver.chunk(part(8, 12))) == DATA[8:12]
 
 
+@pytest.mark.parametrize(
+    ("offset", "size", "code"), [(9, 1, Code.HOLE), (8, 13, Code.REJECTED), (0, 13, Code.REJECTED)]
+)
+def test_what_is_refused_whatever_its_bytes_are_can_be_told_without_them(offset: int, size: int, code: Code) -> None:
+    with pytest.raises(Refused) as raised:
+        holding(8).admit(offset, size)
+    assert raised.value.code is code
+
+
 def test_other_bytes_are_noticed_in_repetitions_of_the_latest_chunks() -> None:
     receiver = Receiver()
     for end in range(1, len(DATA) + 1):

@@ -14,12 +14,14 @@ from flarelog.model import (
     Attributes,
     Chunk,
     Code,
+    Codec,
     Ended,
     Gap,
     Generation,
     Mark,
     News,
     Open,
+    Packed,
     Receipt,
     Redaction,
     Reply,
@@ -58,6 +60,8 @@ REQUESTS: list[Request] = [
     Receipt(0, 0, 0, Redaction(0, 0)),
     Receipt(BIG, 0xFFFFFFFF, 9, Redaction(7, BIG)),
     *((index, mark) for index, mark in enumerate(MARKS)),
+    Packed(BIG, b"payload", 0xFFFFFFFF, Codec.ZSTD, 2**32 - 1),
+    Packed(0, b"", 0, Codec.ZSTD, 0),
 ]
 
 
@@ -73,6 +77,7 @@ def test_what_a_producer_says_there_and_back(request_: Request) -> None:
         Reply(Code.OK),
         Reply(Code.OK, BIG, 0xFFFFFFFF, BIG, bytes(range(16)), BIG),
         Reply(Code.OK, window=1 << 20),
+        Reply(Code.OK, codecs=(Codec.ZSTD,)),
     ],
     ids=lambda reply: reply.code.name,
 )
@@ -167,6 +172,26 @@ def test_unknown_fields_within_a_chunk_are_ignored() -> None:
     assert wire.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
     inner = UNKNOWN_FIELD + pb.Chunk(offset=5, digest=6, data=b"abc").SerializeToString()
     assert wire.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
+
+
+def test_a_chunk_that_is_compressed_has_its_payload_last_and_one_that_is_not_says_nothing_of_it() -> None:
+    raw = wire.encode_request(Packed(5, b"payload", 7, Codec.ZSTD, 300))
+    assert raw.endswith(b"\x18\x01\x20\xac\x02\x7a\x07payload")
+    chunk = pb.PushRequest.FromString(wire.encode_request(Chunk(5, b"payload", 7))).chunk
+    assert (chunk.codec, chunk.raw_length) == (0, 0)
+
+
+def test_a_codec_that_is_not_known_is_refused_in_a_chunk_and_passed_over_in_a_reply() -> None:
+    message = pb.PushRequest()
+    message.chunk.offset, message.chunk.codec = 5, 7  # type: ignore[assignment]
+    with pytest.raises(Malformed, match="chunk at offset 5 is compressed by codec 7, which this version does not know"):
+        wire.decode_request(message.SerializeToString())
+    reply = pb.Reply(code=pb.OK, codecs=[9, 1, 0, 1, 77])  # type: ignore[list-item]
+    assert wire.decode_reply(reply.SerializeToString()).codecs == (Codec.ZSTD,)
+
+
+def test_an_older_peer_that_knows_no_codecs_is_understood() -> None:
+    assert wire.decode_reply(pb.Reply(code=pb.OK, committed=5).SerializeToString()).codecs == ()
 
 
 def test_unknown_fields_of_a_reply_are_ignored() -> None:

@@ -12,7 +12,21 @@ from hypothesis import strategies as st
 
 from flarelog import wire
 from flarelog.errors import InvalidName
-from flarelog.model import MAX_OFFSET, Chunk, Code, Ended, Gap, Generation, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.model import (
+    MAX_OFFSET,
+    Chunk,
+    Code,
+    Codec,
+    Ended,
+    Gap,
+    Generation,
+    Open,
+    Packed,
+    Receipt,
+    Reply,
+    StreamId,
+    StreamInfo,
+)
 from flarelog.render.sieve import Sieve
 
 offsets = st.integers(0, MAX_OFFSET)
@@ -29,6 +43,7 @@ marks = st.one_of(
 requests = st.one_of(
     st.builds(Open, streams, st.binary(max_size=70), words, st.just(wire.MAJOR), texts),
     st.builds(Chunk, offsets, st.binary(max_size=200), words),
+    st.builds(Packed, offsets, st.binary(max_size=200), words, st.sampled_from(Codec), words),
     st.tuples(words, marks),
     st.builds(Receipt, offsets, words, words),
 )
@@ -37,6 +52,7 @@ replies = st.builds(
     *(st.sampled_from(Code), offsets, words, words, st.binary(max_size=20), words, texts, st.booleans()),
     idle_timeout=st.integers(0, 10_000).map(float),
     window=words,
+    codecs=st.sampled_from([(), tuple(Codec)]),
 )
 infos = st.tuples(
     st.builds(StreamInfo, streams, offsets, offsets, words, st.booleans(), st.lists(marks, max_size=4).map(tuple)),

@@ -23,6 +23,7 @@ import click
 
 from flarelog import wire
 from flarelog.cli import aligned, client, client_options, option, run
+from flarelog.compression import AVAILABLE
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FAILED, OK, FlarelogError, NotAllowed
 from flarelog.model import log_name, parse_address, run_name, site_name
@@ -135,6 +136,9 @@ async def _examine(
     if tls is not None and tls.cert:
         for row in _own_certificate(tls, "server" if store and not receiver else "client"):
             shown(row)
+    if not AVAILABLE and (receiver or store):
+        found = "Zstandard is missing: logs go over the network as they are, several times as many bytes"
+        shown(warn("compression", found, "pip install backports.zstd"))
     source = None
     if root:
         source = _source(root, given)

@@ -109,6 +109,7 @@ COLLECT_EVERY = 60.0  # seconds
     show_default=True,
     help="Seconds after which a reader that takes nothing is dropped.",
 )
+@option("--no-compression", is_flag=True, help="Take nothing that is compressed on its way: sites send it as it is.")
 @tls_options
 @option(
     "--policy",
@@ -128,7 +129,14 @@ COLLECT_EVERY = 60.0  # seconds
     metavar="FILE",
     help="Gets HOST:PORT once connections are accepted; with --reader-listen, FILE.reader gets the other one.",
 )
-def command(store: str, durability: str, ready_file: str | None, policy_file: str | None, **options: Any) -> None:
+def command(
+    store: str,
+    durability: str,
+    ready_file: str | None,
+    policy_file: str | None,
+    no_compression: bool,
+    **options: Any,
+) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
     SIGTERM stops accepting, finishes what is being written, and ends. What is over a limit, or finds the
@@ -144,7 +152,9 @@ def command(store: str, durability: str, ready_file: str | None, policy_file: st
     tls = tls_of(options)
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
     tokens = Tokens(tokens_path(store))
-    settings = checked(lambda: ServerOptions(tls=tls, policy=policy, tokens=tokens, **options))
+    settings = checked(
+        lambda: ServerOptions(tls=tls, policy=policy, tokens=tokens, compression=not no_compression, **options)
+    )
     run(_serve(LocalStore(store, cast(Durability, durability)), settings, ready_file))
 
 

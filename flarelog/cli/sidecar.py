@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
@@ -65,6 +66,14 @@ log = logging.getLogger(__name__)
     "--no-ranks",
     is_flag=True,
     help="Do not look, in their environments, which RANK the processes have that write the logs.",
+)
+@option(
+    "--compression",
+    type=click.Choice(COMPRESSIONS),
+    default="auto",
+    show_default=True,
+    help="Of what is sent, where the receiver takes it; auto: not on loopback, nor while it is faster without. What is"
+    f" stored is the same.{'' if AVAILABLE else ' Not to be had here: pip install backports.zstd.'}",
 )
 @option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
 @tls_options

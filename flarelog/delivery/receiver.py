@@ -149,13 +149,7 @@ class Receiver:
         Raises:
             Refused: HOLE, CORRUPT, or REJECTED for a chunk that is too large.
         """
-        if len(chunk.data) > self.max_chunk:
-            raise Refused(
-                Code.REJECTED,
-                f"the chunk at offset {chunk.offset} has {len(chunk.data)} bytes; at most {self.max_chunk} are allowed",
-            )
-        if chunk.offset > self.accepted:
-            raise Refused(Code.HOLE, f"the chunk begins at offset {chunk.offset}, but {self.accepted} comes next")
+        self.admit(chunk.offset, len(chunk.data))
         if chunk.end < self.accepted or (chunk.end == self.accepted and chunk.offset < chunk.end):
             held = self._ends.get(chunk.end, chunk.digest)
             if held != chunk.digest:
@@ -174,6 +168,19 @@ class Receiver:
         if len(self._ends) > REMEMBERED:
             self._ends.popitem(last=False)
         return new
+
+    def admit(self, offset: int, size: int) -> None:
+        """Let a chunk of *size* bytes at *offset* pass, as far as that can be told without its bytes.
+
+        Raises:
+            Refused: HOLE, or REJECTED for a chunk that is too large.
+        """
+        if size > self.max_chunk:
+            raise Refused(
+                Code.REJECTED, f"the chunk at offset {offset} has {size} bytes; at most {self.max_chunk} are allowed"
+            )
+        if offset > self.accepted:
+            raise Refused(Code.HOLE, f"the chunk begins at offset {offset}, but {self.accepted} comes next")
 
     def mark(self, index: int, mark: Mark) -> bool:
         """Whether *mark* is new; a repetition is not.

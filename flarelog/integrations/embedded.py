@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from flarelog.bus import Bus, Notice
+from flarelog.compression import Compression
 from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, TimedOut
@@ -155,7 +156,8 @@ class Receiver(_Embedded):
     files of the receiver; what other machines can reach needs them, or *insecure*. *policy*: who may do what; *limits*:
     how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
     stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
-    may take to stop when the program ends without ``stop()``. *beside*: lives with the server.
+    may take to stop when the program ends without ``stop()``. *compression*: take chunks that are compressed on their
+    way. *beside*: lives with the server.
     Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
@@ -176,6 +178,7 @@ class Receiver(_Embedded):
         idle_timeout: float = IDLE_TIMEOUT,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
+        compression: bool = True,
         beside: Beside | None = None,
     ) -> None:
         super().__init__(bus, exit_timeout)
@@ -188,6 +191,7 @@ class Receiver(_Embedded):
             insecure,
             policy,
             end_timeout=join_timeout,
+            compression=compression,
             **asdict(limits or Limits()),
         )
         self._store = LocalStore(store, durability)
@@ -375,7 +379,8 @@ class Producer(_Embedded):
 
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
     files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
-    lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well.
+    lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well. *compression*: on,
+    off or auto, which is not on loopback, nor while it is faster without.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
     each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
@@ -395,6 +400,7 @@ class Producer(_Embedded):
         tls: Tls | None = None,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
+        compression: Compression = "auto",
     ) -> None:
         super().__init__(bus, exit_timeout)
         self.outcomes: dict[str, list[Outcome]] = {}
@@ -404,6 +410,7 @@ class Producer(_Embedded):
         self._site_policy = [site_policy] if isinstance(site_policy, str) else list(site_policy)
         self._tls = tls
         self._join_timeout = join_timeout
+        self._compression = compression
         self._running: dict[str, list[_Sending]] = {}
         if tls is not None:
             tls.check("client")
@@ -412,7 +419,12 @@ class Producer(_Embedded):
     def _options(self, run: str) -> list[SidecarOptions]:
         source = replace(self._source, sites=in_force(*self._site_policy))
         return [
-            SidecarOptions(address, run, self._site, source, drain_timeout=self._join_timeout, tls=self._tls)
+            SidecarOptions(
+                *(address, run, self._site, source),
+                drain_timeout=self._join_timeout,
+                tls=self._tls,
+                compression=self._compression,
+            )
             for address in self._receivers
         ]
 

@@ -1,0 +1,205 @@
+"""Compression with real processes: fewer bytes on the wire, and the same in the store, whatever happens on the way."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+
+from flarelog.v1 import log_pb2 as pb
+from integration.conftest import LOG, RUN, SITE, Place, Program, Proxy, append, noise, until
+from integration.hostile import chunk, finish, opening
+from integration.test_byte_path import quiet, stop
+
+SERVICE = "/flarelog.v1.LogService"
+
+
+def training(size: int, seed: int = 1) -> bytes:
+    """*size* bytes as training writes them: no two lines are alike."""
+    rng, out, length, step = random.Random(seed), [], 0, 0
+    while length < size:
+        step += 1
+        clock = f"08:{step // 240 % 60:02d}:{step // 4 % 60:02d},{rng.randrange(1000):03d}"
+        loss, norm = 2.3 / (1 + step / 500) * rng.uniform(0.97, 1.03), rng.lognormvariate(0, 0.3)
+        line = f"2026-11-21 {clock} - trainer - INFO - step={step} loss={loss:.6f} grad_norm={norm:.4f} lr=1.000e-04\n"
+        if step % 10 == 0:
+            line = (
+                f"\rEpoch 1: {step % 1000 // 10:3d}%|{'█' * (step % 1000 // 40)} [{clock[:5]}, {rng.random():.2f}it/s]"
+            )
+        out.append(line.encode())
+        length += len(out[-1])
+    return b"".join(out)[:size]
+
+
+TRAINING = training(9 << 20)
+
+
+def refused_nothing(*programs: Program) -> None:
+    for program in programs:
+        assert not any(word in program.said for word in ("CORRUPT", "REJECTED", "WARNING")), program.said
+        quiet(program)
+
+
+def test_a_training_log_takes_a_fifth_on_the_wire_and_is_stored_as_it_was(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, TRAINING)
+    with Proxy(receiver.address) as network:
+        sidecar = place.sidecar(network.address, "--compression", "on")
+        receiver.gets(TRAINING)
+        assert network.carried * 5 < len(TRAINING)
+        more = append(place.log, b"a line\n" + training(3000, 2) + noise(300_000) + b"the end")
+        receiver.gets(TRAINING + more)
+        stop(sidecar)
+    receiver.holds(TRAINING + more)
+    refused_nothing(sidecar, receiver.program)
+
+
+def test_random_bytes_are_sent_as_they_are(place: Place) -> None:
+    receiver, data = place.serve(), os.urandom(9 << 20)
+    append(place.log, data)
+    with Proxy(receiver.address) as network:
+        assert place.once(network.address, "--compression", "on").ends() == 0
+        assert len(data) < network.carried < len(data) * 1.05
+    receiver.holds(data)
+
+
+def test_on_loopback_nothing_is_compressed_unless_it_is_wanted(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, TRAINING)
+    with Proxy(receiver.address) as network:
+        assert place.once(network.address).ends() == 0
+        assert network.carried > len(TRAINING)
+    receiver.holds(TRAINING)
+
+
+def test_both_ends_are_killed_again_and_again(place: Place) -> None:
+    receiver, written, data = place.serve(), b"", training(20 << 20, 3)
+    sidecar = place.sidecar(receiver, "--compression", "on")
+    for begin in range(0, len(data), 4 << 20):
+        written += append(place.log, data[begin : begin + (4 << 20)])
+        receiver.grows()
+        if begin >> 22 & 1:
+            receiver.program.kill()
+            receiver = receiver.again()
+        else:
+            sidecar.kill()
+            sidecar = place.sidecar(receiver, "--compression", "on")
+    receiver.gets(written)
+    stop(sidecar)
+    receiver.holds(written)
+    assert "CORRUPT" not in sidecar.said + receiver.program.said
+
+
+def test_a_network_that_cuts_connections_in_the_middle_of_chunks(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, TRAINING)
+    with Proxy(receiver.address, cuts=(30_000, 100_000, 200_001, 500_000)) as network:
+        assert place.once(network.address, "--compression", "on").ends() == 0
+        assert network.connections >= 5
+    receiver.holds(TRAINING)
+
+
+def test_a_receiver_that_comes_back_and_takes_none_any_longer_gets_what_it_takes(place: Place) -> None:
+    receiver = place.serve()
+    first, second, third = (training(3 << 20, seed) for seed in (4, 5, 6))
+    sidecar = place.sidecar(receiver, "--compression", "on")
+    append(place.log, first)
+    receiver.gets(first)
+    for options, data in ((("--no-compression",), first + second), ((), first + second + third)):
+        assert receiver.stop() == 0
+        receiver = receiver.again(*options)
+        append(place.log, data[-len(first) :])
+        receiver.gets(data)
+    stop(sidecar)
+    receiver.holds(first + second + third)
+    assert "REJECTED" not in sidecar.said + receiver.program.said
+
+
+class Older:
+    """A receiver of a version that knows no compression: its replies do not name any, and it stores what it gets."""
+
+    def __init__(self) -> None:
+        self.stored, self.codecs = b"", set[int]()
+        self.digest, self.marks = 0, 0
+
+    def push(self, requests: Iterator[bytes], _: object) -> Iterator[bytes]:
+        for raw in requests:
+            said = pb.PushRequest.FromString(raw)
+            kind = said.WhichOneof("message")
+            if kind == "chunk":
+                self.codecs.add(said.chunk.codec)
+                assert said.chunk.offset == len(self.stored)
+                self.stored += said.chunk.data
+                self.digest = said.chunk.digest
+            elif kind == "mark":
+                self.marks += 1
+            elif kind == "open":
+                self.digest = self.marks = 0
+            code = pb.SEALED if kind == "finish" else pb.OK
+            yield pb.Reply(
+                code=code,
+                committed=len(self.stored),
+                digest=self.digest,
+                marks=self.marks,
+                incarnation=b"12345678",
+                epoch=1,
+            ).SerializeToString()
+
+
+def test_an_older_receiver_gets_the_bytes_as_they_are(place: Place) -> None:
+    older, server = Older(), grpc.server(ThreadPoolExecutor(4))
+    handlers: dict[str, Any] = {
+        "Push": grpc.stream_stream_rpc_method_handler(older.push),
+        "List": grpc.unary_stream_rpc_method_handler(lambda request, context: iter(())),
+    }
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("flarelog.v1.LogService", handlers)])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        append(place.log, TRAINING)
+        assert place.once(f"127.0.0.1:{port}", "--compression", "on").ends() == 0
+    finally:
+        server.stop(None)
+    assert older.codecs == {0}
+    assert older.stored == TRAINING
+
+
+def test_an_older_producer_is_served_as_ever(place: Place) -> None:
+    """It knows no codecs, and passes over the field that names them."""
+    receiver, data = place.serve(), training(1 << 20, 7)
+    said = [opening(LOG, RUN, SITE), chunk(0, data, zlib.crc32(data)), finish(len(data), zlib.crc32(data), 0)]
+    with grpc.insecure_channel(receiver.address) as channel:
+        push: Any = channel.stream_stream(f"{SERVICE}/Push")
+        replies = [pb.Reply.FromString(raw) for raw in push(iter(said))]
+    assert replies[-1].code == pb.SEALED
+    receiver.holds(data)
+
+
+@pytest.mark.parametrize("where", ["option", "variable"])
+def test_a_receiver_that_is_told_to_take_none(place: Place, where: str) -> None:
+    receiver = place.serve("--no-compression") if where == "option" else place.serve(FLARELOG_NO_COMPRESSION="1")
+    append(place.log, TRAINING)
+    with Proxy(receiver.address) as network:
+        assert place.once(network.address, "--compression", "on").ends() == 0
+        assert network.carried > len(TRAINING)
+    receiver.holds(TRAINING)
+    refused_nothing(receiver.program)
+
+
+def test_lines_are_compressed_with_many_logs_as_well(place: Place) -> None:
+    receiver = place.serve()
+    logs = {f"rank-{rank}.log": training(200_000, rank) for rank in range(40)}
+    sidecar = place.sidecar(receiver, "--compression", "on")
+    for name, data in logs.items():
+        append(place.root / name, data)
+    for name, data in logs.items():
+        receiver.gets(data, name)
+    stop(sidecar)
+    until(lambda: all(record["sealed"] for record in receiver.streams().values()), "all are sealed")
+    refused_nothing(sidecar, receiver.program)
