@@ -13,9 +13,10 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
-from flarelog.delivery.receiver import Holder
+from flarelog.delivery.receiver import Holder, size_of
 from flarelog.errors import Fenced, Full, Hole, NotAllowed, StoreError, Unavailable
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
 from flarelog.stores import journal as journals
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 _MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
+_MARK_BYTES_A_COMMIT = 256 << 10
 _COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
 _READ = 1 << 20  # bytes that recovery reads at a time
 
@@ -253,7 +255,9 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None]]:
         """The journal's next lines, and what to do once they are durable."""
-        marks, written, digest = self._new_marks[:_MARKS_A_COMMIT], self._written, self._written_digest
+        sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
+        count = max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))
+        marks, written, digest = self._new_marks[:count], self._written, self._written_digest
         if len(self._new_marks) > len(marks):  # no byte is committed before the marks that stand in front of it
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
