@@ -267,9 +267,11 @@ class Reply:
     epoch: int = 0
     reason: str = ""
     ending: bool = False  # the run is ending: drain and finish
-    idle_timeout: float = 0.0  # seconds of silence after which the receiver closes the stream; 0: not said
+    idle_timeout: float = 0.0  # seconds of silence after which the receiver ends the call; 0: not said
     window: int = 0  # bytes that should be unacknowledged at most from now on; 0: not said
+    number: int = 0  # of the stream in its call
     codecs: tuple[Codec, ...] = ()  # how chunks may be compressed from now on
+    pace: float = 0.0  # seconds that should pass between two chunks which are not full
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +298,11 @@ class News:
 
     clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
     end: int  # where the stream would end if all that its source has were sent
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The producer has no more to say of a stream in this call, which has not ended."""
 
 
 @dataclass(frozen=True, slots=True)

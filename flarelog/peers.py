@@ -89,14 +89,18 @@ class Peers:
     async def call(self, context: Any, name: str) -> AsyncIterator[None]:
         """Count a call of peer *name*, and let it wait if they come too fast. Raises Full."""
         with self._calls.one(name), self._connections.one(name, context.peer()):
-            wait = self._opens.wait(name, 1, asyncio.get_running_loop().time())
-            if wait:
-                limit = f"{self._limits.max_peer_opens} calls a second (--max-peer-opens)"
-                sentence = f"{name} begins more than {limit} and is made to wait"
-                if not self._said(sentence):
-                    log.warning("%s", sentence)
-                await asyncio.sleep(wait)
+            await self.opens(name)
             yield
+
+    async def opens(self, name: str) -> None:
+        """Count a call, or a stream in one, that peer *name* begins, and let it wait if they come too fast."""
+        wait = self._opens.wait(name, 1, asyncio.get_running_loop().time())
+        if wait:
+            limit = f"{self._limits.max_peer_opens} calls and streams a second (--max-peer-opens)"
+            sentence = f"{name} begins more than {limit} and is made to wait"
+            if not self._said(sentence):
+                log.warning("%s", sentence)
+            await asyncio.sleep(wait)
 
     @contextlib.asynccontextmanager
     async def reading(self, context: Any, name: str) -> AsyncIterator[Patience]:

@@ -23,9 +23,8 @@ from flarelog import wire
 from flarelog.access import PolicyFile
 from flarelog.bus import Bus
 from flarelog.compression import Unpacking
-from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits, Quota, share
-from flarelog.delivery.rates import Names, Pace
+from flarelog.delivery.rates import Breath, Names, Pace
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import (
     CannotListen,
@@ -39,10 +38,11 @@ from flarelog.errors import (
 from flarelog.guard import Guard, identity_of
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import Code, Open, StreamId, StreamInfo, is_loopback, parse_address, run_name, site_name
+from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.render.sieve import Sieving
-from flarelog.session import Session
+from flarelog.session import Call, Session
 from flarelog.states import States
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import ServerCertificates, Tls
@@ -55,11 +55,12 @@ STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
+ONE_OF_MANY = 100.0  # messages a second: whoever sends more is by himself, and nobody else is slowed down for it
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
 GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
-SLOWED = 5.0  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
+SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
 SIEVED, SIEVE_SECONDS = (8 << 10, 128 << 10), 0.01  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
@@ -72,7 +73,7 @@ class ServerOptions(Limits):
     """How a receiver serves, and how much it takes. Raises InvalidOption."""
 
     listen: str = LISTEN  # HOST:PORT; port 0 takes a free one
-    idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a stream is closed
+    idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a call is ended, and its streams with it
     announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
     tls: Tls | None = None  # only certificates of this CA get in
     insecure: bool = False  # let other machines in without TLS
@@ -148,6 +149,8 @@ class Server:
         self._said: dict[str, float] = {}
         self._sessions: dict[StreamId, Session] = {}
         self._busy = 0  # of them
+        self.calls: set[Call] = set()
+        self._breath = Breath()
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self.states = States(self.options.idle_timeout, time.monotonic, time.time)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -175,7 +178,7 @@ class Server:
 
         Raises CannotListen.
         """
-        server = wire.server(self.options.max_connections, self.options.max_peer_calls)
+        server = wire.server(self.options.max_connections)
         calls = (self._push, self._read, self._list, self._start_run, self._end_run, self._get_run)
         server.add_generic_rpc_handlers(wire.handlers(*calls, counted=self.call, meet=meet))
         host, port = parse_address(address)
@@ -327,11 +330,12 @@ class Server:
     # --- calls
 
     async def _push(self, _: Any, context: Any) -> None:
-        session = Session(self, context)
+        call = Call(self, context)
+        self.calls.add(call)
         try:
-            await session.run()
+            await call.run()
         finally:
-            session.closed.set()
+            self.calls.discard(call)
 
     def peer_of(self, context: Any) -> str:
         """Whose calls are counted together: those of one certificate or token; of nobody, those of one address."""
@@ -477,10 +481,24 @@ class Server:
             for session in self._sessions.values():
                 session.busy = session.taken >= BUSY
                 session.taken = 0
+            self._breathe()
             self._busy = sum(session.busy for session in self._sessions.values())
             for session in self._sessions.values():
                 if session.told_window > 2 * self.window_of(session):  # as many open, not each of them needs a reply
                     session.acknowledge()  # the next reply tells
+
+    def _breathe(self) -> None:
+        """Slow down whoever sends very many messages, and everybody only if many do."""
+        heard = 0.0
+        for call in self.calls:
+            heard += min(call.messages / SHARE_EVERY, ONE_OF_MANY)
+            call.breath.heard(call.messages / SHARE_EVERY)
+            call.messages = 0
+        self._breath.heard(heard)
+
+    def pace_of(self, call: Call) -> float:
+        """Seconds that should pass between two chunks of a stream in *call* which are not full."""
+        return max(self._breath.pace, call.breath.pace)
 
     def window_of(self, session: Session) -> int:
         """Bytes that *session* should have on their way at most.
@@ -522,7 +540,7 @@ class Server:
         sentence = f"{who} sends more than {getattr(self.options, name)} bytes a second ({flag}) and is slowed down"
         if not self.said(sentence):
             log.warning("%s", sentence)
-        while wait > 0:
+        while wait > 0 and session.open:
             await asyncio.sleep(min(wait, SLOWED))
             wait -= SLOWED
             session.acknowledge()

@@ -1,7 +1,8 @@
-"""One Push call at the receiver: take what arrives, acknowledge what the store has committed, end with a reason.
+"""A Push call at the receiver, and the streams in it: take what arrives, acknowledge what the store has committed.
 
-One loop takes, another acknowledges, many chunks at a time. The call ends with the first reply that is neither OK nor
-SEALED; the producer opens another.
+The call's own task takes, message by message; another one answers, many messages at a time. Only what may take long has
+a task of its own: a stream that is being opened, and one that ends. A stream ends with the first reply that is not OK;
+the call goes on for the others.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from flarelog import wire
+from flarelog.delivery.rates import Breath
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
+from flarelog.mux import ENDED
 from flarelog.peers import Turns
 from flarelog.policy import NOBODY, Action
 from flarelog.stores.base import Appender
@@ -27,13 +32,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its Open
-WRITE_GRACE = 5.0  # seconds that a reply may take to leave when the call is to end
+OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
+WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
+ANSWER_WITHIN = 1.0  # seconds, while producers are asked to gather lines
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
+MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
-
-# What a write into an ended call raises:
-_GONE = (grpc.aio.UsageError, grpc.aio.InternalError, asyncio.InvalidStateError)
 _CODES: list[tuple[type[FlarelogError], Code]] = [
     (Fenced, Code.FENCED),
     (Hole, Code.HOLE),
@@ -50,174 +54,376 @@ def code_of(error: FlarelogError) -> Code:
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.REJECTED)
 
 
-class Session:
-    """One Push call."""
-
-    stream: StreamId
-    producer: bytes
-    appender: Appender
+class Call:
+    """One Push call. It returns when all its streams are closed, whatever became of the connection meanwhile."""
 
     def __init__(self, server: Server, context: Any) -> None:
         self.server = server
+        self.context = context  # gRPC's: not to be touched once the call has returned
         self.peer = server.peer_of(context)
-        self.closed = asyncio.Event()
-        self.taken = 0  # bytes, since the server last looked
-        self.busy = True  # it sends much, as far as is known
-        self.told_window = 0  # bytes
-        self.identity = NOBODY
-        self._context = context
-        self._dirty = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
-        self._leaving: Refused | None = None
-        self._quit = False
-        self._deaf = False  # it lets no reply leave
-
-    def leave(self, code: Code, why: str) -> None:
-        """End the call with *code* once what has arrived is committed."""
-        self._leaving = Refused(code, why)
-        if self._work is not None:
-            self._work.cancel()
-
-    @property
-    def address(self) -> str:
-        return str(self._context.peer())
-
-    def acknowledge(self) -> None:
-        self._dirty.set()
+        self.address = str(context.peer())
+        self._loop = asyncio.get_running_loop()
+        self._sessions: dict[int, Session] = {}
+        self._last = -1  # the highest number of a stream so far
+        self._last_words: deque[Reply] = deque()
+        self._dirty: dict[Session, None] = {}
+        self._later: dict[Session, None] = {}  # what is committed of them is said by and by
+        self._to_say, self._said = asyncio.Event(), asyncio.Event()
+        self._saying: asyncio.Task[None] | None = None
+        self._taking: asyncio.Task[Any] | None = None
+        self._heard_at = self._loop.time()
+        self._reading = False
+        self._over = False  # nothing more is taken
+        self._quit = False  # what is to be said now is the last
+        self._deaf = False  # no reply can leave
+        self.gone = False  # the producer has
+        self.messages = 0  # since the server last looked
+        self.breath = Breath()
+        self._silence: asyncio.TimerHandle | None = None
+        self._alone: asyncio.TimerHandle | None = None
+        self._answering: asyncio.TimerHandle | None = None
+        self._bug: Exception | None = None
 
     async def run(self) -> None:
         try:
-            async with self.server.peers.call(self._context, self.peer):
-                async with asyncio.timeout(OPEN_TIMEOUT):
-                    opened = await self._read_open()
-                self.stream, self.producer = opened.stream, opened.producer
-                self.identity = self.server.asks(self._context, Action.PUSH, opened.stream.run, opened.stream.site)
-                self.server.states.news(opened.stream, opened.producer, opened.news or News(0, 0))
-                with self.server.quota.opened(opened.stream):
-                    await self.server.admit(opened)
-                    await self.server.count(opened.stream)
-                    self.appender = await self.server.open(opened, self.peer)
-                    self.server.quota.noted(opened.stream, sum(map(size_of, self.appender.marks)))
-                    await self._hold()
-        except TimeoutError:
-            await self._refuse(Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
+            async with self.server.peers.call(self.context, self.peer):
+                await self._serve()
         except FlarelogError as error:
-            await self._refuse(error)
+            self.refuse(0, error)
+            await _settled(self._spoken())
+        if self._bug is not None:
+            raise self._bug
 
-    async def _hold(self) -> None:
-        """Have the stream until the call ends."""
-        self.server.entered(self, self.producer)
-        sealed = False
+    async def _serve(self) -> None:
+        self._left_alone()
+        self._listen_for_silence()
+        self._taking = asyncio.current_task()
         try:
-            sealed = await self._serve()
+            await self._take()
+            if self._last < 0 and not self._over:
+                raise Refused(Code.REJECTED, "the call ended before its Open")
+        except asyncio.CancelledError:
+            if not self._over:
+                self._deaf = self.gone = True
+                raise
         finally:
-            with contextlib.suppress(FlarelogError):
-                await self.appender.close()
-            self.server.left(self, sealed)
+            self._taking = None
+            for timer in (self._alone, self._silence, self._answering):
+                if timer is not None:
+                    timer.cancel()
+            await _settled(self._close())
 
-    async def _read_open(self) -> Open:
-        raw = await self._context.read()
-        if raw is grpc.aio.EOF:
-            raise Refused(Code.REJECTED, "the call ended before its Open")
-        opened = wire.decode_request(raw)
-        if not isinstance(opened, Open):
-            raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
+    # --- what comes
+
+    async def _take(self) -> None:
+        while not self._over:
+            while len(self._last_words) > MAX_REPLIES:
+                self._said.clear()
+                await self._said.wait()
+            self._reading = True
+            raw = await self.context.read()
+            self._reading = False
+            if raw is grpc.aio.EOF:
+                return
+            self._heard_at = self._loop.time()
+            number = wire.number_of(raw)
+            try:
+                number, request = wire.decode_said(raw)
+                session = self._sessions.get(number)
+                if session is not None:
+                    await session.take(request)
+                elif isinstance(request, Open):
+                    self._open(number, request)
+                elif number > self._last:
+                    raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
+                # else the stream has ended, which its producer had not heard yet
+            except FlarelogError as error:
+                session = self._sessions.get(number)
+                if session is not None:
+                    session.end(error)
+                else:
+                    self.refuse(number, error)
+
+    def _open(self, number: int, opened: Open) -> None:
+        if number <= self._last:
+            raise Refused(Code.REJECTED, f"stream {number} was opened before in this call; the numbers of streams grow")
+        self._last = number
         if not 8 <= len(opened.producer) <= 64:
             raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
-        return opened
+        self._sessions[number] = Session(self, number, opened)
 
-    async def _serve(self) -> bool:
-        """Take and acknowledge until the call ends; True if the stream was sealed."""
-        error: FlarelogError | None = None
-        receipt: Receipt | None = None
-        await self._write(self._reply(Code.OK))
-        acknowledging = asyncio.create_task(self._acknowledge())
-        self._work = taking = asyncio.create_task(self._take())
+    def _left_alone(self) -> None:
+        """Without a stream the call waits for another one, but for a producer that numbers none: it has that one."""
+        if self._sessions:
+            return
+        if self._last == 0:
+            self._stop_taking()
+        elif self._alone is None:
+            self._alone = self._loop.call_later(OPEN_TIMEOUT, self._unopened)
+
+    def _unopened(self) -> None:
+        self._alone = None
+        if self._last < 0:
+            self.refuse(0, Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
+        elif not self._sessions:
+            self._stop_taking()
+
+    def _listen_for_silence(self) -> None:
+        idle, now = self.server.options.idle_timeout, self._loop.time()
+        if not self._reading:
+            self._heard_at = now  # what has come is not taken yet: that is no silence of the producer's
+        if now < self._heard_at + idle:
+            self._silence = self._loop.call_at(self._heard_at + idle, self._listen_for_silence)
+        else:
+            self._leave_all(f"nothing was heard for {idle:g} s")
+
+    def _leave_all(self, why: str) -> None:
+        for session in list(self._sessions.values()):
+            session.leave(Code.GOING_AWAY, why)
+        self._stop_taking()
+
+    def _stop_taking(self) -> None:
+        self._over = True
+        if self._taking is not None and self._taking is not asyncio.current_task():
+            self._taking.cancel()
+
+    # --- what is answered
+
+    def acknowledge(self, session: Session) -> None:
+        """Say what is held of *session* once it is."""
+        self._dirty[session] = None
+        self._speak()
+
+    def last_word(self, reply: Reply) -> None:
+        """Say *reply*, which ends its stream."""
+        if not self._deaf:
+            self._last_words.append(reply)
+            self._speak()
+
+    def refuse(self, number: int, error: FlarelogError) -> None:
+        """Answer what is none of the open streams', with *error*."""
+        self._last = max(self._last, number)
+        reply = Reply(code_of(error), reason=str(error), incarnation=self.server.incarnation, number=number)
+        self.tell(self.address, reply, error)
+        self.last_word(reply)
+        self._left_alone()
+
+    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
+        """Log a refusal."""
+        quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
+        # A stream that is held asks again and again.
+        quiet = quiet or (reply.code is Code.PAUSE and self.server.said(str(error)))
+        level = logging.DEBUG if quiet else logging.WARNING
+        log.log(level, "%s: %s at offset %d: %s", where, reply.code.name, reply.committed, error)
+
+    def closed(self, session: Session) -> None:
+        """*session* is none of the call's any more."""
+        self._sessions.pop(session.number, None)
+        self._dirty.pop(session, None)
+        self._later.pop(session, None)
+        self._left_alone()
+
+    def failed(self, bug: Exception) -> None:
+        self._bug = self._bug or bug
+        self._stop_taking()
+
+    def _speak(self) -> None:
+        self._to_say.set()
+        if self._saying is None:
+            self._saying = asyncio.create_task(self._say())
+
+    async def _say(self) -> None:
+        while True:
+            await self._to_say.wait()
+            self._to_say.clear()
+            while self._last_words or self._dirty:
+                if self._last_words:
+                    await self._write(self._last_words.popleft())
+                    continue
+                dirty, self._dirty = self._dirty, {}
+                behind = [session for session in dirty if session.behind]
+                if len(behind) == 1:
+                    await behind[0].sync()
+                elif behind:
+                    await asyncio.gather(*(session.sync() for session in behind))
+                for session in dirty:
+                    if session.open and (session.pressing or not self.server.pace_of(self)):
+                        await self._write(session.reply(Code.OK))
+                    elif session.open:
+                        self._answer_later(session)
+            if self._quit:
+                return
+
+    def _answer_later(self, session: Session) -> None:
+        """An answer costs as much as a message: while there are too many, one has to do for several."""
+        if not self._later:
+            self._answering = self._loop.call_later(ANSWER_WITHIN, self._answer_now)
+        self._later[session] = None
+
+    def _answer_now(self) -> None:
+        later, self._later = self._later, {}
+        for session in later:
+            session.pressing = True
+            self.acknowledge(session)
+
+    async def _write(self, reply: Reply) -> None:
+        timer = self._loop.call_later(self.server.options.idle_timeout, self._give_up)
         try:
-            if self._leaving is not None:
-                taking.cancel()
-            await asyncio.wait((taking, acknowledging), return_when=asyncio.FIRST_COMPLETED)
+            if not self._deaf:
+                await self.context.write(reply)
+        except (grpc.RpcError, *ENDED):
+            # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
+            self._deaf = True
         finally:
-            try:
-                async with self.server.ending.one(self.peer):
-                    pass  # thousands of calls may end in the same moment, with their connection
-            finally:
-                # A write that is cancelled takes the replies behind it along: let the acknowledging loop end by itself.
-                taking.cancel()
-                self._quit = True
-                self._dirty.set()
-                await asyncio.wait((acknowledging,), timeout=WRITE_GRACE)
-                acknowledging.cancel()
-                ended = await asyncio.gather(taking, acknowledging, return_exceptions=True)
-        for outcome in ended:
-            if isinstance(outcome, Receipt):
-                receipt = outcome
-            elif isinstance(outcome, FlarelogError):
-                error = error or outcome
-            elif isinstance(outcome, Exception):
-                raise outcome
-        try:
-            await self.appender.sync()
-            if receipt is not None:
-                await self.appender.seal(receipt)
-                await self._write(self._reply(Code.SEALED))
-                return True
-        except FlarelogError as late:
-            error = error or late
-        error = self._leaving or error
-        if error is not None:
-            await self._refuse(error)
-        return False
+            timer.cancel()
+            self._said.set()
 
-    async def _take(self) -> Any:
-        """Take what arrives; returns the receipt, or None when the producer has gone."""
-        appender = self.appender
-        receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
-        loop = asyncio.get_running_loop()
-        idle = self.server.options.idle_timeout
-        try:
-            async with asyncio.timeout(idle) as silence:
-                while True:
-                    raw = await self._context.read()
-                    if raw is grpc.aio.EOF:
-                        return None
-                    silence.reschedule(loop.time() + idle)
-                    request = wire.decode_request(raw)
-                    self.server.states.heard(self.stream, self.producer)
-                    if isinstance(request, News):
-                        self.server.states.news(self.stream, self.producer, request)
-                        continue
-                    if isinstance(request, Chunk):
-                        new = receiver.chunk(request)
-                        if len(new):
-                            await self._paced(len(new), silence)
-                            self.server.take(self, len(new))
-                            async with self._turn(len(new), self.server.writing):
-                                await appender.append(receiver.accepted - len(new), new)
-                    elif isinstance(request, Packed):
-                        await self._take_packed(request, receiver, silence)
-                    elif isinstance(request, Receipt):
-                        receiver.finish(request)
-                        return request
-                    elif isinstance(request, Open):
-                        raise Refused(Code.REJECTED, "a Push has one Open, its first message")
-                    elif receiver.mark(*request):
-                        self.server.quota.note(self.stream, size_of(request[1]))
-                        await appender.mark(request[1])
-                    self._dirty.set()
-        except TimeoutError:
-            raise Refused(Code.GOING_AWAY, f"nothing was heard for {idle:g} s") from None
+    def _give_up(self) -> None:
+        """A producer that lets no reply leave must not have its streams for as long as it likes."""
+        self._deaf = True
+        self._last_words.clear()
+        self._leave_all(f"no reply could leave for {self.server.options.idle_timeout:g} s")
 
-    async def _take_packed(self, packed: Packed, receiver: Receiver, silence: asyncio.Timeout) -> None:
+    # --- the end
+
+    async def _close(self) -> None:
+        self._over = True
+        while self._sessions:
+            for session in self._sessions.values():
+                session.end(None)
+            await asyncio.wait([session.ending for session in self._sessions.values() if session.ending is not None])
+        await self._spoken()
+
+    async def _spoken(self) -> None:
+        """Let leave what is to be said."""
+        self._quit = True
+        if self._saying is not None:
+            self._to_say.set()
+            await asyncio.wait((self._saying,), timeout=WRITE_GRACE)
+            self._saying.cancel()
+            await asyncio.gather(self._saying, return_exceptions=True)
+
+
+async def _settled(work: Coroutine[Any, Any, None]) -> None:
+    """Do *work* to its end, however often gRPC cancels its call."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait((task,))
+    task.result()
+
+
+class Session:
+    """One stream in a call."""
+
+    appender: Appender
+
+    def __init__(self, call: Call, number: int, opened: Open) -> None:
+        self.call, self.number = call, number
+        self.server = call.server
+        self.stream, self.producer = opened.stream, opened.producer
+        self.identity = NOBODY
+        self.taken = 0  # bytes, since the server last looked
+        self.busy = True  # it sends much, as far as is known
+        self.told_window = self.told = 0  # bytes: the latest window, and what the latest answer acknowledged
+        self._pressing = True  # it waits for its first answer, or has waited long enough
+        self.closed = asyncio.Event()
+        self.ending: asyncio.Task[None] | None = None
+        self._why: FlarelogError | Receipt | None = None  # it ends
+        self._receiver: Receiver | None = None
+        self._counted = contextlib.ExitStack()
+        self._opening = asyncio.create_task(self._open(opened))
+
+    @property
+    def address(self) -> str:
+        return self.call.address
+
+    @property
+    def open(self) -> bool:
+        return self._receiver is not None and self.ending is None
+
+    def leave(self, code: Code, why: str) -> None:
+        """End the stream in this call with *code*, once what has arrived is committed."""
+        self.end(Refused(code, why))
+
+    def acknowledge(self) -> None:
+        if self.open:
+            self.call.acknowledge(self)
+
+    # --- opening
+
+    async def _open(self, opened: Open) -> None:
+        server, stream = self.server, self.stream
+        try:
+            await server.peers.opens(self.call.peer)
+            self.identity = server.asks(self.call.context, Action.PUSH, stream.run, stream.site)
+            server.states.news(stream, self.producer, opened.news or News(0, 0))
+            self._counted.enter_context(server.quota.opened(stream))
+            await server.admit(opened)
+            await server.count(stream)
+            appender = self.appender = await server.open(opened, self.call.peer)
+            server.quota.noted(stream, sum(map(size_of, appender.marks)))
+            self._receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
+            server.entered(self, self.producer)
+            self.acknowledge()
+        except FlarelogError as error:
+            self.end(error)
+        except Exception as bug:
+            self.end(None)
+            self.call.failed(bug)
+
+    # --- taking
+
+    async def take(self, request: wire.Request) -> None:
+        """Take what its producer says. Raises FlarelogError, which ends the stream."""
+        if self._receiver is None:  # a producer that does not wait for the answer to its Open
+            await asyncio.wait((self._opening,))
+        receiver = self._receiver
+        if receiver is None or not self.open:
+            return
+        self.server.states.heard(self.stream, self.producer)
+        self.call.messages += 1
+        if isinstance(request, Chunk):
+            new = receiver.chunk(request)
+            if len(new):
+                await self.server.slow_down(self, len(new))
+                if self.ending is not None:
+                    return
+                self.server.take(self, len(new))
+                async with self._turn(len(new), self.server.writing):
+                    await self.appender.append(receiver.accepted - len(new), new)
+        elif isinstance(request, Packed):
+            await self._take_packed(request, receiver)
+        elif isinstance(request, Receipt):
+            receiver.finish(request)
+            self.end(request)
+            return
+        elif isinstance(request, News):
+            self.server.states.news(self.stream, self.producer, request)
+            return
+        elif isinstance(request, Leave):
+            self.end(None)
+            return
+        elif isinstance(request, Open):
+            raise Refused(Code.REJECTED, "a stream has one Open, its first message")
+        elif receiver.mark(*request):
+            self.server.quota.note(self.stream, size_of(request[1]))
+            await self.appender.mark(request[1])
+        self.acknowledge()
+
+    async def _take_packed(self, packed: Packed, receiver: Receiver) -> None:
         """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
         server, size = self.server, packed.raw_length
         server.unpacking.demand(packed)
         receiver.admit(packed.offset, size)
-        await self._paced(size, silence)  # a repetition too: it costs as much
+        await server.slow_down(self, size)  # a repetition too: it costs as much
         server.take(self, 0)  # is there room; it counts when it has turned out to be what it says
         # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
         async with self._turn(size, server.unpacked):
-            new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))
+            chunk = await server.unpacking.unpacked(packed, receiver.max_chunk)
+            if self.ending is not None:
+                return
+            new = receiver.chunk(chunk)
             if len(new):
                 server.take(self, len(new))
                 async with self._turn(len(new), server.writing):
@@ -229,35 +435,36 @@ class Session:
             return contextlib.nullcontext()
         return turns.one((self.stream.run, self.stream.site))
 
-    async def _paced(self, size: int, silence: asyncio.Timeout) -> None:
-        """Wait as long as *size* bytes are too many; that is no silence of the producer's."""
-        silence.reschedule(None)
-        await self.server.slow_down(self, size)
-        silence.reschedule(asyncio.get_running_loop().time() + self.server.options.idle_timeout)
+    # --- answering
 
-    def _give_up(self) -> None:
-        self._deaf = True
-        self.leave(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
+    @property
+    def behind(self) -> bool:
+        """Whether something that was taken is not committed."""
+        receiver = self._receiver
+        return (
+            self.open
+            and receiver is not None
+            and (self.appender.committed < receiver.accepted or self.appender.mark_count < len(receiver.marks))
+        )
 
-    async def _acknowledge(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._dirty.wait()
-            if self._quit:
-                return
-            self._dirty.clear()
+    @property
+    def pressing(self) -> bool:
+        """Whether an answer must not wait: it is due, or the producer's window fills."""
+        return self._pressing or self.appender.committed - self.told >= self.told_window // 8
+
+    @pressing.setter
+    def pressing(self, due: bool) -> None:
+        self._pressing = due
+
+    async def sync(self) -> None:
+        try:
             await self.appender.sync()
-            # As _write does it, without a task for each: a deaf producer's stream ends, and the write with the call.
-            timer = loop.call_later(self.server.options.idle_timeout, self._give_up)
-            try:
-                with contextlib.suppress(*_GONE):
-                    await self._context.write(self._reply(Code.OK))
-            finally:
-                timer.cancel()
+        except FlarelogError as error:
+            self.end(error)
 
-    def _reply(self, code: Code, reason: str = "") -> Reply:
+    def reply(self, code: Code, reason: str = "") -> Reply:
         appender = self.appender
-        self.told_window = self.server.window_of(self)
+        self.told_window, self.told, self.pressing = self.server.window_of(self), appender.committed, False
         return Reply(
             code,
             appender.committed,
@@ -270,34 +477,63 @@ class Session:
             idle_timeout=self.server.options.idle_timeout,
             window=self.told_window,
             codecs=self.server.unpacking.codecs,
+            pace=self.server.pace_of(self.call),
+            number=self.number,
         )
 
-    async def _refuse(self, error: FlarelogError) -> None:
-        code = code_of(error)
-        if hasattr(self, "appender"):
-            reply = self._reply(code, str(error))
-        else:
-            reply = Reply(code, reason=str(error), incarnation=self.server.incarnation)
-        where = getattr(self, "stream", self._context.peer())
-        if code is Code.PAUSE and hasattr(self, "stream"):
-            self.server.states.held(self.stream, self.producer, str(error))
-        quiet = code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A stream that is held asks again and again.
-        quiet = quiet or (code is Code.PAUSE and self.server.said(str(error)))
-        level = logging.DEBUG if quiet else logging.WARNING
-        log.log(level, "%s: %s at offset %d: %s", where, code.name, reply.committed, error)
-        if not self._deaf:
-            with contextlib.suppress(Refused):
-                await self._write(reply)
+    # --- ending
 
-    async def _write(self, reply: Reply) -> None:
-        # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
-        with contextlib.suppress(*_GONE):
-            # Nor is one that lets no reply leave: it must not have the stream for as long as it likes.
-            writing = asyncio.ensure_future(self._context.write(reply))
-            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            done, _ = await asyncio.wait((writing,), timeout=self.server.options.idle_timeout)
-            if not done:
-                self._deaf = True
-                raise Refused(Code.GOING_AWAY, f"no reply could leave for {self.server.options.idle_timeout:g} s")
-            writing.result()
+    def end(self, why: FlarelogError | Receipt | None) -> None:
+        """Commit what was taken and close, once: with a refusal, a receipt that is agreed to, or no word. The first
+        refusal counts.
+        """
+        if self._why is None or (isinstance(why, FlarelogError) and isinstance(self._why, Receipt)):
+            self._why = why
+        if self.ending is None:
+            self.ending = asyncio.create_task(self._end())
+
+    async def _end(self) -> None:
+        if self._why is not None or self.call.gone:
+            self._opening.cancel()
+        await asyncio.wait((self._opening,))
+        sealed = False
+        try:
+            if self._receiver is not None:
+                async with self.server.ending.one(self.call.peer):
+                    pass  # thousands of streams may end in the same moment, with their connection
+                sealed = await self._settle()
+            if isinstance(self._why, FlarelogError) and not sealed:
+                self._refuse(self._why)
+        finally:
+            if self._receiver is not None:
+                with contextlib.suppress(FlarelogError):
+                    await self.appender.close()
+                self.server.left(self, sealed)
+            self._counted.close()
+            self.closed.set()
+            self.call.closed(self)
+
+    async def _settle(self) -> bool:
+        """Commit what was taken, and the receipt; whether the stream is sealed."""
+        try:
+            await self.appender.sync()
+            if isinstance(self._why, Receipt):
+                await self.appender.seal(self._why)
+                self.call.last_word(self.reply(Code.SEALED))
+                return True
+            if self._why is None:
+                self.call.last_word(self.reply(Code.OK))
+        except FlarelogError as late:
+            self.end(late)
+        return False
+
+    def _refuse(self, error: FlarelogError) -> None:
+        code = code_of(error)
+        if self._receiver is not None:
+            reply = self.reply(code, str(error))
+        else:
+            reply = Reply(code, reason=str(error), incarnation=self.server.incarnation, number=self.number)
+        if code is Code.PAUSE:
+            self.server.states.held(self.stream, self.producer, str(error))
+        self.call.tell(self.stream, reply, error)
+        self.call.last_word(reply)

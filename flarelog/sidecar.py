@@ -1,8 +1,8 @@
 """The sending process: sources and delivery over Push.
 
-One loop watches the files, one loop a log sends them, and the receiver's record says where each goes on. A lost
-connection is not an answer: it is tried again for as long as the sidecar is wanted. One log that fails does not hold
-the others, and none fails the run.
+One loop watches the files, one loop a log sends them, all over one call, and the receiver's record says where each goes
+on. A lost connection is not an answer: it is tried again for as long as the sidecar is wanted. One log that fails does
+not hold the others, and none fails the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import math
 import os
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import grpc
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
@@ -22,11 +21,11 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from flarelog import errors, wire
 from flarelog.bus import Bus
 from flarelog.compression import Compressing, Compression, Packing, check
-from flarelog.delivery.liveness import HEARTBEAT, Liveness
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NoConsent, NotFound, StreamFenced
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import (
+    Chunk,
     Code,
     Gap,
     Generation,
@@ -40,6 +39,7 @@ from flarelog.model import (
     run_name,
     site_name,
 )
+from flarelog.mux import HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
@@ -52,15 +52,15 @@ from flarelog.version import __version__
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
-REPLY_TIMEOUT = 30.0  # seconds without any reply after which a connection counts as lost
+LONGEST_PACE = 1.0  # seconds, whatever a receiver asks for
+GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
-LAST_WORD = 1.0  # seconds that the reply which ended a call may take after a write has failed
 HEED_EVERY = 5.0  # seconds
 NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is ahead
-LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
+LOOK_AGAIN = 15.0  # seconds, while time alone may bring a log on: nobody can tell whether a rotated file has a writer
 CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
@@ -144,6 +144,7 @@ class Sidecar:
         self.channel = self._connect()
         self._channels = Follower(options.tls, self._connect) if options.tls is not None else None
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
+        self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
         self._writers = Writers(self.discovery, self._wake)
@@ -205,6 +206,9 @@ class Sidecar:
         finally:
             self.discovery.close()
             self.compressing.close()
+            if self._uplink is not None:
+                self._uplink[1].close()
+                self._uplink = None  # a call that something still knows keeps the connection
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
@@ -398,6 +402,13 @@ class Sidecar:
             self._use(self._channels.look())
         return self.channel
 
+    def uplink(self) -> Uplink:
+        """The call that carries the logs: another one when it has ended, or the certificates have changed."""
+        channel = self.connection()
+        if self._uplink is None or self._uplink[0] is not channel or self._uplink[1].closing:
+            self._uplink = channel, Uplink(wire.push(channel)(), self.options.heartbeat)
+        return self._uplink[1]
+
     def reread(self) -> bool:
         """Read the certificates again though they seem unchanged, and say what came of it; False: there are none."""
         if self._channels is not None:
@@ -461,8 +472,8 @@ class _Delivery:
         self._packing = Packing(sidecar.compressing)
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
-        self._heartbeat = options.heartbeat
         self._opened = math.inf  # when the present connection was answered
+        self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
         self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
 
     @property
@@ -519,25 +530,23 @@ class _Delivery:
         before = (producer.acked, producer.marks_acked)
         self._opened = math.inf
         producer.opened()
-        call = wire.push(self._sidecar.connection())()
+        stream = self._sidecar.uplink().stream(self._receive, self._beat, self.wake.set)
         try:
-            await self._open(call)
-            await self._exchange(call)
+            await self._open(stream)
+            await self._send(stream)
         except grpc.RpcError as error:
             trouble = wire.error_of(error, self._sidecar.options.receiver)
             if not trouble.retry_safe:
                 raise trouble from error
             self._again(before, _Lost(str(trouble)))
-        except (asyncio.InvalidStateError, grpc.aio.UsageError):  # gRPC's words for writing into a call that has ended
-            self._again(before, _Lost(f"{self._sidecar.options.receiver} ended the call of {self.stream}"))
-        except TimeoutError:
-            self._again(before, _Again(f"{self._sidecar.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"))
+        except Gone as gone:
+            self._again(before, _Lost(f"{self._sidecar.options.receiver} {gone}"))
         except OSError as error:
             self._again(before, _Again(f"{self.stream}: its source cannot be read: {error.strerror}"))
         except _Again as again:
             self._again(before, again)
         finally:
-            call.cancel()
+            stream.leave()
 
     def _again(self, before: tuple[int, int], why: _Again) -> None:
         brought_on = (self._producer.acked, self._producer.marks_acked) > before
@@ -545,14 +554,17 @@ class _Delivery:
         if not brought_on and time.monotonic() - self._opened < self._sidecar.options.delivery.max_delay:
             raise why
 
-    async def _open(self, call: Any) -> None:
+    async def _open(self, stream: Stream) -> None:
         sidecar, producer = self._sidecar, self._producer
         epoch = max(producer.epoch, sidecar.epoch)
         agent = f"flarelog/{__version__}"
-        await call.write(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news()))
         backwards = producer.went_backwards
-        async with asyncio.timeout(REPLY_TIMEOUT):
-            await self._receive(call)
+        stream.put(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news()))
+        while not stream.answered:
+            self.wake.clear()
+            stream.check()
+            await self.wake.wait()
+        stream.check()
         self._opened = time.monotonic()
         sidecar.answers()
         sidecar.epoch = max(sidecar.epoch, producer.epoch)
@@ -572,12 +584,8 @@ class _Delivery:
                 producer.acked,
             )
 
-    async def _receive(self, call: Any) -> None:
-        reply = await call.read()
-        if isinstance(reply, wire.Malformed):
-            raise _Lost(f"{self._sidecar.options.receiver} answered {self.stream} with what is no reply: {reply}")
-        if not isinstance(reply, Reply):
-            raise _Lost(f"{self._sidecar.options.receiver} closed the connection of {self.stream}")
+    def _receive(self, reply: Reply) -> bool:
+        """Take in what the receiver says; returns whether it owes another answer."""
         producer = self._producer
         producer.receive(reply)
         self._packing.heard(reply)
@@ -586,74 +594,69 @@ class _Delivery:
         if reply.code not in (Code.OK, Code.SEALED):
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)
-        if reply.idle_timeout > 0:
-            self._heartbeat = min(self._sidecar.options.heartbeat, max(LEAST_HEARTBEAT, reply.idle_timeout / 3))
+        self._pace = min(reply.pace, LONGEST_PACE)
         if reply.ending:
             self._sidecar.drain()
+        return producer.awaits_reply
 
-    async def _exchange(self, call: Any) -> None:
-        """Listen and send until one of them ends, and raise what it raised."""
-        listening, sending = (asyncio.create_task(work) for work in (self._listen(call), self._send(call)))
-        try:
-            await asyncio.wait((listening, sending), return_when=asyncio.FIRST_COMPLETED)
-            # A call that ended under a write was ended by a reply, which says why and may still be on its way.
-            await asyncio.wait((listening,), timeout=LAST_WORD)
-        finally:
-            for task in (listening, sending):
-                task.cancel()
-            await asyncio.gather(listening, sending, return_exceptions=True)
-        for task in (listening, sending):
-            if not task.cancelled():
-                task.result()
+    def _beat(self) -> Chunk | None:
+        if self._packing.busy:  # it would overtake the chunk, behind which it stands
+            return None
+        return self._producer.heartbeat() if self._producer.state is not State.FINISHING else None
 
-    async def _listen(self, call: Any) -> None:
-        async with asyncio.timeout(REPLY_TIMEOUT) as silence:
-            while self._producer.state is not State.SEALED:
-                await self._receive(call)
-                silence.reschedule(asyncio.get_running_loop().time() + REPLY_TIMEOUT)
-                self.wake.set()
-
-    async def _send(self, call: Any) -> None:
+    async def _send(self, stream: Stream) -> None:
         producer, tail = self._producer, self._tail
-        live = Liveness(time.monotonic(), interval=self._heartbeat)
         minds = bool(self._sidecar.options.source.sites)
-        while True:
+        while producer.state is not State.SEALED:
             if minds:
                 await self._sidecar.consents()
+            await stream.room()
+            stream.check()
             self.wake.clear()
             now = time.monotonic()
+            if 0 < (rest := self._sent_at + self._pace - now) <= self._pace and self._gathers():
+                await asyncio.sleep(rest)
+                continue
             item = tail.next(producer.position, producer.marks_sent, producer.room(), now)
             if now >= self._news_at:
-                await self._tell(call, producer.position + (len(item) if isinstance(item, bytes) else 0))
+                self._tell(stream, producer.position + (len(item) if isinstance(item, bytes) else 0))
             if isinstance(item, bytes):
-                await call.write(await self._packing.packed(producer.chunk(item)))
+                self._sent_at = now
+                stream.put(await self._packing.packed(producer.chunk(item)))
             elif item is not None:
                 mark = replace(item, digest=producer.position_digest)
-                await call.write((producer.mark(), mark))
+                stream.put((producer.mark(), mark))
             elif self._complete(now):
                 self._receipt = replace(producer.finish(), redacted=self._sidecar.discovery.masked(tail))
-                await call.write(self._receipt)
-            elif live.heartbeat_in(now) <= 0 and producer.state is not State.FINISHING:
-                await call.write(producer.heartbeat())
+                stream.put(self._receipt)
             else:
-                with contextlib.suppress(TimeoutError):
-                    # Not wait_for: Python 3.11's loses a cancellation that comes together with the event.
-                    soon = URGENT_POLL if tail.urgent else live.interval
-                    async with asyncio.timeout(max(0.01, min(soon, live.heartbeat_in(now)))):
-                        await self.wake.wait()
-                continue
-            live.sent(now)
+                await self._woken()
+
+    def _gathers(self) -> bool:
+        """Whether lines that come now should wait for more of them."""
+        producer, tail = self._producer, self._tail
+        return not tail.draining and producer.position == tail.end and tail.unread() < GATHERED
+
+    async def _woken(self) -> None:
+        """Wait for a change of the file, or a reply."""
+        if self._tail.at_rest:
+            await self.wake.wait()
+            return
+        with contextlib.suppress(TimeoutError):
+            # Not wait_for: Python 3.11's loses a cancellation that comes together with the event.
+            async with asyncio.timeout(URGENT_POLL if self._tail.urgent else LOOK_AGAIN):
+                await self.wake.wait()
 
     def _news(self) -> News:
         self._news_at = time.monotonic() + NEWS_EVERY
         self._told = self._tail.end + self._tail.unread()
         return News(max(0, round(time.time() * 1000)), self._told)
 
-    async def _tell(self, call: Any, sent: int) -> None:
+    def _tell(self, stream: Stream, sent: int) -> None:
         """Say how far the source is ahead of what is *sent*, if it is, or is less than was said."""
         told, news = self._told, self._news()
         if news.end < told or (news.end > told and news.end > sent):
-            await call.write(news)
+            stream.put(news)
 
     def _complete(self, now: float) -> bool:
         producer, tail = self._producer, self._tail

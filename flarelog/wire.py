@@ -40,6 +40,7 @@ from flarelog.model import (
     Ended,
     Gap,
     Generation,
+    Leave,
     Mark,
     News,
     Open,
@@ -71,9 +72,20 @@ MAX_LISTED_MARKS = 200_000
 HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
+MAX_NUMBER = (1 << 32) - 1
+"""Of a stream in its call."""
+CALLS = 200
+"""Calls at once over one connection; one carries all streams of a producer, and each read is another."""
 
-Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News
-"""What a producer says; a mark comes with its number."""
+Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News | Leave
+"""What a producer says of a stream; a mark comes with its number."""
+
+
+class Said(NamedTuple):
+    """A message of a Push."""
+
+    number: int  # of the stream in its call
+    request: Request
 
 
 Meet = Callable[[Any, Action | None], Awaitable[Any]]
@@ -158,18 +170,18 @@ class _Showing:
         return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
 
 
-def server(max_connections: int, max_calls: int) -> grpc.aio.Server:
-    """A server that accepts so many connections at once, and so many calls over each of them."""
-    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", max_calls)]
+def server(max_connections: int) -> grpc.aio.Server:
+    """A server that accepts so many connections at once, and CALLS over each of them."""
+    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
     made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits])
     relieve()
     return made
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push; it gives Malformed, as a value, for an answer that is no Reply."""
+    """The call of Push, which takes what is Said; it gives Malformed, as a value, for an answer that is no Reply."""
     return channel.stream_stream(
-        f"/{SERVICE}/Push", request_serializer=encode_request, response_deserializer=_reply_or_malformed
+        f"/{SERVICE}/Push", request_serializer=_encode_said, response_deserializer=_reply_or_malformed
     )
 
 
@@ -390,6 +402,7 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
 
 # --- what a producer says
 
+_NUMBER_TAG = 0x48  # PushRequest.number
 _CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
 _OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
 
@@ -403,10 +416,15 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-def encode_request(request: Request) -> bytes:
+def _encode_said(said: Said) -> bytes:
+    return encode_request(said.request, said.number)
+
+
+def encode_request(request: Request, number: int = 0) -> bytes:
     """The bytes of a PushRequest."""
+    first = b"%c%b" % (_NUMBER_TAG, _varint(number)) if number else b""
     if isinstance(request, Chunk):
-        return _encode_chunk(request)
+        return _encode_chunk(first, request)
     message = pb.PushRequest()
     if isinstance(request, Open):
         message.open.version.major = request.major
@@ -430,13 +448,15 @@ def encode_request(request: Request) -> bytes:
         message.finish.SetInParent()
         message.finish.receipt.SetInParent()
         _set_redaction(message.finish.receipt, request.redacted)
+    elif isinstance(request, Leave):
+        message.leave.SetInParent()
     else:
         message.mark.index = request[0]
         message.mark.mark.CopyFrom(_mark_to_pb(request[1]))
-    return message.SerializeToString()
+    return first + message.SerializeToString()
 
 
-def _encode_chunk(chunk: Chunk) -> bytes:
+def _encode_chunk(first: bytes, chunk: Chunk) -> bytes:
     size = len(chunk.data)
     head = b"%c%b%c%b%c%b" % (
         _OFFSET_TAG,
@@ -446,16 +466,44 @@ def _encode_chunk(chunk: Chunk) -> bytes:
         _DATA_TAG,
         _varint(size),
     )
-    return b"".join((b"%c%b" % (_CHUNK_TAG, _varint(len(head) + size)), head, chunk.data))
+    return b"".join((b"%b%c%b" % (first, _CHUNK_TAG, _varint(len(head) + size)), head, chunk.data))
 
 
 def decode_request(raw: bytes) -> Request:
-    """The request that *raw* holds. Raises Malformed; InvalidName for a stream that cannot be named so."""
-    if raw[:1] == b"\x12":
-        chunk = _decode_chunk(raw)
+    """The request that *raw* holds, of whichever stream. Raises as decode_said."""
+    return decode_said(raw).request
+
+
+def decode_said(raw: bytes) -> Said:
+    """What *raw* says of which stream. Raises Malformed; InvalidName for a stream that cannot be named so."""
+    number, at = _first_number(raw)
+    if raw[at : at + 1] == b"\x12":
+        chunk = _decode_chunk(raw, at + 1)
         if chunk is not None:
-            return chunk
+            return Said(number, chunk)
     message = _parse(pb.PushRequest, raw)
+    return Said(message.number, _request(message))
+
+
+def number_of(raw: bytes) -> int:
+    """The stream that *raw* speaks of, if it begins with that, else 0: for what cannot be decoded."""
+    return _first_number(raw)[0]
+
+
+def _first_number(raw: bytes) -> tuple[int, int]:
+    """The number that *raw* begins with, and where it ends; (0, 0) if it begins otherwise."""
+    if raw[:1] == b"\x48":
+        try:
+            number, at = _read_varint(raw, 1)
+        except IndexError:
+            return 0, 0
+        if number <= MAX_NUMBER:
+            return number, at
+    return 0, 0
+
+
+def _request(message: pb.PushRequest) -> Request:
+    """Raises Malformed, InvalidName."""
     match message.WhichOneof("message"):
         case "open":
             opened = message.open
@@ -475,6 +523,8 @@ def decode_request(raw: bytes) -> Request:
         case "finish":
             receipt = message.finish.receipt
             return Receipt(receipt.length, receipt.digest, receipt.marks, _redaction(receipt))
+        case "leave":
+            return Leave()
     raise Malformed("a PushRequest says nothing that this version knows")
 
 
@@ -491,10 +541,12 @@ def _chunk(message: pb.Chunk) -> Chunk | Packed:
     return Packed(message.offset, message.data, message.digest, codec, message.raw_length)
 
 
-def _decode_chunk(raw: bytes) -> Chunk | None:
-    """The chunk in *raw*, its payload still lying in *raw*; None if it is laid out otherwise than flarelog does it."""
+def _decode_chunk(raw: bytes, at: int) -> Chunk | None:
+    """The chunk whose length stands at *at*, its payload still lying in *raw*; None if it is laid out otherwise than
+    flarelog does it.
+    """
     try:
-        size, at = _read_varint(raw, 1)
+        size, at = _read_varint(raw, at)
         if at + size != len(raw) or raw[at] != _OFFSET_TAG:
             return None
         offset, at = _read_varint(raw, at + 1)
@@ -537,7 +589,9 @@ def encode_reply(reply: Reply) -> bytes:
         ending=reply.ending,
         idle_timeout_ms=round(reply.idle_timeout * 1000),
         window=reply.window,
+        number=reply.number,
         codecs=[int(codec) for codec in reply.codecs],  # type: ignore[misc]
+        pace_ms=round(reply.pace * 1000),
     ).SerializeToString()
 
 
@@ -563,7 +617,9 @@ def decode_reply(raw: bytes) -> Reply:
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
+        message.number,
         tuple(codec for codec in Codec if int(codec) in list[int](message.codecs)),
+        message.pace_ms / 1000,
     )
 
 

@@ -257,10 +257,10 @@ class _Push:
         self._heard, self._serialize, self._deserialize = heard, serialize, deserialize
         self._left = 1 + heard.steps.one(6)
 
-    async def write(self, request: wire.Request) -> None:
-        again = wire.decode_request(self._serialize(request))
-        hold(again == request, (again, request))
-        self._heard.said.append(again)
+    async def write(self, said: wire.Said) -> None:
+        again = wire.decode_said(self._serialize(said))
+        hold(again == said, (again, said))
+        self._heard.said.append(again.request)
         await asyncio.sleep(0)
 
     async def read(self) -> Any:

@@ -48,8 +48,10 @@ Told = Counter[str]
 Attack = Callable[["Peer"], Awaitable[None]]
 
 
-def opening(log: str, run: str = "hostile", site: str = "mallory", producer: bytes = b"", epoch: int = 0) -> bytes:
-    message = pb.PushRequest()
+def opening(
+    log: str, run: str = "hostile", site: str = "mallory", producer: bytes = b"", epoch: int = 0, number: int = 0
+) -> bytes:
+    message = pb.PushRequest(number=number)
     message.open.version.major = 1
     message.open.stream.run, message.open.stream.site, message.open.stream.log = run, site, log
     message.open.producer = producer or os.urandom(16)
@@ -339,18 +341,33 @@ async def opens_at_once(peer: Peer) -> None:
     await peer.many(work, 10_000)
 
 
+async def streams_at_once(peer: Peer) -> None:
+    """Ten thousand logs in one call, then as many again over those that are open, and bytes to all of them."""
+    channel = await peer.channel()
+    messages = [opening(f"{n % 10_000}.log", "many", producer=b"the-same-for-all", number=n) for n in range(1, 20_000)]
+    while peer.goes_on:
+        beats = (chunk(0, b"", 0) for _ in range(10_000))
+        await peer.push(channel, itertools.chain(messages, beats), answered=False)
+
+
 async def half_open(peer: Peer) -> None:
     """Calls that say Open or nothing, and then nothing."""
     channels = [await peer.channel() for _ in range(4)]
     calls = []
-    for number in range(4000):
+
+    async def half(number: int) -> None:
         call: Any = channels[number % 4].stream_stream(f"{SERVICE}/Push")()
+        calls.append(call)
         if number % 2:
             with contextlib.suppress(*GONE):  # the receiver may have ended it by then
                 await call.write(opening(f"half-{number}.log"))
-        calls.append(call)
-    peer.told["calls"] = len(calls)
+
+    halves = [asyncio.create_task(half(number)) for number in range(4000)]  # most wait until the receiver has room
     await peer.end()
+    peer.told["calls"] = len(calls)
+    for task in halves:
+        task.cancel()
+    await asyncio.gather(*halves, return_exceptions=True)
 
 
 async def readers(peer: Peer) -> None:
@@ -536,6 +553,7 @@ ATTACKS: dict[str, Attack] = {
             flood,
             opens,
             opens_at_once,
+            streams_at_once,
             half_open,
             readers,
             lists,

@@ -149,6 +149,7 @@ class Older:
                 marks=self.marks,
                 incarnation=b"12345678",
                 epoch=1,
+                number=said.number,
             ).SerializeToString()
 
 

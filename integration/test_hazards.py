@@ -61,7 +61,7 @@ class Writer(threading.Thread):
 def until(condition, what, seconds=30.0):
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"not in time: {what}"
+        assert time.monotonic() < end, f"not in time: {what() if callable(what) else what}"
         time.sleep(0.005)
 
 

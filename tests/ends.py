@@ -19,7 +19,7 @@ from flarelog.compression import decompress
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import FlarelogError, StreamFenced
-from flarelog.model import Chunk, Code, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
+from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
 from flarelog.session import code_of
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
@@ -119,7 +119,7 @@ class ReceivingEnd:
                 self._run(call.appender.seal(request))
                 self._end(call, Code.SEALED)
                 return
-            elif isinstance(request, News):
+            elif isinstance(request, News | Leave):
                 return
             elif call.receiver.mark(*request):
                 self._run(call.appender.mark(request[1]))

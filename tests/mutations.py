@@ -23,7 +23,7 @@ from pathlib import Path
 from queue import Queue
 
 TREE = Path(__file__).parent.parent
-COPIED = ("flarelog", "fuzz", "tests", "setup.cfg", "pyproject.toml")
+COPIED = ("flarelog", "fuzz", "tests", "bench", "setup.cfg", "pyproject.toml")
 WORKERS = 2
 PATIENCE = 120.0  # seconds that one run of tests may take; a mutant that hangs it is killed
 
@@ -768,7 +768,7 @@ MUTANTS = [
     Mutant(
         "receiver: a hole is not refused",
         RECEIVER,
-        "if chunk.offset > self.accepted:",
+        "if offset > self.accepted:",
         "if False:",
         "receiver",
     ),
@@ -1279,19 +1279,132 @@ MUTANTS = [
         "if False:",
         "wire",
     ),
+    # --- one call for all logs
     Mutant(
-        "liveness: silence is never a timeout",
-        "delivery/liveness.py",
-        "return max(0.0, self._heard + self.timeout - now)",
-        "return self.timeout",
-        "liveness",
+        "pace: one who sends very many messages slows everybody down",
+        "server.py",
+        "heard += min(call.messages / SHARE_EVERY, ONE_OF_MANY)",
+        "heard += call.messages / SHARE_EVERY",
+        "mux",
     ),
     Mutant(
-        "liveness: what is heard puts the heartbeat off",
-        "delivery/liveness.py",
-        "return max(0.0, self._sent + self.interval - now)",
-        "return max(0.0, max(self._sent, self._heard) + self.interval - now)",
-        "liveness",
+        "pace: each message is answered, however many there are",
+        "session.py",
+        "if session.open and (session.pressing or not self.server.pace_of(self)):",
+        "if session.open:",
+        "mux",
+    ),
+    Mutant(
+        "pace: a window that fills waits for its answer",
+        "session.py",
+        "return self._pressing or self.appender.committed - self.told >= self.told_window // 8",
+        "return self._pressing",
+        "mux",
+    ),
+    Mutant(
+        "pace: it never ends",
+        "delivery/rates.py",
+        "self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0",
+        "pass",
+        "rates",
+    ),
+    Mutant(
+        "mux: a heartbeat is never due",
+        "mux.py",
+        "if now >= self._put_at + self._heartbeat:",
+        "if False:",
+        "mux",
+    ),
+    Mutant(
+        "mux: the receiver's patience is nothing to the heartbeat",
+        "mux.py",
+        "if 0 < reply.idle_timeout < 3 * self._heartbeat:",
+        "if False:",
+        "mux",
+    ),
+    Mutant(
+        "mux: an answer may take for ever",
+        "mux.py",
+        "if one.owed is not None and now - one.owed > REPLY_TIMEOUT]",
+        "if False]",
+        "mux",
+    ),
+    Mutant(
+        "mux: whoever waits for room is let in at once",
+        "mux.py",
+        "if self.over or (self._waiting <= MAX_WAITING and not self._at_the_door):",
+        "if True:",
+        "mux",
+    ),
+    Mutant(
+        "mux: the call outlives its last stream",
+        "mux.py",
+        "        if not self._streams:\n            self.close()\n        elif",
+        "        if",
+        "mux",
+    ),
+    Mutant(
+        "mux: what is said of the whole call reaches nobody",
+        "mux.py",
+        "elif not reply.number:",
+        "elif False:",
+        "mux",
+    ),
+    Mutant(
+        "mux: a receiver that goes away gets new logs",
+        "mux.py",
+        "self.closing = self.closing or reply.code is Code.GOING_AWAY",
+        "pass",
+        "mux",
+    ),
+    Mutant(
+        "session: a call that gRPC cancels again leaves its streams open",
+        "session.py",
+        "    while not task.done():\n        with contextlib.suppress(asyncio.CancelledError):\n",
+        "    if True:\n        with contextlib.suppress(KeyError):\n",
+        "mux",
+    ),
+    Mutant(
+        "session: the number of a stream is used again",
+        "session.py",
+        "if number <= self._last:",
+        "if False:",
+        "mux",
+    ),
+    Mutant(
+        "session: what is under way to a stream that has ended ends the call",
+        "session.py",
+        "elif number > self._last:",
+        "else:",
+        "mux",
+    ),
+    Mutant(
+        "session: silence ends nothing",
+        "session.py",
+        'self._leave_all(f"nothing was heard for {idle:g} s")',
+        "pass",
+        "mux",
+    ),
+    Mutant(
+        "session: a call may wait for its Open for ever",
+        "session.py",
+        "        if self._last < 0:\n            self.refuse(0",
+        "        if False:\n            self.refuse(0",
+        "mux",
+    ),
+    Mutant(
+        "session: the call ends with its last stream though another one is being opened in it",
+        "session.py",
+        "        if self._last == 0:\n",
+        "        if self._last >= 0:\n",
+        "mux",
+    ),
+    Mutant(
+        "session: a call may go on for ever without a stream",
+        "session.py",
+        "elif not self._sessions:\n            self._stop_taking()",
+        "elif False:\n            self._stop_taking()",
+        "mux",
     ),
     Mutant(
         "bus: a subscriber's failure reaches the run",
@@ -1494,9 +1607,10 @@ MUTANTS = [
     Mutant(
         "compression: the digest of what was unpacked is not looked at",
         "session.py",
-        "            new = receiver.chunk(await server.unpacking.unpacked(packed, receiver.max_chunk))\n",
-        "            new = (await server.unpacking.unpacked(packed, receiver.max_chunk)).data\n"
-        "            receiver.digest, receiver.accepted = packed.digest, packed.offset + len(new)\n",
+        "            new = receiver.chunk(chunk)\n            if len(new):\n                server.take",
+        "            new = chunk.data\n"
+        "            receiver.digest, receiver.accepted = packed.digest, packed.offset + len(new)\n"
+        "            if len(new):\n                server.take",
         "compression",
     ),
     Mutant(

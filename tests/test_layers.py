@@ -14,6 +14,7 @@ LAYERS = [
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers"},
+    {"mux"},
     {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.delivery.rates import REMEMBERED, Names, Pace, Places
+from flarelog.delivery.rates import REMEMBERED, Breath, Names, Pace, Places
 from flarelog.errors import Full
+
+
+def test_lines_are_gathered_when_there_are_too_many_messages_and_no_longer_when_there_are_few() -> None:
+    breath = Breath()
+    assert breath.pace == 0.0
+    breath.heard(Breath.MANY)
+    assert breath.pace == 0.0
+    breath.heard(5000)
+    first = breath.pace
+    breath.heard(5000)
+    assert 0 < first < breath.pace
+    for _ in range(10):
+        breath.heard(20_000)
+    assert breath.pace == Breath.MOST
+    breath.heard(2000)
+    assert breath.pace == Breath.MOST, "what it takes is what it should be"
+    for _ in range(20):
+        breath.heard(100)
+    assert breath.pace == 0.0
 
 
 def test_after_the_burst_everything_waits_its_turn() -> None:

@@ -13,7 +13,6 @@ import click
 
 from flarelog.access import PolicyFile
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
-from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -29,6 +28,7 @@ from flarelog.delivery.quota import (
     READ_TIMEOUT,
 )
 from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.mux import IDLE_TIMEOUT
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls

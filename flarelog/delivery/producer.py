@@ -163,6 +163,12 @@ class Producer:
         self.state = State.FINISHING
         return Receipt(self.position, self.position_digest, self.marks_sent)
 
+    @property
+    def awaits_reply(self) -> bool:
+        """Whether something was sent that no reply has answered yet."""
+        sent = self.position > self.acked or self.marks_sent > self.marks_acked
+        return self._awaits_open or self.state is State.FINISHING or sent
+
     # --- what a reply means
 
     def receive(self, reply: Reply) -> int:

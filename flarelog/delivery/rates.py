@@ -42,6 +42,25 @@ class Pace:
         return len(self._paid)
 
 
+class Breath:
+    """How long producers should gather lines before they send them: not at all, until a receiver has so many messages
+    to take that it could not keep up. A message costs it the same whatever it holds.
+    """
+
+    MANY, FEW = 2500.0, 1500.0  # messages a second: more are too many, fewer than these leave room
+    LEAST, MOST = 0.01, 0.2  # seconds
+
+    def __init__(self) -> None:
+        self.pace = 0.0  # seconds
+
+    def heard(self, messages: float) -> None:
+        """So many *messages* a second came lately."""
+        if messages > self.MANY:
+            self.pace = min(self.MOST, max(self.pace, self.LEAST) * messages / self.FEW)
+        elif messages < self.FEW:
+            self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0
+
+
 class Places:
     """At most *limit* at once of each key; *sentence* says what to do, with {used}, {limit} and {key}."""
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flarelog.bus import Notice
-from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
 from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
 from flarelog.lifecycle import Event
 from flarelog.model import StreamInfo
+from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Action, Identity, Policy
 from flarelog.server import Server
 from flarelog.sinks.mirror import Mirror

@@ -23,12 +23,12 @@ from typing import Any, Protocol, Self, TypeVar
 
 from flarelog.bus import Bus, Notice
 from flarelog.compression import Compression
-from flarelog.delivery.liveness import IDLE_TIMEOUT
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, TimedOut
 from flarelog.integrations import _background
 from flarelog.lifecycle import Event
 from flarelog.model import parse_address
+from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Policy
 from flarelog.server import Server, ServerOptions
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions

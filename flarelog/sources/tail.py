@@ -329,6 +329,11 @@ class Tail:
         """Whether time alone will bring something on soon: a rotated file holds up its successor."""
         return self._held_since is not None
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing but a change of its file will bring something on."""
+        return not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
+
     def close(self) -> None:
         for file in self.files:
             file.close()

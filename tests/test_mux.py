@@ -1,0 +1,500 @@
+"""One Push call for many streams: both of its ends in one loop, over a real store, without a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from pytest_mock import MockerFixture
+
+from flarelog import mux, wire
+from flarelog.delivery.producer import DeliveryOptions, Producer
+from flarelog.errors import StreamRejected
+from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
+from flarelog.mux import MAX_WAITING, Gone, Stream, Uplink
+from flarelog.server import Server, ServerOptions
+from flarelog.stores.local import LocalStore
+
+RUN, SITE, ME = "run-1", "site-1", b"the-producer"
+DATA = b"one\ntwo\n"
+
+
+def stream_id(log: str) -> StreamId:
+    return StreamId(RUN, SITE, log)
+
+
+class Line:
+    """What gRPC is between the two: bytes in both directions, until one end goes."""
+
+    def __init__(self) -> None:
+        self.up: asyncio.Queue[Any] = asyncio.Queue()
+        self.down: asyncio.Queue[Any] = asyncio.Queue()
+        self.cancelled = asyncio.Event()
+        self.passing = asyncio.Event()  # cleared: nothing leaves the producer
+        self.passing.set()
+        self.said: list[wire.Said] = []
+
+    # the producer's end
+
+    async def write(self, said: wire.Said) -> None:
+        await self.passing.wait()
+        await self.up.put(wire._encode_said(said))
+        self.said.append(said)
+
+    async def read(self) -> Any:
+        raw = await self.down.get()
+        if isinstance(raw, Exception):
+            raise raw
+        return raw if raw is grpc.aio.EOF else wire._reply_or_malformed(raw)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+        self.up.put_nowait(grpc.aio.EOF)
+
+
+class Context:
+    """The receiver's end."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    async def read(self) -> Any:
+        return await self._line.up.get()
+
+    async def write(self, reply: Reply) -> None:
+        await self._line.down.put(wire.encode_reply(reply))
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+
+class Log:
+    """What a sidecar has of one log: a producer, and its stream in the call."""
+
+    def __init__(self, uplink: Uplink, log: str) -> None:
+        self.id = stream_id(log)
+        self.producer = Producer(DeliveryOptions())
+        self.replies: list[Reply] = []
+        self.changed = asyncio.Event()
+        self.producer.opened()
+        self.stream: Stream = uplink.stream(self._take, self.producer.heartbeat, self.changed.set)
+
+    def _take(self, reply: Reply) -> bool:
+        self.replies.append(reply)
+        self.producer.receive(reply)
+        return self.producer.awaits_reply
+
+    async def until(self, what: Callable[[], bool]) -> None:
+        while not what():
+            self.stream.check()
+            self.changed.clear()
+            await self.changed.wait()
+
+    async def opened(self) -> None:
+        self.stream.put(Open(self.id, ME, self.producer.epoch))
+        await self.until(lambda: bool(self.replies))
+
+    async def sends(self, data: bytes) -> None:
+        self.stream.put(self.producer.chunk(data))
+        await self.until(lambda: self.producer.acked == self.producer.position)
+
+    async def sealed(self) -> None:
+        self.stream.put(self.producer.finish())
+        await self.until(lambda: self.replies[-1].code is Code.SEALED)
+        self.stream.leave()
+
+
+class Ends:
+    """A server over a store, an uplink to it, and the call between them."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.line = server, Line()
+        self.uplink = Uplink(self.line, heartbeat=60.0)
+        self.call = asyncio.create_task(self._served())
+
+    async def _served(self) -> None:
+        try:
+            await self.server._push(None, Context(self.line))
+        finally:
+            await self.line.down.put(grpc.aio.EOF)
+
+    def log(self, name: str) -> Log:
+        return Log(self.uplink, name)
+
+
+def between(root: Path, play: Callable[[Ends], Awaitable[None]], **limits: Any) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(20), AsyncExitStack() as stack:
+            store = await stack.enter_async_context(LocalStore(root, "memory"))
+            ends = Ends(Server(store, ServerOptions(**limits)))
+            try:
+                await play(ends)
+            finally:
+                ends.uplink.close()
+                ends.call.cancel()
+                await asyncio.gather(ends.call, return_exceptions=True)
+
+    asyncio.run(go())
+
+
+def test_many_logs_go_over_one_call_and_each_is_its_own(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log") for number in range(20)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        for number, log in enumerate(logs):
+            await log.sends(b"%d\n" % number)
+        for log in logs[::2]:
+            await log.sealed()
+        await logs[1].sends(b"more\n")
+        assert not ends.uplink.over
+
+    between(tmp_path, play)
+    for number in range(20):
+        more = b"more\n" if number == 1 else b""
+        assert (tmp_path / RUN / SITE / f"{number}.log").read_bytes() == b"%d\n" % number + more
+
+
+def test_what_becomes_of_one_log_is_nothing_to_the_others(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        good, bad = ends.log("good.log"), ends.log("bad.log")
+        await asyncio.gather(good.opened(), bad.opened())
+        bad.stream.put(Chunk(0, DATA, 7))  # another digest than its own
+        await bad.until(lambda: bad.replies[-1].code is Code.CORRUPT)
+        bad.stream.put(bad.producer.chunk(DATA))  # which is under way when the receiver has closed the stream
+        bad.stream.leave()
+        await good.sends(DATA)
+        again = ends.log("bad.log")
+        await again.opened()
+        await again.sends(DATA)
+
+    between(tmp_path, play)
+    assert (tmp_path / RUN / SITE / "good.log").read_bytes() == DATA
+    assert (tmp_path / RUN / SITE / "bad.log").read_bytes() == DATA
+
+
+def test_a_log_over_a_limit_is_held_alone(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        first, second = ends.log("1.log"), ends.log("2.log")
+        await first.opened()
+        await second.opened()
+        assert [log.replies[-1].code for log in (first, second)] == [Code.OK, Code.PAUSE]
+        second.stream.leave()
+        await first.sends(DATA)
+
+    between(tmp_path, play, max_site_streams=1)
+
+
+def test_a_number_is_used_once(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        log, other = ends.log("1.log"), ends.log("2.log")
+        await log.opened()
+        await other.opened()
+        await other.sealed()
+        ends.uplink._streams[other.stream.number] = log.stream  # what comes for it is seen
+        ends.uplink.put(wire.Said(other.stream.number, Open(stream_id("3.log"), ME)))
+        await log.until(bool)
+
+    with pytest.raises(StreamRejected, match="the numbers of streams grow"):
+        between(tmp_path, play)
+
+
+def test_what_is_said_of_the_whole_call_is_heard_by_those_who_wait_for_their_open(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(20), LocalStore(tmp_path, "memory") as store:
+            server = Server(store, ServerOptions(max_peer_calls=1))
+            first = Ends(server)
+            await first.log("0.log").opened()
+            second = Ends(server)
+            log = second.log("1.log")
+            await log.opened()
+            assert log.replies[-1].code is Code.PAUSE
+            assert "--max-peer-calls" in log.replies[-1].reason
+            for ends in (first, second):
+                ends.uplink.close()
+                ends.call.cancel()
+            await asyncio.gather(first.call, second.call, return_exceptions=True)
+
+    asyncio.run(go())
+
+
+def test_the_call_ends_with_its_last_log_and_what_was_sent_is_kept(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await log.opened()
+        await log.sends(DATA)
+        await log.sealed()
+        assert ends.uplink.over
+        assert ends.line.cancelled.is_set()
+        await ends.call
+        assert not ends.server._sessions
+
+    between(tmp_path, play)
+
+
+def test_another_log_may_be_opened_behind_the_last_one_and_then_the_call_ends(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    async def play(ends: Ends) -> None:
+        first, second = ends.log("1.log"), ends.log("2.log")
+        for log in (first, second):
+            await log.opened()
+            await log.sealed()
+            if log is first:
+                mocker.patch("flarelog.session.OPEN_TIMEOUT", 0.0)
+
+    async def unhurried(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await log.opened()
+        ends.uplink._streams[99] = log.stream  # or it would end the call by itself
+        log.stream.put(log.producer.finish())
+        await log.until(lambda: log.replies[-1].code is Code.SEALED)
+        await ends.call
+
+    between(tmp_path / "1", play)
+    between(tmp_path / "2", unhurried)
+
+
+def test_a_producer_that_has_gone_leaves_its_bytes_and_no_session(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log") for number in range(3)]
+        for log in logs:
+            await log.opened()
+            log.stream.put(log.producer.chunk(DATA))
+        while len(ends.line.said) < 6 or not ends.line.up.empty():
+            await asyncio.sleep(0)
+        for _ in range(3):  # gRPC does so when the connection is lost, and when the receiver stops
+            ends.call.cancel()
+            await asyncio.sleep(0)
+        await asyncio.gather(ends.call, return_exceptions=True)
+        assert not ends.server._sessions
+        assert not ends.server.quota._open
+
+    between(tmp_path, play)
+    for number in range(3):
+        assert (tmp_path / RUN / SITE / f"{number}.log").read_bytes() == DATA
+
+
+def test_a_heartbeat_of_one_log_is_one_of_all(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.mux.LEAST_HEARTBEAT", 0.001)
+
+    async def play(ends: Ends) -> None:
+        first, second = ends.log("1.log"), ends.log("2.log")
+        await first.opened()
+        await second.opened()
+        before = len(ends.line.said)
+        await first.until(lambda: len(first.replies) > 3)
+        beats = ends.line.said[before:]
+        assert {said.number for said in beats} == {first.stream.number}
+        assert all(isinstance(said.request, Chunk) and not said.request.data for said in beats)
+        heard = [ends.server.states.of(log.id).heard for log in (first, second)]
+        assert heard[0] == pytest.approx(heard[1], abs=0.1)
+
+    between(tmp_path, play, idle_timeout=1.0)
+
+
+def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log") for number in range(8)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        ends.line.passing.clear()
+        made = []
+
+        async def send(log: Log) -> None:
+            for _ in range(10):
+                await log.stream.room()
+                log.stream.put(log.producer.chunk(bytes(100_000)))
+                made.append(log)
+
+        sending = asyncio.gather(*(send(log) for log in logs))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(made) * 100_000 <= MAX_WAITING + len(logs) * 100_000
+        assert ends.uplink._waiting <= MAX_WAITING + len(logs) * 101_000
+        ends.line.passing.set()
+        await sending
+        for log in logs:
+            await log.until(lambda log=log: log.producer.acked == 1_000_000)  # type: ignore[misc]
+
+    between(tmp_path, play)
+
+
+def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch("flarelog.session.ANSWER_WITHIN", 60.0)
+
+    async def play(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await log.opened()
+        (call,) = ends.server.calls
+        call.messages = 10_000
+        ends.server._breathe()
+        before = len(log.replies)
+        for number in range(1, 10):
+            log.stream.put(log.producer.chunk(DATA))
+            while ends.server._sessions[log.id].appender.committed < number * len(DATA):
+                await asyncio.sleep(0)
+            for _ in range(20):
+                await asyncio.sleep(0)
+        assert len(log.replies) == before
+        log.stream.put(log.producer.chunk(bytes(256 << 10)))  # a good part of its window
+        await log.until(lambda: log.producer.acked == log.producer.position)
+        assert log.replies[-1].pace > 0
+        for _ in range(20):
+            ends.server._breathe()
+        await log.sends(DATA)
+        assert log.replies[-1].pace == 0
+
+    between(tmp_path, play, max_in_flight=1 << 20)
+
+
+def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.session.ANSWER_WITHIN", 0.01)
+
+    async def play(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await log.opened()
+        mocker.patch.object(ends.server, "pace_of", return_value=0.2)
+        for _ in range(3):
+            await log.sends(DATA)
+
+    between(tmp_path, play)
+
+
+def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(20), LocalStore(tmp_path, "memory") as store:
+            server = Server(store, ServerOptions())
+            loud, calm = Ends(server), Ends(server)
+            for ends in (loud, calm):
+                await ends.log(f"{id(ends)}.log").opened()
+            for call in server.calls:
+                call.messages = 100_000
+                break
+            loud_call = call
+            server._breathe()
+            paces = sorted(server.pace_of(call) for call in server.calls)
+            assert paces[0] == 0 < paces[1] == server.pace_of(loud_call)
+            for ends in (loud, calm):
+                ends.uplink.close()
+                ends.call.cancel()
+            await asyncio.gather(loud.call, calm.call, return_exceptions=True)
+
+    asyncio.run(go())
+
+
+def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_else_the_stream(
+    mocker: MockerFixture,
+) -> None:
+    mocker.patch("flarelog.mux.REPLY_TIMEOUT", 0.01)
+
+    async def go() -> tuple[Uplink, Log, Log]:
+        async with asyncio.timeout(10):
+            line = Line()
+            uplink = Uplink(line, heartbeat=60.0)
+            first, second = Log(uplink, "1.log"), Log(uplink, "2.log")
+            for log in (first, second):
+                log.stream.put(Open(log.id, ME))
+            while first.stream.error is None:
+                await line.down.put(wire.encode_reply(Reply(Code.OK, number=second.stream.number)))
+                await asyncio.sleep(0)
+            assert not uplink.over
+            second.stream.put(second.producer.chunk(DATA))
+            with pytest.raises(Gone, match="did not answer"):
+                await second.until(bool)
+            return uplink, first, second
+
+    uplink, first, second = asyncio.run(go())
+    assert uplink.over
+    assert all("did not answer for" in str(log.stream.error) for log in (first, second))
+
+
+def test_news_are_not_answered_and_nobody_waits_for_that() -> None:
+    async def go() -> None:
+        uplink = Uplink(Line(), heartbeat=60.0)
+        log = Log(uplink, "1.log")
+        owed = []
+        for request in (News(1, 2), Receipt(0, extend(0, b""), 0)):
+            log.stream.put(request)
+            owed.append(log.stream.owed is not None)
+        assert owed == [False, True]
+        uplink.close()
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("end", "sentence"),
+    [
+        pytest.param(grpc.aio.EOF, "closed the connection", id="the-receiver-ends-it"),
+        pytest.param(b"\xff garbage", "answered with what is no reply", id="nonsense"),
+        pytest.param(asyncio.InvalidStateError(), "is no longer called", id="grpc-has-ended-it"),
+    ],
+)
+def test_all_logs_hear_how_a_call_ended(end: Any, sentence: str) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(10):
+            line = Line()
+            uplink = Uplink(line)
+            logs = [Log(uplink, f"{number}.log") for number in range(3)]
+            await line.down.put(end)
+            for log in logs:
+                with pytest.raises(Gone, match=sentence):
+                    await log.until(bool)
+                with pytest.raises(Gone):
+                    log.stream.put(News(0, 0))
+                log.stream.leave()
+            assert uplink.over
+
+    asyncio.run(go())
+
+
+def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
+    async def go() -> None:
+        async with asyncio.timeout(10):
+            line = Line()
+            uplink = Uplink(line)
+            first, second = Log(uplink, "1.log"), Log(uplink, "2.log")
+            await line.down.put(wire.encode_reply(Reply(Code.OK, number=first.stream.number)))
+            await line.down.put(wire.encode_reply(Reply(Code.GOING_AWAY, number=first.stream.number)))
+            await first.until(lambda: len(first.replies) == 2)
+            assert uplink.closing
+            assert not uplink.over
+            await line.down.put(wire.encode_reply(Reply(Code.OK, number=second.stream.number)))
+            await second.until(lambda: bool(second.replies))
+            uplink.close()
+
+    asyncio.run(go())
+
+
+def test_a_call_without_an_open_is_refused(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.session.OPEN_TIMEOUT", 0.0)
+
+    async def play(ends: Ends) -> None:
+        log = ends.log("1.log")
+        await log.until(lambda: bool(log.replies))
+        assert (log.replies[0].code, log.replies[0].number) == (Code.REJECTED, 0)
+        assert "no Open came" in log.replies[0].reason
+        await ends.call
+
+    between(tmp_path, play)
+
+
+def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        ends.uplink._heartbeat = mux.HEARTBEAT
+        logs = [ends.log(f"{number}.log") for number in range(2)]
+        for log in logs:
+            log.stream.beat = lambda: None
+            await log.opened()
+        await ends.call
+        for log in logs:
+            await log.until(lambda log=log: log.replies[-1].code is Code.GOING_AWAY)  # type: ignore[misc]
+            assert "nothing was heard" in log.replies[-1].reason
+
+    between(tmp_path, play, idle_timeout=0.1)
