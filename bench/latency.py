@@ -139,8 +139,9 @@ def _of_peer(peer: peers.Peer, parent: Path, lines: int, troubles: dict[str, str
             try:
                 written = os.write(fd, LINES[0])
                 with peer.pair(work, source) as (sender, receiver, stored):
-                    first = lambda: processes.size(stored) == written  # noqa: E731
-                    processes.wait_for(first, 30, "the first line", receiver, sender)
+                    processes.wait_for(
+                        lambda: processes.size(stored) == written, 30, "the first line", receiver, sender
+                    )
                     time.sleep(0.5)
                     return _latencies(fd, stored, written, lines)
             finally:

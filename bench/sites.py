@@ -120,9 +120,10 @@ def _crowded(
         for first in (*range(0, sites, each), sites):
             processes.wait_for((work / f"ready-{first}").exists, 300, "all sites", process, *crowds, every=0.05)
         store = work / "store" / "bench"
-        there = lambda: all(  # noqa: E731
-            processes.size(store / f"site-{number}" / crowd.LOG) for number in range(sites + PROBES)
-        )
+
+        def there() -> bool:
+            return all(processes.size(store / f"site-{number}" / crowd.LOG) for number in range(sites + PROBES))
+
         processes.wait_for(there, 120, "the first line of all sites", process, *crowds, every=0.2)
         time.sleep(_SETTLE)
         logs = []

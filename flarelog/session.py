@@ -126,9 +126,12 @@ class Call:
             if raw is grpc.aio.EOF:
                 return
             self._heard_at = self._loop.time()
-            number = wire.number_of(raw)
             try:
-                number, request = wire.decode_said(raw)
+                try:
+                    number, request = wire.decode_said(raw)
+                except FlarelogError:
+                    number = wire.number_of(raw)
+                    raise
                 session = self._sessions.get(number)
                 if session is not None:
                     await session.take(request)
