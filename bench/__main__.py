@@ -11,6 +11,7 @@
     latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
     load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
     sites     100 and 1,000 sites with 10 lines a second each, 10,000 with one (sites.py)
+    workers   many sites beside a receiver of one and of two processes, each with a part of a core (workers.py)
     idle      what a sidecar with 200 and with 5,000 quiet files costs (idle.py)
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
@@ -50,6 +51,7 @@ from bench import (
     results,
     sites,
     streams,
+    workers,
 )
 
 _LONGEST = {"bulk": 900, "sites": 900}  # seconds; of the others:
@@ -179,6 +181,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
             lambda source, places, rounds: latency.under_load(source, places, min(250, sizes.lines), rounds)
         ),
         "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),
+        "workers": lambda: workers.measure(places, sizes.seconds, rounds),
         "idle": lambda: idle.measure(places, sizes.idle, rounds),
         "detection": lambda: of_file(detection.of_bulk) + detection.of_idle(places, sizes.seconds, rounds),
         "reading": lambda: of_file(

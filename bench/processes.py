@@ -136,8 +136,18 @@ def mib(length: int) -> str:
 
 
 def cpu_seconds(process: subprocess.Popen[bytes]) -> float:
-    """User plus system time of *process* so far."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    """User plus system time of *process* so far, and of the workers that it has."""
+    pids = (process.pid, *children(process.pid))
+    return sum(map(_cpu_seconds, pids))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that *pid*'s first thread has started and that run, in that order."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 

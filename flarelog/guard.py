@@ -48,9 +48,11 @@ class TokenCall:
 class Guard:
     """Asks the policy for every call, and says in audit lines what came of it. For one event loop."""
 
-    def __init__(self, policy: Policy | PolicyFile, tokens: Tokens | None = None) -> None:
+    def __init__(self, policy: Policy | PolicyFile, tokens: Tokens | None = None, *, tells: bool = True) -> None:
+        """*tells*: say which tokens there are, and are made and revoked; one of several processes is enough."""
         self._policy = policy
         self.tokens = tokens
+        self._tells = tells
         self._waits = Waits()
         self._waiting = 0
         self._refusals = Repetitions(("anybody", "anywhere", "ANY"))  # identity, address, action
@@ -189,7 +191,7 @@ class Guard:
                 " end says why, and with GRPC_VERBOSITY=info gRPC says it here",
                 lost,
             )
-        if self.tokens is not None:
+        if self.tokens is not None and self._tells:
             made, gone, by = self.tokens.changes()
             for event, tokens in (("made", made), ("revoked", gone)):
                 for token in tokens:
@@ -197,7 +199,7 @@ class Guard:
 
     def begins(self) -> None:
         """Say which tokens there are: what changes from now on is said when it does."""
-        if self.tokens is not None:
+        if self.tokens is not None and self._tells:
             there = self.tokens.changes()[0]
             names = [token.id for token in there[:MAX_NAMED]]
             audit.info("tokens %s", json.dumps({"count": len(there), "tokens": names}))

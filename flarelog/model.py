@@ -272,6 +272,7 @@ class Reply:
     number: int = 0  # of the stream in its call
     codecs: tuple[Codec, ...] = ()  # how chunks may be compressed from now on
     pace: float = 0.0  # seconds that should pass between two chunks which are not full
+    elsewhere: bool = False  # another process of this receiver has the site
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,7 @@ class Open:
     major: int = 1
     agent: str = ""
     news: News | None = None
+    moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
 
 
 @dataclass(frozen=True, slots=True)

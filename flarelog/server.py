@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -42,11 +42,12 @@ from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
 from flarelog.render.sieve import Sieving
-from flarelog.session import Call, Session
+from flarelog.session import Call, Session, code_of
 from flarelog.states import States
 from flarelog.stores.base import Appender, Store
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
+from flarelog.workers import Passed, Workers, said_of
 
 log = logging.getLogger(__name__)
 
@@ -114,17 +115,26 @@ class ServerOptions(Limits):
 
 
 class Server:
-    """A receiver of many runs. ``start`` returns its address, ``stop`` ends it; both are for one event loop."""
+    """A receiver of many runs. ``start`` returns its address, ``stop`` ends it; both are for one event loop. With
+    *workers* it is one of several processes: what a peer sends or asks for goes to the one that has its site.
+    """
 
-    def __init__(self, store: Store, options: ServerOptions | None = None, bus: Bus | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        options: ServerOptions | None = None,
+        bus: Bus | None = None,
+        workers: Workers | None = None,
+    ) -> None:
         self.store = store
+        self.workers = workers
         self.options = options or ServerOptions()
         self.bus = bus or Bus()
-        self.incarnation = os.urandom(8)
+        self.incarnation = workers.incarnation if workers is not None else os.urandom(8)
         self.address = self.reader_address = ""
         self.quota = Quota(self.options)
         policy = self.options.policy or (Policy() if self.options.tls is not None else OPEN)
-        self.guard = Guard(policy, self.options.tokens if self.options.reader_listen else None)
+        self.guard = Guard(policy, self.options.tokens if self.options.reader_listen else None, tells=self.is_home)
         self._certificates: ServerCertificates | None = None
         self.peers = Peers(self.options, self.said)
         self._run_rate = Pace(self.options.max_run_rate, RATE_BURST)
@@ -159,6 +169,8 @@ class Server:
     async def start(self) -> str:
         """Listen, and return ``HOST:PORT``. Raises CannotListen."""
         self._runs = await self.store.runs()
+        if self.workers is not None:
+            await self._meet_workers(self.workers)
         if self.options.tls is not None:
             self._certificates = ServerCertificates(self.options.tls)
         self.address = self._bind(self.options.listen, self.guard.meet)
@@ -168,7 +180,7 @@ class Server:
             await server.start()
         self._spawn(self._share())
         self._spawn(self._ask_again())
-        for run in [run for run, state in self._runs.items() if state is RunState.ENDING]:
+        for run in [run for run, state in self._runs.items() if state is RunState.ENDING and self.is_home]:
             self._finish(run, self.options.end_timeout)
         self.bus.publish(Event.SYSTEM_START)
         return self.address
@@ -178,9 +190,8 @@ class Server:
 
         Raises CannotListen.
         """
-        server = wire.server(self.options.max_connections)
-        calls = (self._push, self._read, self._list, self._start_run, self._end_run, self._get_run)
-        server.add_generic_rpc_handlers(wire.handlers(*calls, counted=self.call, meet=meet))
+        server = wire.server(self.options.max_connections, shared=self.workers is not None)
+        server.add_generic_rpc_handlers(self._handlers(meet))
         host, port = parse_address(address)
         try:
             if self._certificates is not None:
@@ -197,11 +208,29 @@ class Server:
         self._servers.append(server)
         return f"{host}:{bound}"
 
+    def _handlers(self, meet: wire.Meet) -> list[Any]:
+        runs: list[Any] = [self._start_run, self._end_run, self._get_run]
+        if self.workers is not None and not self.workers.home:
+            runs = [partial(self._ask_home, self.workers, method) for method in ("StartRun", "EndRun", "GetRun")]
+        return wire.handlers(self._push, self._read, self._list, *runs, counted=self.call, meet=meet)
+
+    async def _meet_workers(self, workers: Workers) -> None:
+        async def states() -> None:
+            async for run, state in workers.told():
+                self._learn(run, RunState(state))
+
+        known = self._runs
+        handlers = self._handlers(workers.meet)
+        await workers.start(handlers, self._admit, self._join, lambda: {run: at.value for run, at in known.items()})
+        if not workers.home:
+            self._spawn(states())
+
     async def stop(self) -> None:
         """Accept nothing new, finish what is being appended, tell the producers, and close."""
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, "the receiver is stopping")
-        await asyncio.gather(*(server.stop(STOP_GRACE) for server in self._servers))
+        stopping = [server.stop(STOP_GRACE) for server in self._servers]
+        await asyncio.gather(*stopping, *([self.workers.stop(STOP_GRACE)] if self.workers is not None else []))
         self.guard.look(0, at_once=True)
         for timer in self._silent.values():
             timer.cancel()
@@ -209,7 +238,44 @@ class Server:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.unpacking.close()
+        if self.workers is not None:
+            await self.workers.close()
         self.bus.publish(Event.SYSTEM_END)
+
+    # --- workers
+
+    @property
+    def is_home(self) -> bool:
+        """Whether the states of runs are decided here."""
+        return self.workers is None or self.workers.home
+
+    def elsewhere(self, context: Any, run: str, site: str) -> int | None:
+        """The worker that a call about *site* of *run* is to be passed on to, if it is not this one."""
+        if self.workers is None or isinstance(context, Passed) or self.workers.place.mine(run, site):
+            return None
+        return self.workers.place.owner(run, site)
+
+    def who(self, context: Any) -> bytes:
+        """Who calls, for the worker that a call is passed on to."""
+        return said_of(identity_of(context) if self.options.tls is not None else NOBODY, context.peer())
+
+    async def _ask_home(self, workers: Workers, method: str, run: str, context: Any) -> str:
+        try:
+            async with self.call(context):
+                return await workers.ask_home(method, run, context, self.who(context))
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+            raise
+
+    def _learn(self, run: str, state: RunState) -> None:
+        """Home says that *run* is in *state*."""
+        self._runs[run] = state
+        self._hear_of(run)
+
+    def _hear_of(self, run: str) -> None:
+        if self.state(run) is RunState.ENDING:
+            for session in self._of(run):
+                session.acknowledge()  # the next reply says that the run is ending
 
     # --- runs
 
@@ -228,9 +294,9 @@ class Server:
                 " needed from the store, or start the receiver with a higher --max-runs"
             )
         self._runs[run] = after
-        if after is RunState.ENDING:
-            for session in self._of(run):
-                session.acknowledge()  # the next reply says that the run is ending
+        if self.workers is not None:
+            self.workers.tell(run, after.value)
+        self._hear_of(run)
         if run in self._recording:
             return
         try:
@@ -267,6 +333,11 @@ class Server:
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
+        if self.workers is None:
+            return await self._join(run, timeout)
+        return all(await asyncio.gather(self._join(run, timeout), self.workers.join(run, timeout)))
+
+    async def _join(self, run: str, timeout: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 while waiting := [session.closed.wait() for session in self._of(run)]:
@@ -286,7 +357,7 @@ class Server:
         try:
             await asyncio.sleep(patience)
             if not await self.join(run, self.options.end_timeout):
-                log.warning("run %s: %d streams are still open at its end", run, len(self._of(run)))
+                log.warning("run %s: streams are still open at its end", run)
         finally:
             self._finishing.discard(run)
         await self.announce(run, Event.END_RUN)
@@ -356,17 +427,30 @@ class Server:
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
 
-    async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found]:
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found | bytes]:
         async with self._reading(context) as (peer, patience):
             wanted = wire.read_request(request)
-            stream = wanted.stream
-            identity = self.asks(context, Action.READ, stream.run, stream.site)
-            read = partial(self.store.read, stream, follow=wanted.follow)
-            reads = self.guard.reads(identity, context.peer(), stream, wanted.start, read)
-            async with contextlib.aclosing(reads) as pieces:
-                async for found in self._found(wanted, peer, pieces):
+            async with contextlib.aclosing(self._reads(request, wanted, peer, context)) as found:
+                async for piece in found:
                     with patience:
-                        yield found
+                        yield piece
+
+    async def _reads(
+        self, request: Any, wanted: wire.Wanted, peer: str, context: Any
+    ) -> AsyncGenerator[wire.Found | bytes, None]:
+        stream = wanted.stream
+        owner = self.elsewhere(context, stream.run, stream.site)
+        if self.workers is not None and owner is not None:
+            async with contextlib.aclosing(self.workers.read(owner, request, context, self.who(context))) as raw:
+                async for piece in raw:
+                    yield piece
+            return
+        identity = self.asks(context, Action.READ, stream.run, stream.site)
+        read = partial(self.store.read, stream, follow=wanted.follow)
+        reads = self.guard.reads(identity, context.peer(), stream, wanted.start, read)
+        async with contextlib.aclosing(reads) as pieces:
+            async for found in self._found(wanted, peer, pieces):
+                yield found
 
     async def _found(
         self, wanted: wire.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
@@ -415,28 +499,43 @@ class Server:
         elif took < SIEVE_SECONDS / 4:
             self._sieved_at_once = min(SIEVED[1], self._sieved_at_once * 2)
 
-    async def _list(self, request: tuple[str, str, bool], context: Any) -> AsyncIterator[tuple[StreamInfo, int]]:
+    async def _list(
+        self, request: tuple[str, str, bool], context: Any
+    ) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         run, site, one_a_site = request
         async with self._reading(context) as (peer, patience):
             prefix = f"{run_name(run)}/" if run else ""
             prefix += f"{site_name(site)}/" if run and site else ""
-            identity = self.asks(context, Action.LIST, run, site)
-            async with contextlib.aclosing(self.store.list(prefix, one_a_site=one_a_site)) as found:
-                while True:
-                    async with self._listing.one(peer):
-                        info = await anext(found, None)
-                    if info is None:
-                        return
-                    stream = info.stream
-                    if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
-                        continue
-                    info = replace(info, state=self.states.of(stream), marks=() if one_a_site else info.marks)
-                    for part in wire.parts_of(info):
-                        if part[1]:
-                            async with self._listing.one(peer):
-                                pass  # whoever lists something shorter has a turn in between
-                        with patience:
-                            yield part
+            # What is passed on was asked for, and is in the audit, where it came from.
+            passed = isinstance(context, Passed)
+            identity = identity_of(context) if passed else self.asks(context, Action.LIST, run, site)
+            found: AsyncGenerator[Any, None] = self._listed(prefix, one_a_site, peer, identity)
+            if self.workers is not None and not passed:
+                found = self.workers.list(request, found, context, self.who(context))
+            async with contextlib.aclosing(found) as parts:
+                async for part in parts:
+                    with patience:
+                        yield part
+
+    async def _listed(
+        self, prefix: str, one_a_site: bool, peer: str, identity: Identity
+    ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
+        """What the store holds, and *identity* may list, in messages."""
+        async with contextlib.aclosing(self.store.list(prefix, one_a_site=one_a_site)) as found:
+            while True:
+                async with self._listing.one(peer):
+                    info = await anext(found, None)
+                if info is None:
+                    return
+                stream = info.stream
+                if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
+                    continue
+                info = replace(info, state=self.states.of(stream), marks=() if one_a_site else info.marks)
+                for part in wire.parts_of(info):
+                    if part[1]:
+                        async with self._listing.one(peer):
+                            pass  # whoever lists something shorter has a turn in between
+                    yield part
 
     async def _start_run(self, run: str, context: Any) -> str:
         try:
@@ -512,14 +611,27 @@ class Server:
 
     async def admit(self, opened: Open) -> None:
         """Let *opened* pass, or raise Refused: the receiver of its run is not registered."""
-        run = opened.stream.run
+        if self.workers is not None and not self.is_home:
+            await self.workers.admit(opened.stream)
+        else:
+            await self._admit_here(opened.stream)
+
+    async def _admit(self, stream: StreamId) -> None:
+        """Let a stream of another worker's pass. Raises Refused."""
+        try:
+            await self._admit_here(stream)
+        except FlarelogError as error:
+            raise Refused(code_of(error), str(error)) from error
+
+    async def _admit_here(self, stream: StreamId) -> None:
+        run = stream.run
         if self.state(run) is RunState.UNKNOWN:
             if self.options.announced_runs_only:
                 raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
             await self.announce(run, Event.START_RUN)
         if not self._sites.known(run):
             self._sites.learn(run, *await self.store.sites(run))
-        self._sites.admit(run, opened.stream.site)
+        self._sites.admit(run, stream.site)
 
     async def open(self, opened: Open, peer: str) -> Appender:
         """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all."""

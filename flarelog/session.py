@@ -83,11 +83,16 @@ class Call:
         self._alone: asyncio.TimerHandle | None = None
         self._answering: asyncio.TimerHandle | None = None
         self._bug: Exception | None = None
+        self._elsewhere: tuple[int, bytes] | None = None  # the worker whose call this is, and its first message
 
     async def run(self) -> None:
+        server = self.server
         try:
-            async with self.server.peers.call(self.context, self.peer):
+            async with server.peers.call(self.context, self.peer):
                 await self._serve()
+                if self._elsewhere is not None and server.workers is not None:
+                    who, patience = server.who(self.context), server.options.idle_timeout
+                    await server.workers.push(*self._elsewhere, self.context, who, patience)
         except FlarelogError as error:
             self.refuse(0, error)
             await _settled(self._spoken())
@@ -100,7 +105,7 @@ class Call:
         self._taking = asyncio.current_task()
         try:
             await self._take()
-            if self._last < 0 and not self._over:
+            if self._last < 0 and not self._over and self._elsewhere is None:
                 raise Refused(Code.REJECTED, "the call ended before its Open")
         except asyncio.CancelledError:
             if not self._over:
@@ -136,6 +141,12 @@ class Call:
                 if session is not None:
                     await session.take(request)
                 elif isinstance(request, Open):
+                    worker = self.server.elsewhere(self.context, request.stream.run, request.stream.site)
+                    if worker is not None and self._moves(number, request):
+                        continue
+                    if worker is not None and not self._sessions:
+                        self._elsewhere = worker, raw
+                        return
                     self._open(number, request)
                 elif number > self._last:
                     raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
@@ -153,7 +164,24 @@ class Call:
         self._last = number
         if not 8 <= len(opened.producer) <= 64:
             raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
+        workers, stream = self.server.workers, opened.stream
+        if workers is not None and not workers.place.mine(stream.run, stream.site):
+            raise Refused(
+                Code.REJECTED,
+                f"a call carries one site's streams where the receiver has workers: open {stream} in another call",
+            )
         self._sessions[number] = Session(self, number, opened)
+
+    def _moves(self, number: int, opened: Open) -> bool:
+        """Whether a producer whose site is another worker's goes there itself."""
+        workers, moves = self.server.workers, opened.moves
+        if workers is None or not workers.place.lets_move(moves):
+            return False
+        why = f"another worker of this receiver has site {opened.stream.site}"
+        self._last = max(self._last, number)
+        self.last_word(Reply(Code.GOING_AWAY, reason=why, number=number, elsewhere=True))
+        self._left_alone()
+        return True
 
     def _left_alone(self) -> None:
         """Without a stream the call waits for another one, but for a producer that numbers none: it has that one."""

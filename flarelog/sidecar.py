@@ -144,6 +144,7 @@ class Sidecar:
         self.channel = self._connect()
         self._channels = Follower(options.tls, self._connect) if options.tls is not None else None
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
+        self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self.discovery = Discovery(options.source, best_watch())
         self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
@@ -156,6 +157,7 @@ class Sidecar:
         self._connected = False  # has the receiver ever answered
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
+        self.moves = 0  # connections that led to another process of the receiver than to the one that has this site
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
@@ -209,6 +211,8 @@ class Sidecar:
             if self._uplink is not None:
                 self._uplink[1].close()
                 self._uplink = None  # a call that something still knows keeps the connection
+            for closing in self._closing:
+                closing.cancel()
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
@@ -376,6 +380,7 @@ class Sidecar:
 
     def answers(self) -> None:
         """The receiver has answered an Open: let all those try again that had lost their connection."""
+        self.moves = 0
         self._answered.set()
         self._answered = asyncio.Event()
 
@@ -408,6 +413,27 @@ class Sidecar:
         if self._uplink is None or self._uplink[0] is not channel or self._uplink[1].closing:
             self._uplink = channel, Uplink(wire.push(channel)(), self.options.heartbeat)
         return self._uplink[1]
+
+    def move(self, uplink: Uplink) -> None:
+        """Another process of the receiver has the site than the one of *uplink*: let the next call go over another
+        connection, whose number decides which process gets it.
+        """
+        if self._uplink is None or self._uplink[1] is not uplink:
+            return  # another log has seen to it
+        self._uplink = None
+        self.moves += 1
+        before, self._files = self.channel, None
+        with contextlib.suppress(InvalidOption):  # the certificates are being changed
+            self._use(self._connect())
+            self._channels = Follower(self.options.tls, self._connect) if self.options.tls is not None else None
+            closing = asyncio.create_task(self._close(before))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _close(self, channel: grpc.aio.Channel) -> None:
+        """Close one of the old channels when its calls have ended."""
+        await channel.close(REPLY_TIMEOUT)
+        self._old_channels.remove(channel)
 
     def reread(self) -> bool:
         """Read the certificates again though they seem unchanged, and say what came of it; False: there are none."""
@@ -451,6 +477,10 @@ class _Again(Exception):
 
 class _Lost(_Again):
     """The connection was lost, or there was none."""
+
+
+class _Elsewhere(_Again):
+    """Another process of the receiver has the site."""
 
 
 class _Miss(_Again):
@@ -511,7 +541,8 @@ class _Delivery:
                 # Anew, and so with short delays again, after each connection that brought something.
                 async for attempt in self._sidecar.retrying(_Again):
                     with attempt:
-                        await self._session()
+                        if await self._session():
+                            begin = -math.inf  # the next one is there
         except FlarelogError as error:
             self.error = error
             self._sidecar.failed(self, error)
@@ -524,13 +555,16 @@ class _Delivery:
         )
         self._sidecar.ended()
 
-    async def _session(self) -> None:
-        """One connection. Returns if it brought the stream on, else raises _Again."""
+    async def _session(self) -> bool:
+        """One connection. Returns if it brought the stream on, or led to another process, and whether it did that; else
+        raises _Again.
+        """
         producer = self._producer
         before = (producer.acked, producer.marks_acked)
         self._opened = math.inf
         producer.opened()
-        stream = self._sidecar.uplink().stream(self._receive, self._beat, self.wake.set)
+        uplink = self._sidecar.uplink()
+        stream = uplink.stream(self._receive, self._beat, self.wake.set)
         try:
             await self._open(stream)
             await self._send(stream)
@@ -543,10 +577,15 @@ class _Delivery:
             self._again(before, _Lost(f"{self._sidecar.options.receiver} {gone}"))
         except OSError as error:
             self._again(before, _Again(f"{self.stream}: its source cannot be read: {error.strerror}"))
+        except _Elsewhere:
+            stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
+            self._sidecar.move(uplink)
+            return True
         except _Again as again:
             self._again(before, again)
         finally:
             stream.leave()
+        return False
 
     def _again(self, before: tuple[int, int], why: _Again) -> None:
         brought_on = (self._producer.acked, self._producer.marks_acked) > before
@@ -559,7 +598,7 @@ class _Delivery:
         epoch = max(producer.epoch, sidecar.epoch)
         agent = f"flarelog/{__version__}"
         backwards = producer.went_backwards
-        stream.put(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news()))
+        stream.put(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news(), 1 + sidecar.moves))
         while not stream.answered:
             self.wake.clear()
             stream.check()
@@ -591,6 +630,8 @@ class _Delivery:
         self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
+        if reply.elsewhere:
+            raise _Elsewhere(reply.reason)
         if reply.code not in (Code.OK, Code.SEALED):
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)

@@ -118,8 +118,6 @@ CHANNEL_OPTIONS: list[tuple[str, Any]] = [
 SERVER_OPTIONS: list[tuple[str, Any]] = [
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
-    # Without this two receivers would share a port, each getting some of the streams.
-    ("grpc.so_reuseport", 0),
     _UNCOMPRESSED,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -170,10 +168,13 @@ class _Showing:
         return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
 
 
-def server(max_connections: int) -> grpc.aio.Server:
-    """A server that accepts so many connections at once, and CALLS over each of them."""
-    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
-    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits])
+def server(max_connections: int, calls: int = CALLS, *, shared: bool = False) -> grpc.aio.Server:
+    """A server that accepts so many connections at once, and *calls* over each of them; *shared*: its port, with other
+    processes of this user.
+    """
+    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", calls)]
+    # If it were always shared two receivers could have one port, each getting some of the streams.
+    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, ("grpc.so_reuseport", int(shared))])
     relieve()
     return made
 
@@ -194,13 +195,42 @@ def list_streams(channel: grpc.aio.Channel) -> Any:
     return channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list)
 
 
-def run_call(channel: grpc.aio.Channel, method: str) -> Any:
+def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
+    """*how*: what else gRPC takes with a call."""
     call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
 
     async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
-        return _decode_receiver(await call(run, timeout=timeout))
+        return _decode_receiver(await call(run, timeout=timeout, **how))
 
     return answer
+
+
+def local_channel(path: str) -> grpc.aio.Channel:
+    """A channel to the socket at *path*, of another process of this receiver."""
+    sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
+    again = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+    made = grpc.aio.insecure_channel(f"unix:{path}", options=[_UNCOMPRESSED, *sizes, *again])
+    relieve()
+    return made
+
+
+def raw_push(channel: grpc.aio.Channel) -> Any:
+    """Push as it is on the wire, either way; so are the answers of the next two, which ask as ``handlers`` decodes."""
+    return channel.stream_stream(f"/{SERVICE}/Push")
+
+
+def raw_read(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(f"/{SERVICE}/Read", request_serializer=lambda request: request.SerializeToString())
+
+
+def raw_list(channel: grpc.aio.Channel) -> Any:
+    return list_streams(channel)
+
+
+def listed(raw: bytes) -> tuple[str, str, str]:
+    """The names of the stream that a message of List is about."""
+    stream = _parse(pb.StreamInfo, raw).stream
+    return stream.run, stream.site, stream.log
 
 
 def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
@@ -279,10 +309,10 @@ def handlers(
 ) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
-    Each argument takes and gives values of the model; ``push`` gets its requests undecoded, so that it can answer bad
-    ones. The requests of the others are decoded here: what a deserializer raises, gRPC logs with a traceback. *meet*
-    comes before all of that. *counted* is for the calls that nobody else sees: with a context, something to be in while
-    they last.
+    Each argument takes and gives values of the model, or gives bytes as they are to be on the wire; ``push`` gets its
+    requests undecoded, so that it can answer bad ones. The requests of the others are decoded here: what a deserializer
+    raises, gRPC logs with a traceback. *meet* comes before all of that. *counted* is for the calls that nobody else
+    sees: with a context, something to be in while they last.
     """
 
     async def met(context: Any, action: Action | None) -> Any:
@@ -318,7 +348,7 @@ def handlers(
             async for answer in call(await decoded(decode, raw, context), context):
                 yield answer
 
-        return grpc.unary_stream_rpc_method_handler(answers, response_serializer=encode)
+        return grpc.unary_stream_rpc_method_handler(answers, response_serializer=_unless_encoded(encode))
 
     async def health(request: bytes, context: Any) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
@@ -340,7 +370,9 @@ def handlers(
         grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Push": grpc.stream_stream_rpc_method_handler(pushed, response_serializer=encode_reply),
+                "Push": grpc.stream_stream_rpc_method_handler(
+                    pushed, response_serializer=_unless_encoded(encode_reply)
+                ),
                 "Read": stream_handler(read, Action.READ, _decode_read, _encode_piece),
                 "List": stream_handler(list_streams, Action.LIST, _decode_list, _encode_info),
                 "StartRun": run_handler(start_run, Action.START_RUN),
@@ -357,6 +389,10 @@ def handlers(
             },
         ),
     ]
+
+
+def _unless_encoded(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    return lambda answer: answer if isinstance(answer, bytes) else encode(answer)
 
 
 # --- statuses
@@ -433,6 +469,7 @@ def encode_request(request: Request, number: int = 0) -> bytes:
         message.open.producer = request.producer
         message.open.epoch = request.epoch
         message.open.agent = request.agent
+        message.open.moves = request.moves
         if request.news is not None:
             _set_news(message.open.news, request.news)
     elif isinstance(request, News):
@@ -513,7 +550,8 @@ def _request(message: pb.PushRequest) -> Request:
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
             news = _news(opened.news) if opened.HasField("news") else None
-            return Open(_stream(opened.stream), opened.producer, opened.epoch, MAJOR, opened.agent, news)
+            stream = _stream(opened.stream)
+            return Open(stream, opened.producer, opened.epoch, MAJOR, opened.agent, news, opened.moves)
         case "news":
             return _news(message.news)
         case "chunk":
@@ -592,6 +630,7 @@ def encode_reply(reply: Reply) -> bytes:
         number=reply.number,
         codecs=[int(codec) for codec in reply.codecs],  # type: ignore[misc]
         pace_ms=round(reply.pace * 1000),
+        elsewhere=reply.elsewhere,
     ).SerializeToString()
 
 
@@ -620,6 +659,7 @@ def decode_reply(raw: bytes) -> Reply:
         message.number,
         tuple(codec for codec in Codec if int(codec) in list[int](message.codecs)),
         message.pace_ms / 1000,
+        message.elsewhere,
     )
 
 

@@ -34,6 +34,8 @@ PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one o
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
 FLARELOG = (sys.executable, "-m", "flarelog")
+SERVE = os.environ.get("TESTED_SERVE", "").split()
+"""Options of every receiver, to try all of this with: TESTED_SERVE="--workers 2"."""
 
 Streams = dict[str, dict[str, Any]]
 """What ``flarelog streams --json`` printed: SITE/LOG (of one run), and the object."""
@@ -314,7 +316,7 @@ class Place:
         store = store or self.directory / "store"
         ready = self.directory / f"{len(self.programs)}.ready"
         program = self.start(
-            "serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready), *args, **env
+            "serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready), *SERVE, *args, **env
         )
         until(
             lambda: ready.exists() or program.process.poll() is not None,

@@ -15,6 +15,7 @@ LAYERS = [
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers"},
     {"mux"},
+    {"workers"},
     {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},

@@ -196,8 +196,8 @@ def redaction_text(redacted: Redaction) -> str:
     return f"at least {redacted.matches:,} matches, {redacted.bytes:,} bytes masked"
 
 
-def on_stop(first: Callable[[], object]) -> None:
-    """SIGTERM and SIGINT call *first*; the second of them ends the process at once."""
+def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda: None) -> None:
+    """SIGTERM and SIGINT call *first*; the second of them calls *at_once* and ends the process."""
     loop = asyncio.get_running_loop()
     asked = 0
 
@@ -205,6 +205,7 @@ def on_stop(first: Callable[[], object]) -> None:
         nonlocal asked
         asked += 1
         if asked > 1:
+            at_once()
             os._exit(128 + number)
         first()
 

@@ -7,12 +7,14 @@ import contextlib
 import gc
 import os
 import sys
+from functools import partial
 from typing import Any, cast
 
 import click
 
 from flarelog.access import PolicyFile
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.cli.workers import place_of, ready, supervise, until_told
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -33,6 +35,7 @@ from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
 from flarelog.tokens import Tokens, tokens_path
+from flarelog.workers import Workers, check, divided
 
 COLLECT_EVERY = 60.0  # seconds
 
@@ -109,6 +112,14 @@ COLLECT_EVERY = 60.0  # seconds
     show_default=True,
     help="Seconds after which a reader that takes nothing is dropped.",
 )
+@option(
+    "--workers",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Processes that share the work, each site in one of them; for more than one core has to do.",
+)
+@click.option("--as-worker", is_flag=True, hidden=True)
 @option("--no-compression", is_flag=True, help="Take nothing that is compressed on its way: sites send it as it is.")
 @tls_options
 @option(
@@ -135,6 +146,8 @@ def command(
     ready_file: str | None,
     policy_file: str | None,
     no_compression: bool,
+    workers: int,
+    as_worker: bool,
     **options: Any,
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
@@ -155,7 +168,17 @@ def command(
     settings = checked(
         lambda: ServerOptions(tls=tls, policy=policy, tokens=tokens, compression=not no_compression, **options)
     )
-    run(_serve(LocalStore(store, cast(Durability, durability)), settings, ready_file))
+    checked(lambda: check(workers))
+    kind = cast(Durability, durability)
+    if as_worker:
+        place = place_of()
+        settings = divided(settings, place.count)
+        mine = LocalStore(store, kind, lock=place.lock, mine=place.mine)
+        run(_serve(mine, settings, None, Workers(place)))
+    elif workers > 1:
+        run(supervise(LocalStore(store, kind), settings, workers, partial(_announce, store, ready_file)))
+    else:
+        run(_serve(LocalStore(store, kind), settings, ready_file))
 
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:
@@ -181,22 +204,24 @@ async def _collect() -> None:
         gc.collect()
 
 
-async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | None) -> None:
+async def _serve(
+    store: LocalStore, options: ServerOptions, ready_file: str | None, workers: Workers | None = None
+) -> None:
     stopped = asyncio.Event()
-    on_stop(stopped.set)
+    if workers is None:
+        on_stop(stopped.set)
+    else:
+        until_told(stopped.set)
     collecting = asyncio.create_task(_collect())
     async with store:
-        server = Server(store, options)
+        server = Server(store, options, workers=workers)
         on_hangup(server.reread)
-        address = await server.start()
+        await server.start()
         try:
-            if ready_file is not None:
-                if server.reader_address:  # first: who sees the other file may look for this one
-                    _write(f"{ready_file}.reader", server.reader_address)
-                _write(ready_file, address)
-            click.echo(f"receiving at {address} into {store.root}", err=True)
-            if server.reader_address:
-                click.echo(f"readers with a token at {server.reader_address}", err=True)
+            if workers is None:
+                _announce(str(store.root), ready_file, server.address, server.reader_address)
+            else:
+                ready()
             await stopped.wait()
         finally:
             collecting.cancel()
@@ -204,6 +229,17 @@ async def _serve(store: LocalStore, options: ServerOptions, ready_file: str | No
             # gRPC's own tasks may still wait for a peer's goodbye, and complain on stderr when they are cancelled.
             if left := asyncio.all_tasks() - {asyncio.current_task()}:
                 await asyncio.wait(left, timeout=1.0)
+
+
+def _announce(store: str, ready_file: str | None, address: str, reader_address: str) -> None:
+    """Say where connections are accepted."""
+    if ready_file is not None:
+        if reader_address:  # first: who sees the other file may look for this one
+            _write(f"{ready_file}.reader", reader_address)
+        _write(ready_file, address)
+    click.echo(f"receiving at {address} into {store}", err=True)
+    if reader_address:
+        click.echo(f"readers with a token at {reader_address}", err=True)
 
 
 def _write(path: str, address: str) -> None:

@@ -64,9 +64,20 @@ class LocalStore:
     Raises, on entering: NotAllowed when the directory cannot be written, StoreLocked when another receiver has it.
     """
 
-    def __init__(self, root: str | os.PathLike[str], durability: Durability = "disk") -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        durability: Durability = "disk",
+        *,
+        lock: int = -1,
+        mine: Callable[[str, str], bool] | None = None,
+    ) -> None:
+        """*lock*: the descriptor of a lock that another process of this receiver has taken; *mine*: whether a site of a
+        run is this process's to write and to list, if not all are.
+        """
         self.root = Path(root)
         self.durability = durability
+        self._lent, self._mine = lock, mine
         self._open: dict[StreamId, LocalAppender] = {}
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
@@ -83,10 +94,21 @@ class LocalStore:
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> LocalStore:
+        self._lock_fd = self._lent if self._lent >= 0 else self._lock()
+        self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
+        self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
+        return self
+
+    @property
+    def lock(self) -> int:
+        """The lock's descriptor, to be lent to the other processes of this receiver."""
+        return self._lock_fd
+
+    def _lock(self) -> int:
         try:
             _make(self.root)
             with Directory(self.root) as directory:
-                self._lock_fd = directory.open(".lock", os.O_RDWR | os.O_CREAT)
+                lock = directory.open(".lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise NotAllowed(
                 f"the store {self.root} cannot be written: {error.strerror}; name a directory that can"
@@ -94,19 +116,17 @@ class LocalStore:
         except Unavailable as error:
             raise NotAllowed(str(error)) from error
         try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.pread(self._lock_fd, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._lock_fd)
+            holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(lock)
             raise StoreLocked(
                 f"another receiver (process {holder}) has the store {self.root}; stop it, or name another directory"
             ) from error
         with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
-            os.ftruncate(self._lock_fd, 0)
-            os.pwrite(self._lock_fd, f"{os.getpid()}\n".encode(), 0)
-        self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
-        self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
-        return self
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+        return lock
 
     async def __aexit__(self, *_: object) -> None:
         for appender in list(self._open.values()):
@@ -117,8 +137,9 @@ class LocalStore:
         for threads in (self._threads, self._aside_threads):
             if threads is not None:
                 threads.shutdown()
-        # Closing alone would not let go of it where a forked child has a copy of the descriptor.
-        fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+        if self._lent < 0:
+            # Closing alone would not let go of it where a forked child has a copy of the descriptor.
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
         os.close(self._lock_fd)
         self._lock_fd = -1
 
@@ -264,6 +285,8 @@ class LocalStore:
                 continue
             for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
+                    continue
+                if self._mine is not None and not self._mine(run, site):
                     continue
                 for stream in await self.aside(partial(self._streams_of, run, site)):
                     info = await self._held(stream) if str(stream).startswith(prefix) else None

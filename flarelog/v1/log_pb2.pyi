@@ -85,20 +85,22 @@ class News(_message.Message):
     def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     AGENT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
     epoch: int
     agent: str
     news: News
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ...) -> None: ...
+    moves: int
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")
@@ -201,7 +203,7 @@ class Redaction(_message.Message):
     def __init__(self, matches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms")
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere")
     CODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +217,7 @@ class Reply(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     CODECS_FIELD_NUMBER: _ClassVar[int]
     PACE_MS_FIELD_NUMBER: _ClassVar[int]
+    ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     code: Code
     committed: int
     digest: int
@@ -228,7 +231,8 @@ class Reply(_message.Message):
     number: int
     codecs: _containers.RepeatedScalarFieldContainer[Codec]
     pace_ms: int
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ...) -> None: ...
+    elsewhere: bool
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")

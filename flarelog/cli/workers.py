@@ -1,0 +1,187 @@
+"""``flarelog serve --workers N``: the process that was started looks after N others, each of which is a receiver.
+
+It takes the store's lock, which the workers keep until the last of them has ended, and holds the port, so that no other
+receiver gets it. What ends one of them ends all: a receiver is there as a whole, or not at all. A worker ends when its
+stdin does, and so with the process that started it, however that ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+
+from flarelog.cli import on_hangup, on_stop
+from flarelog.errors import CannotListen, FlarelogError
+from flarelog.model import parse_address
+from flarelog.server import ServerOptions
+from flarelog.stores.local import LocalStore
+from flarelog.workers import Place
+
+_STDIN = 0
+_READY = b"ready\n"
+END_WITHIN = 30.0  # seconds, after which a worker that was told to end is killed
+
+_Process = asyncio.subprocess.Process
+
+
+class WorkerEnded(FlarelogError):
+    """A worker ended that nobody had told to."""
+
+
+# --- a worker
+
+
+def place_of() -> Place:
+    """What the process that started this one says on stdin."""
+    said = b""
+    while not said.endswith(b"\n"):
+        more = os.read(_STDIN, 4096)
+        if not more:
+            sys.exit(0)  # it has ended
+        said += more
+    return Place.of(said.decode())
+
+
+def until_told(stop: Callable[[], object]) -> None:
+    """Call *stop* at the end of stdin, and at SIGTERM and SIGINT: a service's processes are often told all at once."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+    def heard() -> None:
+        if not os.read(_STDIN, 4096):
+            loop.remove_reader(_STDIN)
+            stop()
+
+    loop.add_reader(_STDIN, heard)
+
+
+def ready() -> None:
+    """Tell the process that started this one that connections are accepted."""
+    os.write(1, _READY)
+
+
+# --- the process that looks after them
+
+
+async def supervise(
+    store: LocalStore, options: ServerOptions, count: int, announce: Callable[[str, str], object]
+) -> None:
+    """Serve with *count* workers until told to stop; *announce*: gets both addresses when all are ready.
+
+    Raises CannotListen, StoreLocked, NotAllowed; WorkerEnded. Exits as a worker did that could not begin.
+    """
+    stopped = asyncio.Event()
+    workers: list[_Process] = []
+    on_stop(stopped.set, lambda: _end(workers, signal.SIGKILL))
+    on_hangup(lambda: _end(workers, signal.SIGHUP))
+    async with store:
+        with contextlib.ExitStack() as stack:
+            address = stack.enter_context(_held(options.listen))
+            reader = stack.enter_context(_held(options.reader_listen)) if options.reader_listen else ""
+            directory = tempfile.mkdtemp(prefix="flarelog-workers-")  # nobody else may look into it
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            more = ["--as-worker", "--listen", address, *(["--reader-listen", reader] if reader else [])]
+            whole_runs = options.max_run_bytes is not None or options.max_run_rate is not None
+            incarnation = os.urandom(8).hex()
+            try:
+                for number in range(count):
+                    place = Place(number, count, directory, incarnation, store.lock, whole_runs)
+                    workers.append(await _started(place, more))
+                await _until_one_ends(workers, stopped, lambda: announce(address, reader))
+            finally:
+                await _ended(workers)
+
+
+async def _started(place: Place, more: list[str]) -> _Process:
+    """A worker, started as this process was, with options *more*."""
+    # The interpreter's own arguments, so that it finds the same program.
+    command = [sys.executable, *sys.orig_argv[1:], *more]
+    pipe = asyncio.subprocess.PIPE
+    worker = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, pass_fds=[place.lock])
+    if worker.stdin is not None:
+        worker.stdin.write(f"{place}\n".encode())
+    return worker
+
+
+async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, announce: Callable[[], object]) -> None:
+    async def begun() -> bool:
+        said = await asyncio.gather(*(worker.stdout.readline() for worker in workers if worker.stdout is not None))
+        return all(line == _READY for line in said)
+
+    waits = [asyncio.create_task(worker.wait()) for worker in workers]
+    beginning, stopping = asyncio.create_task(begun()), asyncio.create_task(stopped.wait())
+    try:
+        await asyncio.wait((beginning, stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
+        if beginning.done() and beginning.result():
+            announce()
+            await asyncio.wait((stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
+        if stopped.is_set():
+            return
+        number = next(number for number, wait in enumerate(waits) if wait.done())
+        if not beginning.done() or not beginning.result():
+            sys.exit(waits[number].result() or 1)  # it has said why
+        raise WorkerEnded(
+            f"worker {number} (process {workers[number].pid}) ended with {waits[number].result()}, and the receiver"
+            " ends with it; start it again: nothing that was acknowledged is lost"
+        )
+    finally:
+        for task in (beginning, stopping, *waits):
+            task.cancel()
+
+
+async def _ended(workers: list[_Process]) -> None:
+    """End all *workers*, with what they have taken committed."""
+    for worker in workers:
+        if worker.stdin is not None:
+            worker.stdin.close()
+    try:
+        async with asyncio.timeout(END_WITHIN):
+            await asyncio.gather(*(worker.wait() for worker in workers))
+    except TimeoutError:
+        _end(workers, signal.SIGKILL)
+
+
+def _end(workers: list[_Process], number: signal.Signals) -> None:
+    for worker in workers:
+        with contextlib.suppress(ProcessLookupError):
+            worker.send_signal(number)
+
+
+@contextlib.contextmanager
+def _held(address: str) -> Iterator[str]:
+    """Keep the port of *address* for this process's children, and give ``HOST:PORT``. Raises CannotListen."""
+    host, port = parse_address(address)
+    with contextlib.ExitStack() as stack:
+        try:
+            found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for number, (family, kind, protocol, _, where) in enumerate(found):
+                try:
+                    holder = stack.enter_context(socket.socket(family, kind, protocol))
+                    if family is socket.AF_INET6:
+                        holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    # Taken as any other receiver takes it, so that only one gets it; from then on shared, with the
+                    # workers, and with no other receiver, which asks for it without sharing.
+                    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    holder.bind((where[0], port, *where[2:]))
+                except OSError as error:
+                    if number == 0 or error.errno == errno.EADDRINUSE:
+                        raise
+                    continue  # a name of this machine that has an address of a kind which this machine does not have
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                port = holder.getsockname()[1]
+        except OSError as error:
+            raise CannotListen(
+                f"the address {address} cannot be had ({error.strerror}): another process listens there, or it is not"
+                " this machine's; name another port (0 takes a free one)"
+            ) from error
+        yield f"{host}:{port}"
