@@ -528,6 +528,8 @@ class Server:
 
     async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
+        if self._run_rate.rate is None and self._site_rate.rate is None:
+            return
         stream, now = session.stream, asyncio.get_running_loop().time()
         waits = (
             (self._run_rate.wait(stream.run, size, now), "max_run_rate", f"run {stream.run}"),

@@ -194,6 +194,9 @@ class Call:
 
     def acknowledge(self, session: Session) -> None:
         """Say what is held of *session* once it is."""
+        if not (session.pressing or session.behind) and self.server.pace_of(self):
+            self._answer_later(session)
+            return
         self._dirty[session] = None
         self._speak()
 
