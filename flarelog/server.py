@@ -267,11 +267,11 @@ class Server:
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while waiting := [session.closed.wait() for session in self._of(run)]:
-                    await asyncio.gather(*waiting)
-        return not self._of(run)
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        while (waiting := [session.closed for session in self._of(run)]) and clock() < end:
+            await asyncio.wait(waiting, timeout=end - clock())
+        return not waiting
 
     def _of(self, run: str) -> list[Session]:
         return [session for session in self._sessions.values() if session.stream.run == run]

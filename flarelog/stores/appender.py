@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
@@ -267,21 +268,22 @@ class LocalAppender:
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
         first = len(self.journal.marks)
-        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(marks)]
+        lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
-            lines.append(journals.length_line(written, digest, first + len(marks)))
+            lines += journals.length_line(written, digest, first + len(marks))
+        return lines, partial(self._committed, marks, written, digest)
 
-        def committed() -> None:
-            journal = self.journal
-            journal.records += len(lines)
+    def _committed(self, marks: list[Mark], written: int, digest: int) -> None:
+        journal = self.journal
+        if marks:
+            journal.records += len(marks)
             journal.marks += marks
             del self._new_marks[: len(marks)]
             journal.sealed = False
-            if written > journal.committed:
-                journal.add_length(written, digest)
-            self._store.changed(self.stream)
-
-        return b"".join(lines), committed
+        if written > journal.committed:
+            journal.records += 1
+            journal.add_length(written, digest)
+        self._store.changed(self.stream)
 
     async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
         """Make one journal line durable, behind whatever is being committed, then call *done*."""
