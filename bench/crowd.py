@@ -1,96 +1,181 @@
-"""Many sites in one process: a ``Sidecar`` each, with a connection, a root and a log of its own, all in one loop.
+"""Very many sites in one process: a connection, a call and a log each, as a receiver sees them.
 
-    python -m bench.crowd READY-FILE PORT DIRECTORY FIRST COUNT LINES-A-SECOND
+    python -m bench.crowd READY-FILE PORT FIRST COUNT LINES-A-SECOND
 
-Site number N has the root DIRECTORY/site-N. READY-FILE appears when all have begun; then each log gets so many lines a
-second, all in turn, until the process is killed. What is written is told to the sidecars by the writer itself and not
-by inotify, of which a user may have 128 only: what is measured is the receiver. With 0 lines a second somebody else
-writes, and inotify tells.
+READY-FILE appears when the receiver has the first line of all; then each log gets so many lines a second, all in turn,
+until the process is killed. What is sent and when is decided as a sidecar does, by ``delivery.Producer`` and the pace
+that the receiver asks for. The frames of HTTP/2 are written here: gRPC's client costs several times what its server
+does, and the sites of real life are elsewhere.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gc
+import heapq
 import os
+import selectors
+import socket
+import struct
 import sys
 import time
 from pathlib import Path
 
+from flarelog import wire
 from flarelog.cli import more_descriptors
-from flarelog.sidecar import Sidecar, SidecarOptions
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.watch import Change, What
+from flarelog.delivery.producer import Producer
+from flarelog.model import Code, Open, StreamId
 
 LOG = "log.txt"
 LINE = b"2025-06-01 08:00:00,370 - trainer - INFO - step=1234 loss=0.123456 lr=1e-4 gpu_mem=71.3GiB\n"
 _EACH = 0.005  # seconds between two looks at what is due
-_AT_ONCE = 100  # sidecars that begin in one go
+_AT_ONCE = 50  # sites that begin in one go
+_DATA, _HEADERS, _RESET, _SETTINGS, _PING, _AWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 8
+_ACK = 1
+_WINDOW_AT_FIRST = 65_535  # bytes
+_REFILL = 16_384  # bytes of replies after which the receiver may send as many more
 
 
-class Told:
-    """A watch that is told what changed by whoever changed it."""
-
-    slow_poll = 600.0
-
-    def __init__(self, directory: str) -> None:
-        self._changes = [Change(What.MODIFIED, directory, LOG)]
-        self._told = asyncio.Event()
-
-    def add(self, directory: str) -> bool:
-        return True
-
-    def tell(self) -> None:
-        self._told.set()
-
-    async def changes(self, timeout: float) -> list[Change] | None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._told.wait()
-        return self.ready()
-
-    def ready(self) -> list[Change] | None:
-        found = self._changes if self._told.is_set() else []
-        self._told.clear()
-        return list(found)
-
-    def close(self) -> None: ...
+def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
 
 
-async def main(ready: str, port: int, directory: Path, first: int, count: int, rate: int) -> None:
+def _request() -> bytes:
+    """What a call to Push begins with."""
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": f"/{wire.SERVICE}/Push",
+        ":authority": "localhost",
+        "te": "trailers",
+        "content-type": "application/grpc",
+    }
+    block = b"".join(
+        b"\0%c%b%c%b" % (len(name), name.encode(), len(value), value.encode()) for name, value in headers.items()
+    )
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"")
+    return preface + _frame(_HEADERS, 4, 1, block)
+
+
+class Site:
+    """One site's connection, with one log."""
+
+    def __init__(self, port: int, name: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received, self._messages = bytearray(), bytearray()
+        self._windows = {0: _WINDOW_AT_FIRST, 1: _WINDOW_AT_FIRST}  # bytes that may be sent: in all, and in the call
+        self._first_window, self._read = _WINDOW_AT_FIRST, 0
+        self.producer, self.pace, self.sent_at = Producer(), 0.0, 0.0
+        self.lines, self.due = 0, False
+        self.producer.opened()
+        self._socket.sendall(_request())
+        self._say(Open(StreamId("bench", name, LOG), os.urandom(16), 0, wire.MAJOR, "bench", None))
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def _say(self, request: wire.Request) -> None:
+        message = wire.encode_request(request, 1)
+        size = len(message) + 5
+        for stream in self._windows:
+            self._windows[stream] -= size
+            if self._windows[stream] < 0:
+                raise SystemExit("the receiver takes too little: its window is used up")
+        self._socket.sendall(_frame(_DATA, 0, 1, struct.pack(">BI", 0, len(message)) + message))
+
+    def send(self, now: float) -> None:
+        """What there is."""
+        data, self.lines, self.sent_at = LINE * self.lines, 0, now
+        self._say(self.producer.chunk(data))
+
+    def receive(self) -> None:
+        got = self._socket.recv(1 << 16)
+        if not got:
+            raise SystemExit("the receiver closed a connection")
+        self._received += got
+        while len(self._received) >= 9:
+            size = int.from_bytes(self._received[:3], "big")
+            kind, flags, stream = struct.unpack(">BBI", self._received[3:9])
+            if len(self._received) < 9 + size:
+                return
+            payload = bytes(self._received[9 : 9 + size])
+            del self._received[: 9 + size]
+            self._take(kind, flags, stream, payload)
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind == _DATA:
+            self._messages += payload
+            self._read += len(payload)
+            if self._read > _REFILL:
+                more = struct.pack(">I", self._read)
+                self._socket.sendall(_frame(_WINDOW, 0, 0, more) + _frame(_WINDOW, 0, 1, more))
+                self._read = 0
+            while len(self._messages) >= 5 and len(self._messages) >= 5 + (
+                size := int.from_bytes(self._messages[1:5], "big")
+            ):
+                reply = wire.decode_reply(bytes(self._messages[5 : 5 + size]))
+                del self._messages[: 5 + size]
+                if reply.code is not Code.OK:
+                    raise SystemExit(f"the receiver answered {reply.code.name}: {reply.reason}")
+                self.producer.receive(reply)
+                self.pace = reply.pace
+        elif kind == _SETTINGS and not flags & _ACK:
+            for name, value in struct.iter_unpack(">HI", payload):
+                if name == 4:
+                    self._windows[1] += value - self._first_window
+                    self._first_window = value
+            self._socket.sendall(_frame(_SETTINGS, _ACK, 0, b""))
+        elif kind == _PING and not flags & _ACK:
+            self._socket.sendall(_frame(_PING, _ACK, 0, payload))
+        elif kind == _WINDOW:
+            self._windows[stream] += int.from_bytes(payload, "big")
+        elif kind in (_RESET, _AWAY):
+            raise SystemExit("the receiver ended a call")
+
+
+def main(ready: str, port: int, first: int, count: int, rate: int) -> None:
     more_descriptors()
-    files, watches, tasks = [], [], []
+    sites: list[Site] = []
+    events = selectors.DefaultSelector()
+
+    def take(timeout: float) -> None:
+        for key, _ in events.select(timeout):
+            key.fileobj.receive()  # type: ignore[union-attr]
+
     for number in range(first, first + count):
-        root = directory / f"site-{number}"
-        root.mkdir()
-        files.append(os.open(root / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640))
-        os.write(files[-1], LINE)
-        options = SidecarOptions(f"127.0.0.1:{port}", "bench", f"site-{number}", SourceOptions(str(root)), ranks=False)
-        sidecar = Sidecar(options)
-        if rate:
-            sidecar.discovery.watch.close()
-            watches.append(Told(str(root)))
-            sidecar.discovery.watch = watches[-1]
-        tasks.append(asyncio.create_task(sidecar.run()))
-        if number % _AT_ONCE == 0:
-            while sidecar.unsent()[0] or not sidecar.discovery.tails:
-                await asyncio.sleep(0.01)
+        sites.append(Site(port, f"site-{number}"))
+        events.register(sites[-1], selectors.EVENT_READ)
+        while not sites[-1].producer.room() and number % _AT_ONCE == 0:
+            take(1)
+    for site in sites:
+        while not site.producer.room():
+            take(1)
+        site.lines = 1
+        site.send(0.0)
+    while any(site.producer.awaits_reply for site in sites):
+        take(1)
     Path(ready).write_text("all have begun\n")
     gc.collect()
     gc.freeze()
-    await asyncio.sleep(1)
     begin, written = time.perf_counter(), 0
-    while rate:
-        due = int((time.perf_counter() - begin) * rate * count) - written
-        for number in range(written, written + min(due, count)):
-            os.write(files[number % count], LINE)
-            watches[number % count].tell()
-        written += due  # what there was no time for is left out: it shows in what is stored
-        await asyncio.sleep(_EACH)
-    await asyncio.gather(*tasks)
+    waiting: list[tuple[float, int]] = []  # when a site that gathers lines is to send them
+    while True:
+        take(_EACH)
+        now = time.perf_counter()
+        due = int((now - begin) * rate * count)
+        for number in range(written, due):
+            site = sites[number % count]
+            site.lines += 1
+            if not site.due:
+                site.due = True
+                heapq.heappush(waiting, (site.sent_at + site.pace, number % count))
+        written = due
+        while waiting and waiting[0][0] <= now:
+            site = sites[heapq.heappop(waiting)[1]]
+            site.due = False
+            site.send(now)
 
 
 if __name__ == "__main__":
-    where, port, directory, *numbers = sys.argv[1:]
-    asyncio.run(main(where, int(port), Path(directory), *map(int, numbers)))
+    where, *numbers = sys.argv[1:]
+    main(where, *map(int, numbers))

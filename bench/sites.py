@@ -1,10 +1,10 @@
 """Sites: what one receiver costs that gets a few lines a second from each of very many sites, durability memory.
 
-The sites live in a few processes (crowd.py), each with a sidecar and a connection of its own. They are told to be nice,
-so that the receiver gets its turn before them: in real life they are elsewhere. Ten more sites in another process are
-the probes: this one appends their lines and sees when they are stored, as in latency.py. After everybody has begun
-there are windows of some seconds; each gives a sample: CPU of the receiver and of the crowd, how many lines were
-stored, and the probes' latencies.
+The sites live in a few processes (crowd.py), each with a connection and a log of its own. They are told to be nice, so
+that the receiver gets its turn before them: in real life they are elsewhere. Ten more sites (probes.py), with real
+sidecars, are the probes: this process appends their lines and sees when they are stored, as in latency.py. After
+everybody has begun there are windows of some seconds; each gives a sample: CPU of the receiver and of the crowd, how
+many lines were stored, and the probes' latencies.
 
 Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
 of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where the machine
@@ -111,12 +111,13 @@ def _crowded(
         process, listening = stack.enter_context(serving)
         receiver, port = _Receiver(process), listening.rpartition(":")[2]
         crowds = []
-        for first, count, lines in [*((at, each, rate) for at in range(0, sites, each)), (sites, PROBES, 0)]:
+        for first in range(0, sites, each):
             ready, talk = work / f"ready-{first}", work / f"crowd-{first}.err"
-            command = ("bench.crowd", ready, port, roots, first, min(count, max(sites - first, PROBES)), lines)
+            command = ("bench.crowd", ready, port, first, min(each, sites - first), rate)
             crowds.append(stack.enter_context(processes.python(*map(str, command), talk=talk)))
-            if lines:
-                os.setpriority(os.PRIO_PROCESS, crowds[-1].pid, 10)
+            os.setpriority(os.PRIO_PROCESS, crowds[-1].pid, 10)
+        probes = ("bench.probes", work / f"ready-{sites}", port, roots, sites, PROBES)
+        crowds.append(stack.enter_context(processes.python(*map(str, probes), talk=work / "probes.err")))
         for first in (*range(0, sites, each), sites):
             processes.wait_for((work / f"ready-{first}").exists, 300, "all sites", process, *crowds, every=0.05)
         store = work / "store" / "bench"

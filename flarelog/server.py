@@ -338,11 +338,11 @@ class Server:
         return all(await asyncio.gather(self._join(run, timeout), self.workers.join(run, timeout)))
 
     async def _join(self, run: str, timeout: float) -> bool:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                while waiting := [session.closed.wait() for session in self._of(run)]:
-                    await asyncio.gather(*waiting)
-        return not self._of(run)
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        while (waiting := [session.closed for session in self._of(run)]) and clock() < end:
+            await asyncio.wait(waiting, timeout=end - clock())
+        return not waiting
 
     def _of(self, run: str) -> list[Session]:
         return [session for session in self._sessions.values() if session.stream.run == run]
@@ -640,6 +640,8 @@ class Server:
 
     async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
+        if self._run_rate.rate is None and self._site_rate.rate is None:
+            return
         stream, now = session.stream, asyncio.get_running_loop().time()
         waits = (
             (self._run_rate.wait(stream.run, size, now), "max_run_rate", f"run {stream.run}"),

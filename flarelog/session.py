@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from flarelog.delivery.rates import Breath
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
+from flarelog.model import Buffer, Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
 from flarelog.mux import ENDED
 from flarelog.peers import Turns
 from flarelog.policy import NOBODY, Action
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
-ANSWER_WITHIN = 1.0  # seconds, while producers are asked to gather lines
+ANSWER_WITHIN = 2.0  # seconds, while producers are asked to gather lines
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
@@ -62,19 +61,18 @@ class Call:
         self.context = context  # gRPC's: not to be touched once the call has returned
         self.peer = server.peer_of(context)
         self.address = str(context.peer())
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._sessions: dict[int, Session] = {}
         self._last = -1  # the highest number of a stream so far
-        self._last_words: deque[Reply] = deque()
+        self._last_words: list[Reply] = []
         self._dirty: dict[Session, None] = {}
         self._later: dict[Session, None] = {}  # what is committed of them is said by and by
-        self._to_say, self._said = asyncio.Event(), asyncio.Event()
+        self._said: asyncio.Event | None = None  # there for whoever waits for it
         self._saying: asyncio.Task[None] | None = None
         self._taking: asyncio.Task[Any] | None = None
-        self._heard_at = self._loop.time()
+        self._heard_at = self.loop.time()
         self._reading = False
         self._over = False  # nothing more is taken
-        self._quit = False  # what is to be said now is the last
         self._deaf = False  # no reply can leave
         self.gone = False  # the producer has
         self.messages = 0  # since the server last looked
@@ -123,14 +121,14 @@ class Call:
     async def _take(self) -> None:
         while not self._over:
             while len(self._last_words) > MAX_REPLIES:
-                self._said.clear()
+                self._said = asyncio.Event()
                 await self._said.wait()
             self._reading = True
             raw = await self.context.read()
             self._reading = False
             if raw is grpc.aio.EOF:
                 return
-            self._heard_at = self._loop.time()
+            self._heard_at = self.loop.time()
             try:
                 try:
                     number, request = wire.decode_said(raw)
@@ -190,7 +188,7 @@ class Call:
         if self._last == 0:
             self._stop_taking()
         elif self._alone is None:
-            self._alone = self._loop.call_later(OPEN_TIMEOUT, self._unopened)
+            self._alone = self.loop.call_later(OPEN_TIMEOUT, self._unopened)
 
     def _unopened(self) -> None:
         self._alone = None
@@ -200,11 +198,11 @@ class Call:
             self._stop_taking()
 
     def _listen_for_silence(self) -> None:
-        idle, now = self.server.options.idle_timeout, self._loop.time()
+        idle, now = self.server.options.idle_timeout, self.loop.time()
         if not self._reading:
             self._heard_at = now  # what has come is not taken yet: that is no silence of the producer's
         if now < self._heard_at + idle:
-            self._silence = self._loop.call_at(self._heard_at + idle, self._listen_for_silence)
+            self._silence = self.loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
             self._leave_all(f"nothing was heard for {idle:g} s")
 
@@ -222,8 +220,11 @@ class Call:
 
     def acknowledge(self, session: Session) -> None:
         """Say what is held of *session* once it is."""
-        self._dirty[session] = None
-        self._speak()
+        if session.behind or self._due(session):
+            self._dirty[session] = None
+            self._speak()
+        else:
+            self._answer_later(session)
 
     def last_word(self, reply: Reply) -> None:
         """Say *reply*, which ends its stream."""
@@ -259,17 +260,14 @@ class Call:
         self._stop_taking()
 
     def _speak(self) -> None:
-        self._to_say.set()
         if self._saying is None:
             self._saying = asyncio.create_task(self._say())
 
     async def _say(self) -> None:
-        while True:
-            await self._to_say.wait()
-            self._to_say.clear()
+        try:
             while self._last_words or self._dirty:
                 if self._last_words:
-                    await self._write(self._last_words.popleft())
+                    await self._write(self._last_words.pop(0))
                     continue
                 dirty, self._dirty = self._dirty, {}
                 behind = [session for session in dirty if session.behind]
@@ -278,17 +276,20 @@ class Call:
                 elif behind:
                     await asyncio.gather(*(session.sync() for session in behind))
                 for session in dirty:
-                    if session.open and (session.pressing or not self.server.pace_of(self)):
+                    if session.open and self._due(session):
                         await self._write(session.reply(Code.OK))
                     elif session.open:
                         self._answer_later(session)
-            if self._quit:
-                return
+        finally:
+            self._saying = None
+
+    def _due(self, session: Session) -> bool:
+        """An answer costs as much as a message: while there are too many, one has to do for several."""
+        return session.pressing or not self.server.pace_of(self)
 
     def _answer_later(self, session: Session) -> None:
-        """An answer costs as much as a message: while there are too many, one has to do for several."""
         if not self._later:
-            self._answering = self._loop.call_later(ANSWER_WITHIN, self._answer_now)
+            self._answering = self.loop.call_later(ANSWER_WITHIN, self._answer_now)
         self._later[session] = None
 
     def _answer_now(self) -> None:
@@ -298,7 +299,7 @@ class Call:
             self.acknowledge(session)
 
     async def _write(self, reply: Reply) -> None:
-        timer = self._loop.call_later(self.server.options.idle_timeout, self._give_up)
+        timer = self.loop.call_later(self.server.options.idle_timeout, self._give_up)
         try:
             if not self._deaf:
                 await self.context.write(reply)
@@ -307,7 +308,8 @@ class Call:
             self._deaf = True
         finally:
             timer.cancel()
-            self._said.set()
+            if self._said is not None:
+                self._said.set()
 
     def _give_up(self) -> None:
         """A producer that lets no reply leave must not have its streams for as long as it likes."""
@@ -327,12 +329,11 @@ class Call:
 
     async def _spoken(self) -> None:
         """Let leave what is to be said."""
-        self._quit = True
-        if self._saying is not None:
-            self._to_say.set()
-            await asyncio.wait((self._saying,), timeout=WRITE_GRACE)
-            self._saying.cancel()
-            await asyncio.gather(self._saying, return_exceptions=True)
+        saying = self._saying
+        if saying is not None:
+            await asyncio.wait((saying,), timeout=WRITE_GRACE)
+            saying.cancel()
+            await asyncio.gather(saying, return_exceptions=True)
 
 
 async def _settled(work: Coroutine[Any, Any, None]) -> None:
@@ -358,7 +359,7 @@ class Session:
         self.busy = True  # it sends much, as far as is known
         self.told_window = self.told = 0  # bytes: the latest window, and what the latest answer acknowledged
         self._pressing = True  # it waits for its first answer, or has waited long enough
-        self.closed = asyncio.Event()
+        self.closed = self.call.loop.create_future()
         self.ending: asyncio.Task[None] | None = None
         self._why: FlarelogError | Receipt | None = None  # it ends
         self._receiver: Receiver | None = None
@@ -410,7 +411,7 @@ class Session:
         if self._receiver is None:  # a producer that does not wait for the answer to its Open
             await asyncio.wait((self._opening,))
         receiver = self._receiver
-        if receiver is None or not self.open:
+        if receiver is None or self.ending is not None:
             return
         self.server.states.heard(self.stream, self.producer)
         self.call.messages += 1
@@ -418,11 +419,10 @@ class Session:
             new = receiver.chunk(request)
             if len(new):
                 await self.server.slow_down(self, len(new))
-                if self.ending is not None:
+                if not self.open:
                     return
                 self.server.take(self, len(new))
-                async with self._turn(len(new), self.server.writing):
-                    await self.appender.append(receiver.accepted - len(new), new)
+                await self._append(receiver.accepted - len(new), new)
         elif isinstance(request, Packed):
             await self._take_packed(request, receiver)
         elif isinstance(request, Receipt):
@@ -457,8 +457,14 @@ class Session:
             new = receiver.chunk(chunk)
             if len(new):
                 server.take(self, len(new))
-                async with self._turn(len(new), server.writing):
-                    await self.appender.append(receiver.accepted - len(new), new)
+                await self._append(receiver.accepted - len(new), new)
+
+    async def _append(self, offset: int, new: Buffer) -> None:
+        if len(new) < LARGE:
+            await self.appender.append(offset, new)
+            return
+        async with self._turn(len(new), self.server.writing):
+            await self.appender.append(offset, new)
 
     def _turn(self, size: int, turns: Turns) -> contextlib.AbstractAsyncContextManager[None]:
         """To be in while *size* bytes are written: a disk that is busy holds the loop up for as long as that takes."""
@@ -541,7 +547,7 @@ class Session:
                     await self.appender.close()
                 self.server.left(self, sealed)
             self._counted.close()
-            self.closed.set()
+            self.closed.set_result(None)
             self.call.closed(self)
 
     async def _settle(self) -> bool:

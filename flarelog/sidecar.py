@@ -12,11 +12,11 @@ import contextlib
 import logging
 import math
 import os
+import random
 import time
 from dataclasses import dataclass, field, replace
 
 import grpc
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential, wait_random
 
 from flarelog import errors, wire
 from flarelog.bus import Bus
@@ -61,6 +61,7 @@ NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 LOOK_AGAIN = 15.0  # seconds, while time alone may bring a log on: nobody can tell whether a rotated file has a writer
+MOST_MOVES = 1000  # connections on the way to the process that has the site, after which each is waited for
 CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
@@ -335,48 +336,40 @@ class Sidecar:
 
     async def record(self) -> list[StreamInfo]:
         """What the receiver holds of this site in this run. Tries until there is an answer."""
-        async for attempt in self.retrying(CannotConnect):
-            with attempt:
-                try:
-                    found = await wire.streams(
-                        self.connection(), self.options.run, self.options.site, silence=REPLY_TIMEOUT
-                    )
-                except grpc.RpcError as error:
-                    raise wire.error_of(error, self.options.receiver) from error
-                except TimeoutError:
-                    sentence = f"{self.options.receiver} did not answer for {REPLY_TIMEOUT:g} s"
-                    raise CannotConnect(sentence) from None
+        failures = 0
+        while True:
+            try:
+                found = await wire.streams(
+                    self.connection(), self.options.run, self.options.site, silence=REPLY_TIMEOUT
+                )
+            except grpc.RpcError as error:
+                trouble = wire.error_of(error, self.options.receiver)
+                if not isinstance(trouble, CannotConnect):
+                    raise trouble from error
+            except TimeoutError:
+                trouble = CannotConnect(f"{self.options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
+            else:
                 self._connected = True
                 return found
-        raise AssertionError("tenacity ends only by success or by another error")
+            await self.pause(trouble, failures)
+            failures += 1
 
-    def retrying(self, *kinds: type[Exception]) -> AsyncRetrying:
-        """Again after each of *kinds*, with delays that grow and never end."""
+    async def pause(self, trouble: Exception, failures: int) -> None:
+        """Wait before the next attempt: *trouble* ended this one, and there were so many *failures* before it.
+
+        A receiver that answers one log again is there for the others as well: they need not wait any longer.
+        """
         delivery = self.options.delivery
-        trouble: BaseException | None = None
-
-        def note(state: RetryCallState) -> None:
-            nonlocal trouble
-            trouble = state.outcome.exception() if state.outcome is not None else None
-
-        async def pause(seconds: float) -> None:
-            """A receiver that answers one log again is there for the others as well: they need not wait any longer."""
-            answered = self._answered  # an answer that comes before it is waited for counts as well
-            await self._say(trouble)
-            least = min(seconds, delivery.first_delay)
-            await asyncio.sleep(least if isinstance(trouble, _Lost) else seconds)
-            if isinstance(trouble, _Lost) and seconds > least:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(seconds - least):
-                        await answered.wait()
-
-        return AsyncRetrying(
-            retry=retry_if_exception_type(kinds),
-            wait=wait_exponential(delivery.first_delay, delivery.max_delay) + wait_random(0, delivery.first_delay),
-            before_sleep=note,
-            sleep=pause,
-            reraise=True,
-        )
+        answered = self._answered  # an answer that comes before it is waited for counts as well
+        await self._say(trouble)
+        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311  # no secret
+        if not isinstance(trouble, _Lost):
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.sleep(delivery.first_delay)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds - delivery.first_delay):
+                await answered.wait()
 
     def answers(self) -> None:
         """The receiver has answered an Open: let all those try again that had lost their connection."""
@@ -384,7 +377,7 @@ class Sidecar:
         self._answered.set()
         self._answered = asyncio.Event()
 
-    async def _say(self, trouble: BaseException | None) -> None:
+    async def _say(self, trouble: Exception) -> None:
         """One line now and then about what keeps being tried; a miss is none of anybody's business."""
         if isinstance(trouble, _Miss):
             log.debug("%s", trouble)
@@ -487,13 +480,36 @@ class _Miss(_Again):
     """The receiver of the run is not registered yet."""
 
 
+class _Wake:
+    """An asyncio.Event for one who waits, without the deque of others: it is kept of each of very many logs."""
+
+    __slots__ = ("_set", "_waiting")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        self._set = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def clear(self) -> None:
+        self._set = False
+
+    async def wait(self) -> None:
+        if not self._set:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+
+
 class _Delivery:
     """One log on its way."""
 
     def __init__(self, sidecar: Sidecar, tail: Tail) -> None:
         options = sidecar.options
         self.stream = StreamId(options.run, options.site, tail.log)
-        self.wake = asyncio.Event()
+        self.wake = _Wake()
         self.ended = False
         self.error: FlarelogError | None = None
         self._sidecar = sidecar
@@ -502,6 +518,7 @@ class _Delivery:
         self._packing = Packing(sidecar.compressing)
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
+        self._moved = 0  # connections that led to another process of the receiver
         self._opened = math.inf  # when the present connection was answered
         self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
         self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
@@ -522,7 +539,7 @@ class _Delivery:
             producer.acked,
             self._receipt if producer.state is State.SEALED else None,
             producer.all_misses,
-            max(0, producer.opens - 1 - producer.all_misses),
+            max(0, producer.opens - 1 - producer.all_misses - self._moved),
             sum(isinstance(mark, Generation) for mark in marks),
             sum(isinstance(mark, Gap) for mark in marks),
             self.error,
@@ -531,18 +548,21 @@ class _Delivery:
     async def run(self) -> None:
         """Deliver until the stream is sealed or cannot go on."""
         try:
-            begin = -math.inf
+            begin, failures = -math.inf, 0
             while self._producer.state is not State.SEALED:
                 # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
                 pause = begin + self._sidecar.options.delivery.first_delay - time.monotonic()
                 if pause > 0:
                     await asyncio.sleep(pause)
                 begin = time.monotonic()
-                # Anew, and so with short delays again, after each connection that brought something.
-                async for attempt in self._sidecar.retrying(_Again):
-                    with attempt:
-                        if await self._session():
-                            begin = -math.inf  # the next one is there
+                try:
+                    if await self._session():
+                        begin = -math.inf  # the next connection leads elsewhere
+                    else:
+                        failures = 0  # it brought something
+                except _Again as trouble:
+                    await self._sidecar.pause(trouble, failures)
+                    failures += 1
         except FlarelogError as error:
             self.error = error
             self._sidecar.failed(self, error)
@@ -580,6 +600,9 @@ class _Delivery:
         except _Elsewhere:
             stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
             self._sidecar.move(uplink)
+            self._moved += 1
+            if self._sidecar.moves > MOST_MOVES:
+                raise _Again(f"{self.stream}: {self._sidecar.moves} connections led to another process") from None
             return True
         except _Again as again:
             self._again(before, again)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 import math
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flarelog.model import News, State, StreamId, StreamInfo
 
@@ -118,7 +118,7 @@ class _Producer:
     """One process at a site: its messages and its clock are those of all its streams."""
 
     heard: float | None = None
-    skews: deque[float] = field(default_factory=lambda: deque(maxlen=_SAMPLES))
+    skews: tuple[float, ...] = ()
     streams: int = 0  # that are remembered with it
 
 
@@ -165,7 +165,8 @@ class States:
         found = self._of(stream, producer)
         found.end = news.end
         if news.clock:
-            self._producers[found.key].skews.append(news.clock / 1000 - self._wall())
+            known = self._producers[found.key]
+            known.skews = (*known.skews, news.clock / 1000 - self._wall())[-_SAMPLES:]
 
     def took(self, stream: StreamId, size: int) -> None:
         """*size* bytes of *stream* have come."""

@@ -21,7 +21,7 @@ import grpc
 from flarelog import wire
 from flarelog.delivery.quota import Limits
 from flarelog.delivery.receiver import Refused
-from flarelog.errors import InvalidOption
+from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.guard import TokenCall
 from flarelog.model import Code, StreamId
 from flarelog.mux import ENDED
@@ -30,7 +30,7 @@ from flarelog.policy import Action, Identity, Role
 HOME = 0
 MAX_WORKERS = 64
 MOVES = 4  # times as many as there are workers: how often a producer looks for its own before its call is passed on
-CONNECT_WITHIN = 30.0  # seconds in which all workers must be there
+CONNECT_WITHIN = 120.0  # seconds in which all workers must be there
 JOIN_GRACE = 5.0  # seconds, beyond the time that another worker is given to wait
 _SERVICE = "flarelog.workers"
 _CALLER = "flarelog-caller-bin"  # metadata
@@ -153,7 +153,7 @@ class Workers:
         *admit*: lets a stream pass or raises Refused; *join*: waits until no stream of a run is open; *runs*: the
         states that are known.
 
-        Raises InvalidOption where the sockets cannot be made.
+        Raises InvalidOption where the sockets cannot be made, CannotConnect where the others do not come.
         """
 
         async def admitted(raw: bytes, context: Any) -> bytes:
@@ -195,8 +195,13 @@ class Workers:
             )
         await self._server.start()
         self._channels = {number: wire.local_channel(self.socket(number)) for number in self.others}
-        async with asyncio.timeout(CONNECT_WITHIN):
-            await asyncio.gather(*(channel.channel_ready() for channel in self._channels.values()))
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN):
+                await asyncio.gather(*(channel.channel_ready() for channel in self._channels.values()))
+        except TimeoutError:
+            raise CannotConnect(
+                f"the other workers were not there within {CONNECT_WITHIN:g} s; start it again"
+            ) from None
 
     async def stop(self, grace: float) -> None:
         """Take no calls from other workers any more, and let those that are under way end within *grace* seconds."""

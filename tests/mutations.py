@@ -1290,8 +1290,8 @@ MUTANTS = [
     Mutant(
         "pace: each message is answered, however many there are",
         "session.py",
-        "if session.open and (session.pressing or not self.server.pace_of(self)):",
-        "if session.open:",
+        "return session.pressing or not self.server.pace_of(self)",
+        "return True",
         "mux",
     ),
     Mutant(

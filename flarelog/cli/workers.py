@@ -121,17 +121,21 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
     beginning, stopping = asyncio.create_task(begun()), asyncio.create_task(stopped.wait())
     try:
         await asyncio.wait((beginning, stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
-        if beginning.done() and beginning.result():
+        have_begun = beginning.done() and beginning.result()
+        if have_begun:
             announce()
-            await asyncio.wait((stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
+        ended = [(number, wait.result()) for number, wait in enumerate(waits) if wait.done()]
+        if not have_begun:
+            _end(workers, signal.SIGKILL)  # one of them may wait for another that could not begin
         if stopped.is_set():
             return
-        number = next(number for number, wait in enumerate(waits) if wait.done())
-        if not beginning.done() or not beginning.result():
-            sys.exit(waits[number].result() or 1)  # it has said why
+        number, code = ended[0]
+        if not have_begun and code > 0:
+            sys.exit(code)  # it has said why
         raise WorkerEnded(
-            f"worker {number} (process {workers[number].pid}) ended with {waits[number].result()}, and the receiver"
-            " ends with it; start it again: nothing that was acknowledged is lost"
+            f"worker {number} (process {workers[number].pid}) ended with {code}, and the receiver ends with it; start"
+            " it again: nothing that was acknowledged is lost"
         )
     finally:
         for task in (beginning, stopping, *waits):

@@ -13,8 +13,9 @@ reply that is neither OK nor SEALED, and after a lost connection, it starts agai
 from __future__ import annotations
 
 import enum
-from collections import deque
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import itemgetter
 
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
@@ -65,7 +66,7 @@ class DeliveryOptions:
     max_misses: int = 12  # before the first OK; with the delays below they span at least 30 s
     first_delay: float = 0.1  # seconds, after the first miss or lost connection; doubles from one to the next
     max_delay: float = 5.0  # seconds
-    window: int = 16 << 20  # bytes that may be unacknowledged
+    window: int = 32 << 20  # bytes that may be unacknowledged
     max_chunk: int = MAX_CHUNK  # bytes
     max_refusals: int = 8  # HOLE or CORRUPT in a row without progress, before the stream is given up
 
@@ -81,7 +82,11 @@ class DeliveryOptions:
 
     def bootstrap_seconds(self) -> float:
         """The least time, in seconds, that all misses together allow the receiver to be late."""
-        return sum(min(self.first_delay * 2.0**n, self.max_delay) for n in range(self.max_misses))
+        return sum(self.delay(failures) for failures in range(self.max_misses))
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait when an attempt has failed after so many *failures* before it."""
+        return min(self.first_delay * 2.0 ** min(failures, 60), self.max_delay)
 
 
 class Producer:
@@ -102,7 +107,7 @@ class Producer:
         self.went_backwards = 0  # bytes that a receiver had acknowledged and no longer holds
         self._refusals = 0
         self._window = self.options.window  # or less, as the receiver asks
-        self._in_flight: deque[tuple[int, int]] = deque()  # (end, digest at end) of each chunk that is not acknowledged
+        self._in_flight: list[tuple[int, int]] = []  # (end, digest at end) of each chunk that is not acknowledged
         self._were_in_flight: dict[int, int] = {}  # what was when a connection was lost
         self._awaits_open = False
         self.position = 0  # of the next byte to send
@@ -271,10 +276,10 @@ class Producer:
             )
         moved = reply.committed > self.acked or reply.marks > self.marks_acked
         ours: int | None = self.digest if reply.committed == self.acked else None  # None: in the middle of a chunk
-        while self._in_flight and self._in_flight[0][0] <= reply.committed:
-            end, known = self._in_flight.popleft()
-            if end == reply.committed:
-                ours = known
+        held = bisect_right(self._in_flight, reply.committed, key=itemgetter(0))
+        if held and self._in_flight[held - 1][0] == reply.committed:
+            ours = self._in_flight[held - 1][1]
+        del self._in_flight[:held]
         if ours is not None and ours != reply.digest:
             raise self._other_bytes(reply, ours)
         self.acked, self.digest, self.marks_acked = reply.committed, reply.digest, reply.marks

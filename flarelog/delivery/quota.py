@@ -82,6 +82,7 @@ class Quota:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
+        self.counts_bytes = self.limits.max_run_bytes is not None or self.limits.max_site_bytes is not None
         self._open: Counter[StreamId] = Counter()  # the calls of each stream: a producer that returns has two at first
         self._open_at: Counter[Site] = Counter()  # streams
         self._held: dict[str, dict[StreamId, int]] = {}  # bytes, by run
@@ -132,10 +133,6 @@ class Quota:
 
     # --- bytes
 
-    @property
-    def counts_bytes(self) -> bool:
-        return self.limits.max_run_bytes is not None or self.limits.max_site_bytes is not None
-
     @contextlib.contextmanager
     def count(self, run: str) -> Iterator[set[StreamId]]:
         """Count *run* anew: put into the set what the store still has; closed streams that are not in it are gone."""
@@ -157,6 +154,8 @@ class Quota:
 
     def take(self, stream: StreamId, size: int) -> None:
         """Count *size* more bytes of *stream*. Raises Full if a limit is reached already."""
+        if not self.counts_bytes:
+            return
         of_site = f"bytes of site {stream.site} in run {stream.run} are stored"
         self._room(self._site_bytes[stream.run, stream.site], "max_site_bytes", of_site)
         self._room(self._run_bytes[stream.run], "max_run_bytes", f"bytes of run {stream.run} are stored")

@@ -8,7 +8,6 @@ word, given when the bytes are durable.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -37,8 +36,8 @@ KNOWN = 64
 MAX_EPOCH = 1 << 62
 """A producer that claims a later epoch is not believed, or no epoch would be left for the one after it."""
 
-REMEMBERED = 64
-"""Chunks whose digests are kept to check repetitions with; more than a window holds of the largest ones."""
+REMEMBERED = 24
+"""Latest chunks whose digests are kept to check repetitions with; a producer of ours repeats nothing in one call."""
 
 
 _MARK = 150
@@ -141,7 +140,7 @@ class Receiver:
         self.digest = digest
         self.marks = list(marks)
         self.max_chunk = max_chunk
-        self._ends = OrderedDict({committed: digest})  # of the latest chunks, with their digests
+        self._ends = {committed: digest}  # of the latest chunks, with their digests
 
     def chunk(self, chunk: Chunk) -> Buffer:
         """The bytes of *chunk* that are new and continue what was accepted; empty for a heartbeat or a repetition.
@@ -166,7 +165,7 @@ class Receiver:
         self.accepted, self.digest = chunk.end, digest
         self._ends[chunk.end] = digest
         if len(self._ends) > REMEMBERED:
-            self._ends.popitem(last=False)
+            del self._ends[next(iter(self._ends))]
         return new
 
     def admit(self, offset: int, size: int) -> None:

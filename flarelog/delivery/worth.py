@@ -14,7 +14,7 @@ BULK = 64 << 10
 PAYS = 1.3
 """How many times as long as its compressed form a chunk must be."""
 REST, LONGEST_REST = 4 << 20, 256 << 20  # bytes that are not tried after a chunk that did not pay, doubling
-SETTLE, LAP = 16 << 20, 16 << 20  # bytes: one window, which shows nothing yet, and those that are timed
+SETTLE, LAP = 16 << 20, 16 << 20  # bytes: those that show nothing yet, and those that are timed
 FASTER = 1.3  # times, that sending as it is must be to be preferred: compressed it is a fraction for the network
 MOST = 0.6  # of the time, that compressing must take for that to be looked at
 AGAIN, LONGEST_AGAIN = 60.0, 960.0  # seconds between two comparisons, doubling while nothing comes of them

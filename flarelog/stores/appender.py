@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
@@ -212,6 +213,10 @@ class LocalAppender:
 
     async def sync(self) -> int:
         self._check()
+        if not self._disk:
+            while self._behind:
+                self._commit_now(*self._batch())
+            return self.committed
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
         while self.committed < length or len(self.journal.marks) < marks:
             if self._committing is None:  # what is appended meanwhile goes with the next
@@ -255,28 +260,30 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None]]:
         """The journal's next lines, and what to do once they are durable."""
-        sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
-        count = max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))
-        marks, written, digest = self._new_marks[:count], self._written, self._written_digest
+        written, digest, marks = self._written, self._written_digest, list[Mark]()
+        if self._new_marks:
+            sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
+            marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]
         if len(self._new_marks) > len(marks):  # no byte is committed before the marks that stand in front of it
             left = self._new_marks[len(marks)]
             written, digest = left.offset, left.digest
         first = len(self.journal.marks)
-        lines = [journals.mark_line(first + n, mark) for n, mark in enumerate(marks)]
+        lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
-            lines.append(journals.length_line(written, digest, first + len(marks)))
+            lines += journals.length_line(written, digest, first + len(marks))
+        return lines, partial(self._committed, marks, written, digest)
 
-        def committed() -> None:
-            journal = self.journal
-            journal.records += len(lines)
+    def _committed(self, marks: list[Mark], written: int, digest: int) -> None:
+        journal = self.journal
+        if marks:
+            journal.records += len(marks)
             journal.marks += marks
             del self._new_marks[: len(marks)]
             journal.sealed = False
-            if written > journal.committed:
-                journal.add_length(written, digest)
-            self._store.changed(self.stream)
-
-        return b"".join(lines), committed
+        if written > journal.committed:
+            journal.records += 1
+            journal.add_length(written, digest)
+        self._store.changed(self.stream)
 
     async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
         """Make one journal line durable, behind whatever is being committed, then call *done*."""
@@ -287,8 +294,8 @@ class LocalAppender:
 
     async def _commit(self, lines: bytes, done: Callable[[], None]) -> None:
         self._check()
-        if not self._disk:  # a write to the page cache is not worth a thread
-            await self._write(lines, done)
+        if not self._disk:
+            self._commit_now(lines, done)
             return
         self._committing = asyncio.create_task(self._write(lines, done))
         # Whoever waits for it may be cancelled; what it raises is then told by the next call.
@@ -296,16 +303,22 @@ class LocalAppender:
         await asyncio.shield(self._committing)
 
     async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
-        """Make *lines*, and the bytes that they vouch for, as durable as the store promises, then call *done*."""
+        """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
         try:
-            if self._disk:
-                await self._store.in_thread(lambda: self._write_and_sync(lines))
-            else:
-                self._write_journal(lines)
+            await self._store.in_thread(lambda: self._write_and_sync(lines))
         except (OSError, Unavailable) as error:
             self._broken(error)
         finally:
             self._committing = None
+        self._journal_kept = self._journal_size
+        done()
+
+    def _commit_now(self, lines: bytes, done: Callable[[], None]) -> None:
+        """As ``_write`` where durability is the memory's: a write to the page cache is not worth a thread."""
+        try:
+            self._write_journal(lines)
+        except (OSError, Unavailable) as error:
+            self._broken(error)
         self._journal_kept = self._journal_size
         done()
 
