@@ -74,6 +74,8 @@ MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
 MAX_NUMBER = (1 << 32) - 1
 """Of a stream in its call."""
+LOCAL_AHEAD = 256 << 10
+"""Bytes that another process of the receiver has answered and that wait to be passed on, of each call."""
 CALLS = 200
 """Calls at once over one connection; one carries all streams of a producer, and each read is another."""
 
@@ -209,7 +211,9 @@ def local_channel(path: str) -> grpc.aio.Channel:
     """A channel to the socket at *path*, of another process of this receiver."""
     sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
     again = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
-    made = grpc.aio.insecure_channel(f"unix:{path}", options=[_UNCOMPRESSED, *sizes, *again])
+    # What a reader does not take stays where it is read, and not here once more.
+    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", LOCAL_AHEAD)]
+    made = grpc.aio.insecure_channel(f"unix:{path}", options=[_UNCOMPRESSED, *sizes, *again, *window])
     relieve()
     return made
 

@@ -355,6 +355,31 @@ def test_a_second_receiver_is_refused_with_a_sentence(tmp_path: Path) -> None:
     run(go())
 
 
+def test_processes_of_one_receiver_share_its_lock_until_the_first_gives_it_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as first:
+            async with LocalStore(tmp_path / "store", lock=os.dup(first.lock)) as second:
+                await filled(second)
+            with pytest.raises(StoreLocked):
+                async with LocalStore(tmp_path / "store"):
+                    pass
+
+    run(go())
+
+
+def test_of_several_processes_each_lists_its_own_sites(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            for site in ("site-1", "site-2", "site-3"):
+                await (await store.appender(StreamId("run-1", site, "a.log"), b"producer")).close()
+        one = LocalStore(tmp_path / "store", mine=lambda run, site: (run, site) == ("run-1", "site-2"))
+        for prefix in ("", "run-1/"):
+            assert [info.stream.site async for info in one.list(prefix)] == ["site-2"]
+        assert [info async for info in one.list("run-1/site-1/")] == []
+
+    run(go())
+
+
 @pytest.mark.parametrize("where", ["file", "file/store"])
 def test_a_root_that_cannot_be_written_is_refused_with_a_sentence(tmp_path: Path, where: str) -> None:
     (tmp_path / "file").write_text("not a directory")

@@ -14,7 +14,7 @@ import click
 
 from flarelog.access import PolicyFile
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
-from flarelog.cli.workers import place_of, ready, supervise, until_told
+from flarelog.cli.workers import forget, place_of, ready, supervise, until_told
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -175,6 +175,7 @@ def command(
         settings = divided(settings, place.count)
         mine = LocalStore(store, kind, lock=place.lock, mine=place.mine)
         run(_serve(mine, settings, None, Workers(place)))
+        forget(place)
     elif workers > 1:
         run(supervise(LocalStore(store, kind), settings, workers, partial(_announce, store, ready_file)))
     else:

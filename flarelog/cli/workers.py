@@ -23,7 +23,7 @@ from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
 from flarelog.server import ServerOptions
 from flarelog.stores.local import LocalStore
-from flarelog.workers import Place
+from flarelog.workers import HOME, Place
 
 _STDIN = 0
 _READY = b"ready\n"
@@ -67,6 +67,12 @@ def until_told(stop: Callable[[], object]) -> None:
 def ready() -> None:
     """Tell the process that started this one that connections are accepted."""
     os.write(1, _READY)
+
+
+def forget(place: Place) -> None:
+    """Leave nothing behind, where the process that started this one cannot see to it any more."""
+    if place.number == HOME:
+        shutil.rmtree(place.directory, ignore_errors=True)
 
 
 # --- the process that looks after them
