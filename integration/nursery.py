@@ -6,6 +6,7 @@ of it, which does from then on what ``python -m flarelog`` does, its end include
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -23,6 +24,7 @@ import flarelog.cli
 
 _TREE = Path(__file__).parent.parent
 _MESSAGE = 1 << 17
+_PR_SET_PDEATHSIG = 1
 
 
 class Forked:
@@ -81,7 +83,7 @@ class Nursery:
             return json.loads(self._socket.recv(_MESSAGE))
 
     def close(self) -> None:
-        """What was started goes on."""
+        """End it, and what is left of what it started."""
         self._socket.close()
         self._process.wait()
 
@@ -112,6 +114,7 @@ def main() -> None:
     if what is None:
         return
     gc.unfreeze()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # the nursery ends when the tests do, however they end
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(what["directory"])
     for number, path, flags in (
