@@ -222,13 +222,7 @@ def sweep(lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed
     for chain in (CHAIN, 1, 1, 1, 1) if aimed else ():
         ways_left = sorted(swept.missed, key=lambda way: last[way.split(" ", 1)[1]])
         chains = -(-len(ways_left) // chain)
-        plays = lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)])
-        _count(swept, plays)
-    # What several plays in a row did not come to, nothing in the way, is no call that every play makes.
-    if swept.missed and aimed:
-        swept.owed -= {
-            way for way, play in zip(ways_left, plays, strict=True) if way.split(" ", 1)[1] not in play.calls
-        }
+        _count(swept, lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)]))
     return swept
 
 
