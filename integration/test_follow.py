@@ -324,6 +324,24 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     end(place, receiver, programs)
 
 
+def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_any_more(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"one\n")
+    place.sidecar(receiver)
+    receiver.gets(b"one\n")
+    lines, first_error = (
+        Terminal("follow", RUN, "--receiver", receiver.address, *more) for more in ((), ("--first-error",))
+    )
+    os.close(first_error.master)  # nobody's controlling terminal: there is no SIGHUP
+    until(lambda: first_error.process.poll() is not None, "--first-error has ended")
+    lines.sees("one")
+    assert receiver.stop() == 0
+    lines.sees("trying again, from where it was")
+    os.close(lines.master)
+    until(lambda: lines.process.poll() is not None, "follow has ended")
+    assert (lines.process.returncode, first_error.process.returncode) == (141, 141)
+
+
 def interrupted(terminal: Terminal) -> list[str]:
     """The command with which to go on, as it is told after Ctrl-C."""
     terminal.process.send_signal(signal.SIGINT)

@@ -277,7 +277,7 @@ def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int
     around = (choice.before, choice.after) if choice.before or choice.after or given["context"] == 0 else AROUND
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
-    display = FirstError(wanted, *around, lines.stamped)
+    display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
     following = Following(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), display, _talk)
     asyncio.run(_through(found, following, follow=True))
     display.close()
