@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import client, client_options, many_lines, one_source, option, with_options
+from flarelog.cli import client, client_options, many_lines, one_source, option, tune_memory, with_options
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
@@ -145,6 +144,7 @@ def read(context: click.Context, run: str, given: dict[str, Any], *, follow: boo
     if sys.stdout is None:  # closed by whoever started this
         return FAILED
     many_lines()
+    tune_memory()
     try:
         return _read(context, run, given, follow=follow)
     except FlarelogError as error:
@@ -337,5 +337,7 @@ class _Pager:
 def _pager_command() -> str:
     chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
     if chosen is None:
+        import shutil  # as in lines: for a terminal alone
+
         return _PAGER if shutil.which(_PAGER) else ""
     return "" if chosen.strip() in ("", "cat") else chosen
