@@ -2464,6 +2464,20 @@ MUTANTS = [
         "sieve",
     ),
     Mutant(
+        "sieve: a block without a move of the cursor is searched for whole texts alone",
+        SIEVE,
+        "if moves or self._may_hold(region, heap) else",
+        "if moves else",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: a letter in another case is none of a text's",
+        SIEVE,
+        "if self._sieve.ignore_case and any(head in region for head in _OTHER_HEADS):",
+        "if False:",
+        "sieve",
+    ),
+    Mutant(
         "sieve: lines that a cursor goes back to are left out",
         SIEVE,
         "before, after = max(self._sieve.before, WINDOW if self._moved else 0), self._sieve.after",
