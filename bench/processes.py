@@ -22,7 +22,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parent.parent
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_PDEATHSIG = 1
-_NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT")
+# An installed program is compiled already; one that is told not to keep that compiles itself anew at each start.
+_NOT_FOR_CHILDREN = ("FLARELOG_", "GRPC_ENABLE_FORK_SUPPORT", "PYTHONDONTWRITEBYTECODE")
 _LIBC = ctypes.CDLL(None)
 
 
@@ -35,6 +36,11 @@ class BenchError(Exception):
 
 def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def environ() -> dict[str, str]:
+    """What child processes get of this process's environment."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)}
 
 
 def python(*arguments: str | Path, talk: Path) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
@@ -52,8 +58,7 @@ def program(*command: str | Path, talk: Path, **environment: str) -> Iterator[su
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env={name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_CHILDREN)}
-            | environment,
+            env=environ() | environment,
             preexec_fn=_die_with_parent,
         )
     try:
@@ -152,7 +157,10 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def memory_mib(process: subprocess.Popen[bytes], field: str = "VmHWM") -> float:
-    """*field* of the memory of *process*: VmHWM is the largest resident size so far, VmRSS the present one."""
+    """*field* of the memory of *process*: VmHWM is the largest resident size so far, VmRSS the present one.
+
+    Not the maximum that wait4 tells of a child: in that is what this process had when it made the child.
+    """
     for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024

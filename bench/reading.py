@@ -2,13 +2,16 @@
 with a pattern that matches little.
 
 The share of a core is user plus system time of the reading process alone, from /proc, while lines come; every line that
-was written must have been shown in the end. First output is from the start of the process to its first byte.
+was written must have been shown in the end. First output is from the start of the process to its first byte; as in an
+installed package, its modules are compiled by then.
 """
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -34,6 +37,7 @@ def measure(source: Path, places: processes.Places, rounds: int, seconds: float)
     firsts: list[float] = []
     rates: dict[str, list[float]] = {"--receiver": [], "--store": []}
     memory: dict[str, list[float]] = {"--receiver": [], "--store": []}
+    compileall.compile_dir(processes.PROJECT / "flarelog", quiet=1)
     for _ in range(rounds):
         for where in shares:
             with processes.scratch(places.memory) as work:
@@ -117,17 +121,20 @@ def _write(roots: list[Path], seconds: float) -> int:
 def _searched(work: Path, address: str, where: str) -> tuple[float, float]:
     """Seconds and MiB of one search."""
     began = time.perf_counter()
-    process = subprocess.Popen(
-        _command("logs", "bench", *_where(work, address, where), "-i", _RARE), stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    with process.stdout:
-        found = process.stdout.read().count(_RARE.encode())
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode or found != 1:
-        raise processes.BenchError(f"logs ended with {process.returncode} and found {found} lines")
-    return time.perf_counter() - began, usage.ru_maxrss / 1024
+    with _reader("logs", "bench", *_where(work, address, where), "-i", _RARE) as process:
+        assert process.stdout is not None
+        output, peak = [b""], 0.0
+        while True:
+            peak = max(peak, processes.memory_mib(process))  # nan while it begins and when it has ended
+            if select.select([process.stdout], [], [], 0.02)[0]:
+                output.append(os.read(process.stdout.fileno(), 1 << 20))
+                if not output[-1]:
+                    break
+        processes.finish(process)
+    took, found = time.perf_counter() - began, b"".join(output).count(_RARE.encode())
+    if found != 1:
+        raise processes.BenchError(f"logs found {found} lines")
+    return took, peak
 
 
 def _command(*arguments: str) -> list[str]:
@@ -136,7 +143,9 @@ def _command(*arguments: str) -> list[str]:
 
 @contextlib.contextmanager
 def _reader(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(_command(*arguments), stdout=subprocess.PIPE, cwd=processes.PROJECT)
+    process = subprocess.Popen(
+        _command(*arguments), stdout=subprocess.PIPE, cwd=processes.PROJECT, env=processes.environ()
+    )
     try:
         yield process
     finally:

@@ -25,7 +25,6 @@ from bench import crowd, latency, processes
 from bench.results import Row
 
 PROBES = 10
-_EVERY = 0.02  # seconds between two lines of probes
 _SETTLE = 4.0
 _DESCRIPTORS_OF_A_SITE = 3.0  # until it was measured
 
@@ -49,10 +48,11 @@ def _of(
         stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
         sizes = [processes.size(path) for _, path in logs]
         taken: dict[str, list[float]] = {"cpu": [], "crowd": [], "lines": [], "p50": [], "p99": []}
+        every = 1 / (PROBES * rate)  # seconds between two lines of the probes: each has as many as any site
         for _ in range(windows):
             used = [processes.cpu_seconds(process) for process in (receiver.process, *crowds)]
             begin, before = time.perf_counter(), _total(stored)
-            latencies = latency.follow(logs, sizes, int(seconds / _EVERY), _EVERY)
+            latencies = latency.follow(logs, sizes, int(seconds / every), every)
             took, lines = time.perf_counter() - begin, (_total(stored) - before) / len(crowd.LINE)
             spent = [
                 processes.cpu_seconds(process) - then
@@ -67,7 +67,7 @@ def _of(
         descriptors = (len(os.listdir(f"/proc/{receiver.process.pid}/fd")) - receiver.descriptors) / (sites + PROBES)
     measurement = f"{sites:,} sites x {rate} lines/s"
     per_line = [cpu * 1e4 / lines for cpu, lines in zip(taken["cpu"], taken["lines"], strict=True)]
-    asked = sites * rate + 1 / _EVERY
+    asked = (sites + PROBES) * rate
     held = {"stored / asked": statistics.median(taken["lines"]) / asked}
     return [
         Row(measurement, "sites", "", [float(sites)]),

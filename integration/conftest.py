@@ -28,6 +28,8 @@ from typing import Any, TypeVar
 
 import pytest
 
+from integration.nursery import Forked, Nursery
+
 T = TypeVar("T")
 
 PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
@@ -43,6 +45,11 @@ Streams = dict[str, dict[str, Any]]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: waits for a delay that no option can shorten")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first, one after the other: the sweep plays in several processes by itself."""
+    items.sort(key=lambda item: item.path.name != "test_kill_sweep.py")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,20 +129,39 @@ Plain = bool | tuple[str, ...]
 """Whether a process may not do everything; or the command that is run in flarelog's place."""
 
 
+def environment() -> dict[str, str]:
+    """That of the tests, without what is meant for flarelog."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")}
+
+
+@functools.cache
+def nursery() -> Nursery:
+    return Nursery(environment())
+
+
+def pytest_unconfigure() -> None:
+    if nursery.cache_info().currsize:
+        nursery().close()
+
+
 class Program:
-    """One ``flarelog`` process."""
+    """One ``flarelog`` process: an interpreter of its own where its environment, its command or its rights are."""
 
     def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: Plain, env: dict[str, Any]):
         self.args = args
         self._out, self._err = directory / f"{number}.out", directory / f"{number}.err"
+        self.process: subprocess.Popen[bytes] | Forked
         with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            if not plain and not env:
+                self.process = nursery().start(args, directory, self._out, self._err)
+                return
             self.process = subprocess.Popen(
                 [*(plain if isinstance(plain, tuple) else (*unprivileged(plain), *FLARELOG)), *args],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 cwd=directory,
-                env={name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")} | env,
+                env=environment() | env,
             )
 
     def __str__(self) -> str:
@@ -184,7 +210,10 @@ class Program:
 
     def heeds_signals(self) -> None:
         """Wait until it would end in good order when it is asked to."""
-        until(lambda: self._status("SigCgt") >> (signal.SIGTERM - 1) & 1, "SIGTERM is caught")
+        until(
+            lambda: self.process.poll() is not None or self._status("SigCgt") >> (signal.SIGTERM - 1) & 1,
+            "SIGTERM is caught",
+        )
 
     def _status(self, field: str) -> int:
         status = Path(f"/proc/{self.process.pid}/status").read_text()

@@ -47,6 +47,8 @@ def unannounced() -> Iterator[tuple[Place, Program]]:
 def stop(*programs: Program) -> None:
     """Each of them drains and ends well."""
     for program in programs:
+        program.heeds_signals()
+    for program in programs:
         program.tell(signal.SIGTERM)
     for program in programs:
         assert program.ends() == 0, program.talk()
@@ -656,8 +658,10 @@ def stalled(place: Place, receiver: Receiver) -> tuple[Program, bytes]:
     receiver.gets(HEAD)
     receiver.program.tell(signal.SIGSTOP)
     before = sidecar.bytes_read()
+    sidecar.tell(signal.SIGSTOP)  # so that it sees all of it at once: what is truncated before it was seen is no gap
     data += append(place.log, noise(40 << 20))
-    until(lambda: sidecar.bytes_read() > before + (1 << 20), "it reads on")
+    sidecar.tell(signal.SIGCONT)
+    until(lambda: sidecar.bytes_read() > before + (4 << 20), "it reads on, more than one chunk")
     return sidecar, data
 
 

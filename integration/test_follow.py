@@ -181,6 +181,32 @@ def test_what_cannot_match_does_not_travel(place: Place) -> None:
         assert proxy.carried < 2 << 20
 
 
+@pytest.mark.parametrize("how", ["receiver", "store"])
+def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str) -> None:
+    receiver = place.serve("--durability", "memory")
+    piece = b"".join(b"step %06d loss 0.1 and what else a line of training says\n" % n for n in range(1 << 17))
+    append(place.log, b"x" * (4 << 20) + b"\n" + 24 * piece)
+    size = place.log.stat().st_size
+    sidecar = place.sidecar(receiver, "--once")
+    assert sidecar.ends() == 0
+    for options in (("-i", "no such word"), ("-o", "raw")):
+        command = [*FLARELOG, "logs", RUN, *where(receiver, how), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as reader:
+            assert reader.stdout is not None
+            peak, length = 0, 0
+            while data := os.read(reader.stdout.fileno(), 1 << 20):
+                peak, length = max(peak, memory(reader.pid)), length + len(data)
+        assert reader.returncode == 0
+        assert length >= size if "raw" in options else length < 2000
+        assert peak < 120 << 10, f"{peak:,} KiB for {size:,} bytes"
+
+
+def memory(pid: int) -> int:
+    """KiB that the process had at most."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) if found is not None else 0
+
+
 def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> None:
     whole = place.call("follow", RUN, "--store", str(ended.store), "--exit-status")
     assert whole.process.returncode == 0
@@ -322,6 +348,24 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     assert said.startswith(b"go on with: ")
     assert b"Traceback" not in terminal.seen
     end(place, receiver, programs)
+
+
+def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_any_more(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"one\n")
+    place.sidecar(receiver)
+    receiver.gets(b"one\n")
+    lines, first_error = (
+        Terminal("follow", RUN, "--receiver", receiver.address, *more) for more in ((), ("--first-error",))
+    )
+    os.close(first_error.master)  # nobody's controlling terminal: there is no SIGHUP
+    until(lambda: first_error.process.poll() is not None, "--first-error has ended")
+    lines.sees("one")
+    assert receiver.stop() == 0
+    lines.sees("trying again, from where it was")
+    os.close(lines.master)
+    until(lambda: lines.process.poll() is not None, "follow has ended")
+    assert (lines.process.returncode, first_error.process.returncode) == (141, 141)
 
 
 def interrupted(terminal: Terminal) -> list[str]:

@@ -104,7 +104,7 @@ Play = Callable[..., Done]
 def play(tmp_path: Path) -> Play:
     """Run a program to its end, BEGIN before it."""
 
-    def play(text: str, *args: str, seconds: float = 60.0, before: str = "") -> Done:
+    def play(text: str, *args: str, seconds: float = 240.0, before: str = "") -> Done:
         path = tmp_path / "program.py"
         path.write_text(before + BEGIN + textwrap.dedent(text))
         begin = time.monotonic()

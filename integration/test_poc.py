@@ -15,6 +15,7 @@ from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
 from flarelog.poc.simulation import RATE
 from flarelog.poc.writer import LOSS
+from integration.conftest import PATIENCE, until
 
 
 def poc(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -82,6 +83,18 @@ def test_for_a_given_time_faults_come_again_and_again() -> None:
         assert row["verdict"] == "ok"
         assert row["written"] == int(str(row["stored"])) + int(str(row["lost"]))
         assert int(str(row["written"])) >= 10 * RATE
+
+
+def test_a_writer_that_has_written_everything_ends_when_nothing_more_can_be_ordered(tmp_path: Path) -> None:
+    where = (str(tmp_path), str(tmp_path / "truth"), "--bytes", "1000", "--seconds", "0.001")
+    (tmp_path / "rank-0").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "flarelog.poc.writer", *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        logs = (tmp_path / "log.txt", tmp_path / "rank-0" / "stderr.log")
+        until(lambda: sum(log.stat().st_size for log in logs if log.exists()) == 1000, "everything is written")
+        writer.communicate(b"rotate\n", timeout=PATIENCE)
+    assert writer.returncode == 0
 
 
 def test_without_cryptography_it_says_what_to_install(tmp_path: Path) -> None:

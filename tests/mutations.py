@@ -1,31 +1,50 @@
 """Whether the suite would notice: each mutant breaks one law in one place, and ``tests/`` must fail.
 
-``python -m tests.mutations`` prints what was broken and which test saw it first; it ends with 1 if a mutant survives.
-A snippet that is not found exactly once ends the whole with a sentence, so that the table follows the code. What a
-mutant says of itself is the law that it breaks. ``python -m tests.mutations WORD...`` tries those whose name has one
-of the words.
+``python -m tests.mutations`` prints what was broken, how long it took, and which test saw it first; it ends with 1 if
+a mutant survives. A snippet that is not found exactly once ends the whole with a sentence, so that the table follows
+the code. What a mutant says of itself is the law that it breaks. ``python -m tests.mutations WORD...`` tries those
+whose name has one of the words.
+
+A test that takes much longer than it does without any mutation hangs, and counts as one that fails.
 """
 
 from __future__ import annotations
 
+import compileall
+import gc
+import importlib
+import json
 import os
-import re
+import py_compile
+import select
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import traceback
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Queue
+from typing import NoReturn
+
+import pytest
+from hypothesis import Phase, settings
 
 TREE = Path(__file__).parent.parent
 COPIED = ("flarelog", "fuzz", "tests", "bench", "setup.cfg", "pyproject.toml")
-WORKERS = 2
-PATIENCE = 120.0  # seconds that one run of tests may take; a mutant that hangs it is killed
+# What the tests import besides: once for all mutants, and nothing of the tree. What is left out costs time alone.
+WARM = (
+    *("grpc.aio", "google.protobuf.internal.builder", "google.protobuf.json_format", "tenacity", "click.testing"),
+    *("isal.isal_zlib", "cryptography.x509.verification", "cryptography.hazmat.primitives.asymmetric.ec"),
+    *("hypothesis.strategies", "hypothesis.stateful", "pyte", "asyncio", "multiprocessing", "unittest.mock"),
+)
+WORKERS = os.cpu_count() or 2
+PATIENCE = 120.0  # seconds that a test may take of which nothing is known, or the import of all of them
+HANGING, SLOWER = 5.0, 10.0  # a test hangs when it takes so many seconds more than so many times what it took before
+SAID = "said"  # in a copy of the tree: what pytest printed
 
 
 @dataclass(frozen=True)
@@ -37,6 +56,10 @@ class Mutant:
     old: str
     new: str
     tests: str
+
+    def files(self, there: list[str]) -> list[str]:
+        """Those of *tests* that are *there*."""
+        return [file for file in there if file in {f"tests/test_{name}.py" for name in self.tests.split()}]
 
 
 IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/discovery.py"
@@ -692,7 +715,7 @@ MUTANTS = [
         DISCOVERY,
         "if self._find_moved(infos.values(), now):",
         "if False:",
-        "tail",
+        "discovery",
     ),
     Mutant(
         "discovery: a receiver that lies has any file looked at",
@@ -2441,6 +2464,20 @@ MUTANTS = [
         "sieve",
     ),
     Mutant(
+        "sieve: a block without a move of the cursor is searched for whole texts alone",
+        SIEVE,
+        "if moves or self._may_hold(region, heap) else",
+        "if moves else",
+        "sieve",
+    ),
+    Mutant(
+        "sieve: a letter in another case is none of a text's",
+        SIEVE,
+        "if self._sieve.ignore_case and any(head in region for head in _OTHER_HEADS):",
+        "if False:",
+        "sieve",
+    ),
+    Mutant(
         "sieve: lines that a cursor goes back to are left out",
         SIEVE,
         "before, after = max(self._sieve.before, WINDOW if self._moved else 0), self._sieve.after",
@@ -2555,80 +2592,216 @@ def copy() -> Iterator[Path]:
                 shutil.copytree(TREE / name, Path(temporary, name), ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy2(TREE / name, Path(temporary, name))
+        # A mutation may have the size and the second of what it replaces: a compiled module is believed by its
+        # source's hash alone, and Python keeps to that when it compiles one again.
+        compiled = Path(temporary, "flarelog")
+        compileall.compile_dir(compiled, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
         yield Path(temporary)
 
 
-def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python in *tree*, importing flarelog from there. Raises subprocess.TimeoutExpired."""
-    # A mutation may have the size and the second of what it replaces: no compiled module may be believed.
-    env = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=tree, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+# --- a run of tests: a fork of this process, which has imported what they need but nothing of the tree
 
 
-def first_failure(tree: Path, *files: str) -> str | None:
-    """The first test of *files* (all of them: of none) that fails in *tree*. Raises Rotten."""
+class _Telling:
+    """A plugin of pytest's that tells the parent what happens, a JSON array a line. Quick tests come first."""
+
+    def __init__(self, pipe: int, took: dict[str, float]) -> None:
+        self._pipe, self._took = pipe, took
+
+    def tell(self, what: str, test: str = "", number: float = 0.0) -> None:
+        os.write(self._pipe, f"{json.dumps([what, test, number])}\n".encode())
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """One example that fails is enough: no smaller one is looked for."""
+        phases = [Phase.explicit, Phase.reuse, Phase.generate]
+        settings.register_profile("mutants", settings.default, phases=phases)
+        settings.load_profile("mutants")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: self._took.get(item.nodeid, 0.0))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.tell("begins", nodeid)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.tell("failed" if report.failed else "took", report.nodeid, report.duration)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.tell("failed", report.nodeid)
+
+
+def run_tests(tree: Path, files: Iterable[str], pipe: int, took: dict[str, float]) -> NoReturn:
+    """Run *files* of *tree* up to the first failure, importing flarelog from there, and end this process."""
+    telling = _Telling(pipe, took)
     try:
-        done = python(tree, "-m", "pytest", "-x", "-rfE", "--tb=no", "-p", "no:cacheprovider", *files)
-    except subprocess.TimeoutExpired:
-        return f"the tests hung for {PATIENCE:g} s"
-    if done.returncode == 0:
-        return None
-    failed = re.search(r"^(?:FAILED|ERROR) (?:tests/)?(\S+)", done.stdout, re.MULTILINE)
-    if failed is None:
-        raise Rotten(f"the tests did not run: {(done.stdout + done.stderr)[-2000:]}")
-    return failed[1]
-
-
-def killer(mutant: Mutant, tree: Path) -> str | None:
-    """The first test that fails with *mutant* in *tree*; None if it survives."""
-    path = tree / "flarelog" / mutant.file
-    before = path.read_text()
-    path.write_text(mutated(mutant, tree))
-    try:
-        files = [f"tests/test_{name}.py" for name in mutant.tests.split()]
-        return first_failure(tree, *(name for name in files if (tree / name).exists())) or first_failure(tree, "tests")
+        os.setsid()
+        said = os.open(tree / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for number in (1, 2):
+            os.dup2(said, number)
+        os.chdir(tree)
+        os.environ.update(PYTHONPATH=str(tree), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+        sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", str(TREE)))]
+        for name in [name for name in sys.modules if name.partition(".")[0] in COPIED]:
+            del sys.modules[name]
+        options = ["-x", "--tb=short", "-p", "no:cacheprovider", "-p", "pytest_mock"]
+        code = int(pytest.main([*options, *files], plugins=[telling]))
+        where = sys.modules["flarelog"].__file__ if "flarelog" in sys.modules else None
+        if where and not where.startswith(str(tree)):
+            print(f"flarelog was imported from {where}, not from the copy in {tree}")
+            code = 70
+        telling.tell("ended", "", code)
+    except BaseException:
+        traceback.print_exc()
+        telling.tell("ended", "", 70)
     finally:
-        path.write_text(before)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
-def check(tree: Path) -> None:
-    """That the copy is what is imported, and that the suite is green without any mutation. Raises Rotten."""
-    where = python(tree, "-c", "import flarelog; print(flarelog.__file__)").stdout
-    if not where.startswith(str(tree)):
-        raise Rotten(f"flarelog would be imported from {where.strip()}, not from the copy in {tree}")
-    failed = first_failure(tree, "tests")
-    if failed is not None:
-        raise Rotten(f"without any mutation {failed} fails")
+class Run:
+    """A run of *files* that has begun in *tree*, with *mutant* in it if there is one. *took*: what each test takes."""
+
+    def __init__(self, tree: Path, files: Iterable[str], mutant: Mutant | None, took: dict[str, float]) -> None:
+        self.tree, self.mutant, self.began = tree, mutant, time.monotonic()
+        self.failed = ""  # the first test that did
+        self.took: dict[str, float] = {}  # seconds, of each test that has ended
+        self._code: float | None = None  # pytest's
+        self._known, self._rest = took, b""
+        self._test, self._until = "what comes before the first test", self.began + PATIENCE
+        if mutant is not None:
+            path = tree / "flarelog" / mutant.file
+            changed, self._before = mutated(mutant, tree), path.read_text()
+            path.write_text(changed)
+        self.pipe, inner = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            os.close(self.pipe)
+            run_tests(tree, files, inner, took)
+        os.close(inner)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def is_over(self, readable: bool) -> bool:
+        """Take in what it tells, if its pipe is *readable*; whether nothing more comes, or comes too late."""
+        if readable:
+            told = os.read(self.pipe, 1 << 16)
+            *lines, self._rest = (self._rest + told).split(b"\n")
+            for line in lines:
+                self._heard(*json.loads(line))
+            if not told or self._code is not None:
+                self.failed = self.failed or ("" if told else f"{self._test} ended the process")
+                return True
+        if time.monotonic() < self._until:
+            return False
+        self.failed = self.failed or f"{self._test} hung"
+        return True
+
+    def _heard(self, what: str, test: str, number: float) -> None:
+        match what:
+            case "begins":
+                known = self._known.get(test)
+                self._test = test
+                self._until = time.monotonic() + (PATIENCE if known is None else HANGING + SLOWER * known)
+            case "took":
+                self.took[test] = self.took.get(test, 0.0) + number
+            case "failed":
+                self.failed = self.failed or test
+            case "ended":
+                self._code = number
+
+    def close(self) -> None:
+        """End what is left of it, and take the mutation back. Raises Rotten if it was no run of tests."""
+        for kill in (os.killpg, os.kill):  # the group is what its tests have started
+            with suppress(ProcessLookupError):
+                kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        os.close(self.pipe)
+        if self.mutant is not None:
+            (self.tree / "flarelog" / self.mutant.file).write_text(self._before)
+        if self._code not in (None, 0) and not self.failed:
+            raise Rotten(f"the tests did not run: {self.said()}")
+
+    def said(self) -> str:
+        return (self.tree / SAID).read_text(errors="replace")[-3000:]
+
+
+def runs(
+    trees: Iterable[Path], wanted: Iterable[tuple[Iterable[str], Mutant | None]], took: dict[str, float]
+) -> Iterator[Run]:
+    """Of each files and mutant that are *wanted* the run when it is over; as many at a time as there are *trees*."""
+    waiting, free = deque(wanted), list(trees)
+    going: list[Run] = []
+    try:
+        while waiting or going:
+            while waiting and free:
+                going.append(Run(free.pop(), *waiting.popleft(), took))
+            readable = select.select([run.pipe for run in going], [], [], 1.0)[0]
+            for run in [run for run in going if run.is_over(run.pipe in readable)]:
+                going.remove(run)
+                run.close()
+                yield run
+                free.append(run.tree)
+    finally:
+        for run in going:
+            with suppress(Rotten):
+                run.close()
+
+
+def warm_up() -> None:
+    for name in WARM:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # what is imported is not to be copied because it is looked at
+
+
+def baseline(trees: list[Path], files: list[str]) -> dict[str, float]:
+    """The seconds that each test of *files* takes. Raises Rotten unless all are green without any mutation."""
+    took: dict[str, float] = {}
+    shares = [files[number :: len(trees)] for number in range(len(trees))]
+    for run in runs(trees, [(share, None) for share in shares if share], {}):
+        if run.failed:
+            raise Rotten(f"without any mutation {run.failed} fails: {run.said()}")
+        took |= run.took
+    return took
 
 
 def main(words: list[str]) -> int:
     chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name for word in words)]
-    survivors = 0
     begin = time.monotonic()
-    with copy() as first, copy() as second:
-        trees: Queue[Path] = Queue()
-        for tree in (first, second):
-            trees.put(tree)
-
-        def attempt(mutant: Mutant) -> tuple[str | None, float]:
-            tree, began = trees.get(), time.monotonic()
-            try:
-                return killer(mutant, tree), time.monotonic() - began
-            finally:
-                trees.put(tree)
-
+    survivors: list[Mutant] = []
+    slowest: list[tuple[float, str]] = []
+    with ExitStack() as stack:
+        trees = [stack.enter_context(copy()) for _ in range(WORKERS)]
         for mutant in chosen:
-            mutated(mutant, first)
-        check(first)
-        width = max(len(mutant.name) for mutant in chosen)
+            mutated(mutant, trees[0])
+        tests = sorted(f"tests/{path.name}" for path in (TREE / "tests").glob("test_*.py"))
+        named = {mutant.name: mutant.files(tests) for mutant in chosen}
+        warm_up()
+        took = baseline(trees, [file for file in tests if not words or any(file in files for files in named.values())])
+        print(f"{len(took)} tests are green without any mutation, in {time.monotonic() - begin:.0f} s")
+        width = max((len(mutant.name) for mutant in chosen), default=0)
         print(f"{'DISABLED':{width}}  {'FILE':22}  SECONDS  KILLED BY")
-        with ThreadPoolExecutor(WORKERS) as pool:
-            for mutant, (seen, seconds) in zip(chosen, pool.map(attempt, chosen), strict=True):
-                survivors += seen is None
-                print(f"{mutant.name:{width}}  {mutant.file:22}  {seconds:7.1f}  {seen or 'NOTHING'}", flush=True)
-    print(f"{len(chosen) - survivors} of {len(chosen)} mutants were killed in {time.monotonic() - begin:.0f} s")
+        wanted = [(named[mutant.name], mutant) for mutant in chosen if named[mutant.name]]
+        others = [mutant for mutant in chosen if not named[mutant.name]]
+        for last in (False, True):
+            for run in runs(trees, wanted, took):
+                assert run.mutant is not None
+                name = run.mutant.name
+                slowest.append((run.seconds, name))
+                seen = run.failed or ("NOTHING" if last else f"nothing of {' '.join(named[name])}")
+                print(f"{name:{width}}  {run.mutant.file:22}  {run.seconds:7.1f}  {seen}", flush=True)
+                if not run.failed:
+                    (survivors if last else others).append(run.mutant)
+            wanted = [([file for file in tests if file not in named[mutant.name]], mutant) for mutant in others]
+    print("the slowest:", "; ".join(f"{name} {seconds:.1f} s" for seconds, name in sorted(slowest)[:-6:-1]))
+    killed = len(chosen) - len(survivors)
+    print(f"{killed} of {len(chosen)} mutants were killed in {time.monotonic() - begin:.0f} s")
     return 1 if survivors else 0
 
 

@@ -111,9 +111,10 @@ def test_another_ca_is_refused_by_both_ends(ca: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_certificate_is_refused_outside_its_time(tmp_path: Path, when: timedelta, says: str) -> None:
-    certs.init(tmp_path / "ca", now=NOW - timedelta(days=31))
-    certs.issue_server(tmp_path / "ca", [HOST], now=NOW)
-    late = certs.issue(tmp_path / "ca", Role.SITE, "site-1", days=30, now=NOW + when)
+    now = datetime.now(UTC)  # and not when this module was imported, which may be minutes ago
+    certs.init(tmp_path / "ca", now=now - timedelta(days=31))
+    certs.issue_server(tmp_path / "ca", [HOST], now=now)
+    late = certs.issue(tmp_path / "ca", Role.SITE, "site-1", days=30, now=now + when)
     with pytest.raises(ssl.SSLError, match=says):
         handshake(tmp_path / "ca", tmp_path / "ca" / "server.crt", late.certificate)
 

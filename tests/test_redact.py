@@ -160,6 +160,15 @@ def test_a_private_key_without_an_end_is_masked_for_a_bounded_length() -> None:
     assert rest == data[len(begin) + redact.KEY_BLOCK :]
 
 
+@pytest.mark.parametrize("line", [b"\n", b"\r\n"], ids=["lf", "crlf"])
+def test_a_private_key_that_began_far_before_what_is_read_is_masked(line: bytes) -> None:
+    key = b"-----BEGIN PRIVATE KEY-----" + line + (KEY_LINE.encode() + line) * 1000
+    whole, reads = shown(key), range(0, redact.KEY_BLOCK + 200, 500)
+    assert max(reads) > redact.OVERLAP * 4
+    for at in reads:
+        assert ALL.show(lambda begin, end: key[begin:end], at, 100, len(key))[0] == whole[at : at + 100]
+
+
 def test_own_patterns_are_masked_whole_and_within_a_line() -> None:
     rules = Rules((), (r"patient \d+", r"(?i)ward\s+\w+"))
     data = b"patient 17 in WARD b\nward\nc patient 4\n"

@@ -70,6 +70,7 @@ texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120)
     st.lists(st.integers(1, 60), min_size=1, max_size=4),
 )
 @example(b"er\x00ror\n" * 3, "error", 0, 0, [7])
+@example("loſſ 1\n".encode(), "(?i)loss", 0, 0, [1000])
 @example(b"er" + b"\n" * 70 + b"\x1b[65A" + b"xror\n", "xror", 0, 0, [1000])
 def test_through_a_sieve_the_same_is_shown(
     data: bytes, pattern: str, before: int, after: int, sizes: list[int]

@@ -90,10 +90,15 @@ def client_options(command: F) -> F:
 def client(receiver: str, options: dict[str, Any]) -> Client:
     """A client of *receiver* with what ``client_options`` gave. Raises InvalidOption, NotAllowed."""
     from flarelog.client import Client
-    from flarelog.tokens import read_token
 
     path = options.pop("token_file")
-    return Client(receiver, tls=tls_of(options), token=read_token(path) if path else "")
+    return Client(receiver, tls=tls_of(options), token=_token(path) if path else "")
+
+
+def _token(path: str) -> str:
+    from flarelog.tokens import read_token
+
+    return read_token(path)
 
 
 def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
@@ -221,8 +226,8 @@ def on_hangup(again: Callable[[], object]) -> None:
 def tune_memory() -> None:
     """Let glibc keep the memory of messages instead of giving it back and faulting it in again for each of them.
 
-    With messages of a megabyte and more it is worth half as much throughput again. A process of its own may decide
-    it; an embedding runtime is left alone.
+    With messages of a megabyte and more it is worth half as much throughput again, and a quarter where pieces of
+    128 KiB are searched. A process of its own may decide it; an embedding runtime is left alone.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 from typing import Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
@@ -129,7 +128,13 @@ class Lines:
             template=Template(template) if template is not None else None,
             **options,
         )
-        return Console(out, shown, shutil.get_terminal_size if live else None, self.stamped)
+        return Console(out, shown, _terminal_size() if live else None, self.stamped)
+
+
+def _terminal_size() -> Callable[[], tuple[int, int]]:
+    import shutil  # with it come three modules for archives, and those who read a pipe or a store need none
+
+    return shutil.get_terminal_size
 
 
 def raw_alone(given: dict[str, Any], *names: str) -> None:
@@ -153,6 +158,8 @@ def _zone(text: str) -> tzinfo | None:
         if digits.isdecimal() and len(digits) in (2, 4) and int(digits[:2]) < 24 and int(digits[2:] or 0) < 60:
             offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
             return timezone(-offset if text[0] == "-" else offset)
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # it looks for the machine's own files when it is imported
+
     try:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -166,5 +173,6 @@ def ended_by(error: OSError) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
         return 141
-    click.echo(f"flarelog: cannot write: {error.strerror}", err=True)
+    with contextlib.suppress(OSError):  # of a terminal that is gone
+        click.echo(f"flarelog: cannot write: {error.strerror}", err=True)
     return FAILED

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import client, client_options, many_lines, one_source, option, with_options
+from flarelog.cli import client, client_options, many_lines, one_source, option, tune_memory, with_options
 from flarelog.cli.completion import complete_site
 from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
@@ -145,6 +144,7 @@ def read(context: click.Context, run: str, given: dict[str, Any], *, follow: boo
     if sys.stdout is None:  # closed by whoever started this
         return FAILED
     many_lines()
+    tune_memory()
     try:
         return _read(context, run, given, follow=follow)
     except FlarelogError as error:
@@ -277,7 +277,7 @@ def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int
     around = (choice.before, choice.after) if choice.before or choice.after or given["context"] == 0 else AROUND
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
-    display = FirstError(wanted, *around, lines.stamped)
+    display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
     following = Following(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), display, _talk)
     asyncio.run(_through(found, following, follow=True))
     display.close()
@@ -337,5 +337,7 @@ class _Pager:
 def _pager_command() -> str:
     chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
     if chosen is None:
+        import shutil  # as in lines: for a terminal alone
+
         return _PAGER if shutil.which(_PAGER) else ""
     return "" if chosen.strip() in ("", "cat") else chosen

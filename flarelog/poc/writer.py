@@ -151,7 +151,8 @@ class Orders:
     def finish(self) -> None:
         """Do what is ordered until nothing can be ordered any more."""
         while not self._over:
-            self.heed(60.0)
+            select.select([sys.stdin], [], [])
+            self._hear()
 
     def _hear(self) -> None:
         data = os.read(sys.stdin.fileno(), 4096)

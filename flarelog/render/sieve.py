@@ -33,6 +33,7 @@ _DIRT = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 _MOVES = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
 _OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
+_OTHER_HEADS = {char[0] for char in _OTHER_CASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +192,17 @@ class Sieving:
             return max(looked, block.rfind(b"\n", looked, at) + 1), block.find(b"\n", at, cut) + 1
 
         heap = block.lower() if self._sieve.ignore_case else block
+        suspect = _SUSPECT_ANY_CASE if self._sieve.ignore_case else _SUSPECT
         for text in self._sieve.any_of:
             at = heap.find(text, looked, cut)
             while at >= 0:
                 first, last = line(at)
                 found[first] = first, last, False
                 at = heap.find(text, last, cut)
-        suspect = _SUSPECT_ANY_CASE if self._sieve.ignore_case else _SUSPECT
         region = block[looked:cut] if looked or cut < len(block) else block
-        marks = region.translate(suspect)  # ten times as fast as a search for the pattern
+        moves = b"\x1b" in region or b"\x9b" in region
+        # Ten times as fast as a search for the pattern.
+        marks = region.translate(suspect) if moves or self._may_hold(region, heap) else b""
         at = marks.find(b"\x01")
         if at >= 0 and region[at : at + 2] == b"\r\n":  # and then most lines end so
             marks = region.replace(b"\r\n", b"\n\n").translate(suspect)
@@ -207,7 +210,7 @@ class Sieving:
         while at >= 0:
             first, last = line(looked + at)
             raw = block[first:last]
-            if (b"\x1b" in raw or b"\x9b" in raw) and _MOVES.search(raw):
+            if moves and (b"\x1b" in raw or b"\x9b" in raw) and _MOVES.search(raw):
                 found[first] = first, last, True
             elif first not in found and self._may_match(raw):
                 found[first] = first, last, False
@@ -219,17 +222,35 @@ class Sieving:
     def _is_kept(self, unfinished: bytes) -> bool:
         return self._may_match(unfinished) or _MOVES.search(unfinished) is not None
 
+    def _may_hold(self, region: bytes, heap: bytes) -> bool:
+        """Whether a line of *region*, which *heap* holds in small letters, may match though it holds no text."""
+        if self._sieve.ignore_case and any(head in region for head in _OTHER_HEADS):
+            return True
+        return self._has_letters(heap)
+
+    def _has_letters(self, text: bytes) -> bool:
+        """Whether all letters of one of the texts are there: without them no terminal makes it of *text*."""
+        for needed in self._letters:
+            for letter in needed:
+                if letter not in text:
+                    break
+            else:
+                return True
+        return False
+
     def _may_match(self, line: bytes) -> bool:
         """Whether a terminal could make one of the texts of *line*."""
-        text = (_COLOUR.sub(b"", line) if b"\x1b" in line else line).rstrip(b"\r\n")
-        text = text.lower() if self._sieve.ignore_case else text
-        if self._sieve.ignore_case and not line.isascii() and any(char in line for char in _OTHER_CASES):
+        any_case = self._sieve.ignore_case
+        if any_case and not line.isascii() and any(char in line for char in _OTHER_CASES):
             return True
+        text = _COLOUR.sub(b"", line) if b"\x1b" in line else line
+        text = text.lower() if any_case else text
+        if not self._has_letters(text):
+            return False
+        text = text.rstrip(b"\r\n")
         dirt = _DIRT.search(text)
         if dirt is None:
             return any(each in text for each in self._sieve.any_of)
-        if not any(all(map(text.__contains__, needed)) for needed in self._letters):
-            return False
         parts = [part for part in text.split(b"\r") if part] if dirt[0] == b"\r" else []
         rows = parts if len(parts) == 1 and not _DIRT.search(parts[0]) else _rows(text)
         return rows is None or any(each in row for row in rows for each in self._sieve.any_of)

@@ -76,10 +76,10 @@ class ConsoleDisplay:
         self._console.show_all([(items, self._labels[stream]) for stream, items in blocks])
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        if self._pipe.closed:  # where nothing comes any more no write would tell
+            raise BrokenPipeError
         if self.terminal:
             self._console.draw(rows(), now)
-        elif self._pipe.closed:
-            raise BrokenPipeError
 
     async def drain(self) -> None:
         await self._pipe.drain()
@@ -137,16 +137,23 @@ class FirstError:
     """Keeps the first error of each stream, a line that one of *wanted* matches, or a whole traceback, with *before*
     lines before and *after* lines behind it.
 
-    *stamped* reads a line's own time; a block that tells none has that of what stands before it.
+    *stamped* reads a line's own time; a block that tells none has that of what stands before it. *pipe*: where it will
+    be shown; nothing is wanted any more when whoever reads that is gone.
     """
 
     terminal = False
 
     def __init__(
-        self, wanted: Sequence[re.Pattern[str]], before: int, after: int, stamped: Callable[[str], int | None]
+        self,
+        wanted: Sequence[re.Pattern[str]],
+        before: int,
+        after: int,
+        stamped: Callable[[str], int | None],
+        pipe: Pipe | None = None,
     ) -> None:
         self._wanted = wanted
         self._count, self._after, self._stamped = before, after, stamped
+        self._pipe = pipe
         self._found: dict[StreamId, Trouble] = {}
         self._before: dict[StreamId, deque[Line]] = {}
         self._blocks: dict[StreamId, Blocks] = {}
@@ -209,7 +216,8 @@ class FirstError:
             self._take_all(stream, blocks.settle())
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
-        pass
+        if self._pipe is not None and self._pipe.closed:
+            raise BrokenPipeError
 
     async def drain(self) -> None:
         pass

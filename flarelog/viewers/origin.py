@@ -4,6 +4,7 @@ same for both.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -19,6 +20,8 @@ from flarelog.stores.local import LocalStore, pieces
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
+
+_BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
@@ -121,7 +124,8 @@ class StoreOrigin:
                 for offset, data in pieces(stream, fd, start, min(stop, info.committed) if stop else info.committed):
                     for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
                         yield piece
-                    start = offset + len(data)
+                    if start // _BREATH != (start := offset + len(data)) // _BREATH:
+                        await asyncio.sleep(0)
                 if stop and start >= stop:
                     break
         for piece in [] if sieving is None else sieving.close():

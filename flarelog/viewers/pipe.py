@@ -60,8 +60,8 @@ class Pipe:
 
     @property
     def closed(self) -> bool:
-        """Whether whoever read it is gone."""
-        return any(events & select.POLLERR for _, events in self._poll.poll(0))
+        """Whether whoever read it is gone; of a terminal that no signal need have told."""
+        return any(events & (select.POLLERR | select.POLLHUP) for _, events in self._poll.poll(0))
 
     def _ready(self) -> bool:
         return not self._waits or bool(self._poll.poll(0))

@@ -1,0 +1,36 @@
+"""A few sites in one process, each with a ``Sidecar``, a connection, a root and a log of its own.
+
+    python -m bench.probes READY-FILE PORT DIRECTORY FIRST COUNT
+
+Site number N tails DIRECTORY/site-N, in which somebody else writes. READY-FILE appears when all have begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from bench.crowd import LINE, LOG
+from flarelog.sidecar import Sidecar, SidecarOptions
+from flarelog.sources.patterns import SourceOptions
+
+
+async def main(ready: str, port: int, directory: Path, first: int, count: int) -> None:
+    tasks = []
+    for number in range(first, first + count):
+        root = directory / f"site-{number}"
+        root.mkdir()
+        (root / LOG).write_bytes(LINE)
+        options = SidecarOptions(f"127.0.0.1:{port}", "bench", f"site-{number}", SourceOptions(str(root)), ranks=False)
+        sidecar = Sidecar(options)
+        tasks.append(asyncio.create_task(sidecar.run()))
+        while sidecar.unsent()[0] or not sidecar.discovery.tails:
+            await asyncio.sleep(0.01)
+    Path(ready).write_text("all have begun\n")
+    await asyncio.gather(*tasks)
+
+
+if __name__ == "__main__":
+    where, port, directory, *numbers = sys.argv[1:]
+    asyncio.run(main(where, int(port), Path(directory), *map(int, numbers)))
