@@ -170,11 +170,13 @@ class _Showing:
         return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
 
 
-def server(max_connections: int, calls: int = CALLS, *, shared: bool = False) -> grpc.aio.Server:
-    """A server that accepts so many connections at once, and *calls* over each of them; *shared*: its port, with other
-    processes of this user.
+def server(max_connections: int, *, shared: bool = False, local: bool = False) -> grpc.aio.Server:
+    """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
+    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each.
     """
-    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", calls)]
+    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
+    if local:
+        limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
     # If it were always shared two receivers could have one port, each getting some of the streams.
     made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, ("grpc.so_reuseport", int(shared))])
     relieve()

@@ -34,7 +34,6 @@ CONNECT_WITHIN = 120.0  # seconds in which all workers must be there
 JOIN_GRACE = 5.0  # seconds, beyond the time that another worker is given to wait
 _SERVICE = "flarelog.workers"
 _CALLER = "flarelog-caller-bin"  # metadata
-_CALLS = 1 << 20  # over the one connection between two workers
 _DIGITS = "0123456789"
 _DIVIDED = ("max_connections", "max_streams", "max_in_flight")
 
@@ -182,7 +181,7 @@ class Workers:
             "Join": grpc.unary_unary_rpc_method_handler(joined),
             "Runs": grpc.unary_stream_rpc_method_handler(told),
         }
-        self._server = wire.server(4 * MAX_WORKERS, _CALLS)
+        self._server = wire.server(4 * MAX_WORKERS, local=True)
         self._server.add_generic_rpc_handlers((*handlers, grpc.method_handlers_generic_handler(_SERVICE, own)))
         try:
             bound = self._server.add_insecure_port(f"unix:{self.socket(self.place.number)}")

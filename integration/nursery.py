@@ -126,6 +126,7 @@ def main() -> None:
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = ["flarelog", *what["start"]]
+    sys.orig_argv = [sys.executable, "-m", *sys.argv]  # what a receiver starts its workers with
     flarelog.cli.main(prog_name="flarelog")
 
 

@@ -14,7 +14,7 @@ import click
 
 from flarelog.access import PolicyFile
 from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
-from flarelog.cli.workers import forget, place_of, ready, supervise, until_told
+from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -222,7 +222,7 @@ async def _serve(
             if workers is None:
                 _announce(str(store.root), ready_file, server.address, server.reader_address)
             else:
-                ready()
+                say_ready()
             await stopped.wait()
         finally:
             collecting.cancel()

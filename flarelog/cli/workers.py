@@ -18,6 +18,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 
+import click
+
 from flarelog.cli import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
@@ -47,7 +49,10 @@ def place_of() -> Place:
         if not more:
             sys.exit(0)  # it has ended
         said += more
-    return Place.of(said.decode())
+    try:
+        return Place.of(said.decode())
+    except (ValueError, TypeError) as error:
+        raise click.UsageError("--as-worker is how flarelog serve --workers starts its own processes") from error
 
 
 def until_told(stop: Callable[[], object]) -> None:
@@ -64,7 +69,7 @@ def until_told(stop: Callable[[], object]) -> None:
     loop.add_reader(_STDIN, heard)
 
 
-def ready() -> None:
+def say_ready() -> None:
     """Tell the process that started this one that connections are accepted."""
     os.write(1, _READY)
 
@@ -88,7 +93,13 @@ async def supervise(
     stopped = asyncio.Event()
     workers: list[_Process] = []
     on_stop(stopped.set, lambda: _end(workers, signal.SIGKILL))
-    on_hangup(lambda: _end(workers, signal.SIGHUP))
+    begun = asyncio.Event()
+
+    def ready() -> None:
+        announce(address, reader)
+        begun.set()
+
+    on_hangup(lambda: _end(workers if begun.is_set() else [], signal.SIGHUP))  # one that begins would end by it
     async with store:
         with contextlib.ExitStack() as stack:
             address = stack.enter_context(_held(options.listen))
@@ -102,7 +113,7 @@ async def supervise(
                 for number in range(count):
                     place = Place(number, count, directory, incarnation, store.lock, whole_runs)
                     workers.append(await _started(place, more))
-                await _until_one_ends(workers, stopped, lambda: announce(address, reader))
+                await _until_one_ends(workers, stopped, ready)
             finally:
                 await _ended(workers)
 
