@@ -140,4 +140,8 @@ class Unavailable(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Another receiver has this store."""
+    """Another receiver has this store; *holder* is its process, 0 if that is not known."""
+
+    def __init__(self, sentence: str, *, holder: int = 0) -> None:
+        super().__init__(sentence)
+        self.holder = holder

@@ -45,6 +45,7 @@ Durability = Literal["disk", "memory"]
 
 _RUN_JOURNAL = ".run.journal"
 _READ = 128 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
+_ENDING = 10.0  # seconds that the workers of a receiver which was killed may take to end
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
@@ -94,7 +95,7 @@ class LocalStore:
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> LocalStore:
-        self._lock_fd = self._lent if self._lent >= 0 else self._lock()
+        self._lock_fd = self._lent if self._lent >= 0 else await self._have_lock()
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
         self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
         return self
@@ -103,6 +104,17 @@ class LocalStore:
     def lock(self) -> int:
         """The lock's descriptor, to be lent to the other processes of this receiver."""
         return self._lock_fd
+
+    async def _have_lock(self) -> int:
+        """The lock; a little later where the receiver that had it is gone, and its workers, who have it, are ending."""
+        end = time.monotonic() + _ENDING
+        while True:
+            try:
+                return self._lock()
+            except StoreLocked as locked:
+                if time.monotonic() > end or not locked.holder or os.path.exists(f"/proc/{locked.holder}"):
+                    raise
+            await asyncio.sleep(_POLL)
 
     def _lock(self) -> int:
         try:
@@ -121,7 +133,8 @@ class LocalStore:
             holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(lock)
             raise StoreLocked(
-                f"another receiver (process {holder}) has the store {self.root}; stop it, or name another directory"
+                f"another receiver (process {holder}) has the store {self.root}; stop it, or name another directory",
+                holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
             ) from error
         with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
             os.ftruncate(lock, 0)
