@@ -61,7 +61,8 @@ NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 LOOK_AGAIN = 15.0  # seconds, while time alone may bring a log on: nobody can tell whether a rotated file has a writer
-MOST_MOVES = 1000  # connections on the way to the process that has the site, after which each is waited for
+MOST_MOVES = 300  # connections on the way to the process that has the site, after which each is waited for
+MOVES_FORGOTTEN = 60.0  # seconds
 CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
@@ -158,7 +159,7 @@ class Sidecar:
         self._connected = False  # has the receiver ever answered
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
-        self.moves = 0  # connections that led to another process of the receiver than to the one that has this site
+        self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
@@ -373,7 +374,6 @@ class Sidecar:
 
     def answers(self) -> None:
         """The receiver has answered an Open: let all those try again that had lost their connection."""
-        self.moves = 0
         self._answered.set()
         self._answered = asyncio.Event()
 
@@ -407,6 +407,11 @@ class Sidecar:
             self._uplink = channel, Uplink(wire.push(channel)(), self.options.heartbeat)
         return self._uplink[1]
 
+    @property
+    def moves(self) -> int:
+        """Connections that led lately to another process of the receiver than to the one that has this site."""
+        return self._moves if time.monotonic() - self._moved_at < MOVES_FORGOTTEN else 0
+
     def move(self, uplink: Uplink) -> None:
         """Another process of the receiver has the site than the one of *uplink*: let the next call go over another
         connection, whose number decides which process gets it.
@@ -414,7 +419,7 @@ class Sidecar:
         if self._uplink is None or self._uplink[1] is not uplink:
             return  # another log has seen to it
         self._uplink = None
-        self.moves += 1
+        self._moves, self._moved_at = self.moves + 1, time.monotonic()
         before, self._files = self.channel, None
         with contextlib.suppress(InvalidOption):  # the certificates are being changed
             self._use(self._connect())
@@ -653,7 +658,7 @@ class _Delivery:
         self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
-        if reply.elsewhere:
+        if reply.elsewhere and self._opened == math.inf:
             raise _Elsewhere(reply.reason)
         if reply.code not in (Code.OK, Code.SEALED):
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")

@@ -53,6 +53,7 @@ CHUNKS = [
 REQUESTS: list[Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
+    Open(STREAM, b"p" * 16, moves=3),
     News(1_795_205_718_941, 300),
     Open(STREAM, b""),
     Receipt(BIG, 0xFFFFFFFF, 9),
@@ -77,6 +78,7 @@ def test_what_a_producer_says_there_and_back(request_: Request) -> None:
         Reply(Code.OK),
         Reply(Code.OK, BIG, 0xFFFFFFFF, BIG, bytes(range(16)), BIG),
         Reply(Code.OK, window=1 << 20),
+        Reply(Code.GOING_AWAY, elsewhere=True),
         Reply(Code.OK, codecs=(Codec.ZSTD,)),
     ],
     ids=lambda reply: reply.code.name,
