@@ -61,7 +61,7 @@ NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is 
 ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
 URGENT_POLL = 0.2  # seconds, while a rotated file holds up its successor
 LOOK_AGAIN = 15.0  # seconds, while time alone may bring a log on: nobody can tell whether a rotated file has a writer
-MOST_MOVES = 300  # connections on the way to the process that has the site, after which each is waited for
+MOST_MOVES = 16  # connections on the way to the process that has the site that are made without a pause
 MOVES_FORGOTTEN = 60.0  # seconds
 CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while nothing is sent
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
@@ -562,7 +562,7 @@ class _Delivery:
                 begin = time.monotonic()
                 try:
                     if await self._session():
-                        begin = -math.inf  # the next connection leads elsewhere
+                        begin = -math.inf
                     else:
                         failures = 0  # it brought something
                 except _Again as trouble:
@@ -581,8 +581,8 @@ class _Delivery:
         self._sidecar.ended()
 
     async def _session(self) -> bool:
-        """One connection. Returns if it brought the stream on, or led to another process, and whether it did that; else
-        raises _Again.
+        """One connection. Returns if it brought the stream on, or led to another process, and whether the next one is
+        to be made at once; else raises _Again.
         """
         producer = self._producer
         before = (producer.acked, producer.marks_acked)
@@ -606,9 +606,7 @@ class _Delivery:
             stream.error = None  # it knows, by way of its traceback, the call, which keeps the connection
             self._sidecar.move(uplink)
             self._moved += 1
-            if self._sidecar.moves > MOST_MOVES:
-                raise _Again(f"{self.stream}: {self._sidecar.moves} connections led to another process") from None
-            return True
+            return self._sidecar.moves <= MOST_MOVES
         except _Again as again:
             self._again(before, again)
         finally:

@@ -104,6 +104,8 @@ PUSHES: dict[str, Replies] = {
     "miss-for-ever": always(reply(pb.EXECUTION_EXCEPTION, reason="never")),
     "hole-for-ever": opened(reply(pb.HOLE, epoch=1, reason="never")),
     "replies-without-end": lambda requests, _: itertools.repeat(reply(epoch=1)),
+    "elsewhere-for-ever": always(reply(pb.GOING_AWAY, reason="there", elsewhere=True)),
+    "elsewhere-after-open": opened(reply(pb.GOING_AWAY, epoch=1, elsewhere=True)),
     "sealed-at-once": always(reply(pb.SEALED)),
     "a-reply-as-large-as-can-be": always(reply(pb.REJECTED, reason="x" * (3 << 20))),
     "a-reply-larger-than-can-be": always(reply(pb.REJECTED, reason="x" * (9 << 20))),
