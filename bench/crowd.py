@@ -19,6 +19,7 @@ import struct
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from flarelog import wire
 from flarelog.cli import more_descriptors
@@ -59,17 +60,30 @@ def _request() -> bytes:
 class Site:
     """One site's connection, with one log."""
 
+    _socket: socket.socket
+
     def __init__(self, port: int, name: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._port, self._stream, self._id = port, StreamId("bench", name, LOG), os.urandom(16)
+        self.producer, self.pace, self.sent_at = Producer(), 0.0, 0.0
+        self.lines, self.due = 0, False
+        self.moves, self.elsewhere = (
+            0,
+            True,
+        )  # another connection is wanted: another process of the receiver has the site
+
+    def connect(self) -> None:
+        """Begin anew, over a connection of its own."""
+        if self.moves:
+            self._socket.close()
+        self.moves, self.elsewhere = self.moves + 1, False
+        self._socket = socket.create_connection(("127.0.0.1", self._port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received, self._messages = bytearray(), bytearray()
         self._windows = {0: _WINDOW_AT_FIRST, 1: _WINDOW_AT_FIRST}  # bytes that may be sent: in all, and in the call
         self._first_window, self._read = _WINDOW_AT_FIRST, 0
-        self.producer, self.pace, self.sent_at = Producer(), 0.0, 0.0
-        self.lines, self.due = 0, False
         self.producer.opened()
         self._socket.sendall(_request())
-        self._say(Open(StreamId("bench", name, LOG), os.urandom(16), 0, wire.MAJOR, "bench", None))
+        self._say(Open(self._stream, self._id, 0, wire.MAJOR, "bench", None, self.moves))
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -89,11 +103,12 @@ class Site:
         self._say(self.producer.chunk(data))
 
     def receive(self) -> None:
+        """Take in what came."""
         got = self._socket.recv(1 << 16)
         if not got:
             raise SystemExit("the receiver closed a connection")
         self._received += got
-        while len(self._received) >= 9:
+        while len(self._received) >= 9 and not self.elsewhere:
             size = int.from_bytes(self._received[:3], "big")
             kind, flags, stream = struct.unpack(">BBI", self._received[3:9])
             if len(self._received) < 9 + size:
@@ -115,6 +130,9 @@ class Site:
             ):
                 reply = wire.decode_reply(bytes(self._messages[5 : 5 + size]))
                 del self._messages[: 5 + size]
+                if reply.elsewhere:
+                    self.elsewhere = True
+                    return
                 if reply.code is not Code.OK:
                     raise SystemExit(f"the receiver answered {reply.code.name}: {reply.reason}")
                 self.producer.receive(reply)
@@ -140,11 +158,19 @@ def main(ready: str, port: int, first: int, count: int, rate: int) -> None:
 
     def take(timeout: float) -> None:
         for key, _ in events.select(timeout):
-            key.fileobj.receive()  # type: ignore[union-attr]
+            site: Any = key.fileobj
+            site.receive()
+            if site.elsewhere:
+                events.unregister(site)
+                connect(site)
+
+    def connect(site: Site) -> None:
+        site.connect()
+        events.register(site, selectors.EVENT_READ)
 
     for number in range(first, first + count):
         sites.append(Site(port, f"site-{number}"))
-        events.register(sites[-1], selectors.EVENT_READ)
+        connect(sites[-1])
         while not sites[-1].producer.room() and number % _AT_ONCE == 0:
             take(1)
     for site in sites:

@@ -161,7 +161,12 @@ def memory_mib(process: subprocess.Popen[bytes], field: str = "VmHWM") -> float:
 
     Not the maximum that wait4 tells of a child: in that is what this process had when it made the child.
     """
-    for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+    return memory_of(process.pid, field)
+
+
+def memory_of(pid: int, field: str) -> float:
+    """As ``memory_mib``, of the process with number *pid*."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024
     return float("nan")  # it has ended

@@ -7,8 +7,8 @@ everybody has begun there are windows of some seconds; each gives a sample: CPU 
 many lines were stored, and the probes' latencies.
 
 Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
-of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where the machine
-allows too few of them for all sites, as many take part as it allows, which the row says.
+of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where one process may
+not have as many, the receiver has workers, as the row says.
 """
 
 from __future__ import annotations
@@ -26,25 +26,21 @@ from bench.results import Row
 
 PROBES = 10
 _SETTLE = 4.0
-_DESCRIPTORS_OF_A_SITE = 3.0  # until it was measured
+_DESCRIPTORS_OF_A_SITE = 3
 
 
 def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds: float, windows: int) -> list[Row]:
     """Rows of each of *crowds*, so many sites with so many lines a second each, of *windows* windows of *seconds*."""
-    rows, each = [], _DESCRIPTORS_OF_A_SITE
+    rows = []
     for sites, rate in crowds:
-        possible = int((resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500) / each)
-        note = "" if sites <= possible else f"{sites:,} sites would need {sites * each:,.0f} descriptors"
-        found, each = _of(places, min(sites, possible // 100 * 100), rate, seconds, windows, note)
-        rows += found
+        workers = -(-_DESCRIPTORS_OF_A_SITE * sites // (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500))
+        rows += _of(places, sites, rate, seconds, windows, workers)
     return rows
 
 
-def _of(
-    places: processes.Places, sites: int, rate: int, seconds: float, windows: int, note: str
-) -> tuple[list[Row], float]:
-    with processes.scratch(places.memory) as work, _crowded(work, sites, rate) as (receiver, crowds, logs):
-        resting, memory = receiver.rss, processes.memory_mib(receiver.process, "VmRSS")
+def _of(places: processes.Places, sites: int, rate: int, seconds: float, windows: int, workers: int) -> list[Row]:
+    with processes.scratch(places.memory) as work, _crowded(work, sites, rate, workers) as (receiver, crowds, logs):
+        memory = receiver.memory()
         stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
         sizes = [processes.size(path) for _, path in logs]
         taken: dict[str, list[float]] = {"cpu": [], "crowd": [], "lines": [], "p50": [], "p99": []}
@@ -63,33 +59,41 @@ def _of(
             taken["lines"].append((lines + len(latencies)) / took)
             taken["p50"].append(latency.percentile(latencies, 0.5) * 1e3)
             taken["p99"].append(latency.percentile(latencies, 0.99) * 1e3)
-        memory = max(memory, processes.memory_mib(receiver.process, "VmRSS"))
-        descriptors = (len(os.listdir(f"/proc/{receiver.process.pid}/fd")) - receiver.descriptors) / (sites + PROBES)
+        memory = max(memory, receiver.memory())
+        descriptors = (receiver.descriptors() - receiver.first_descriptors) / (sites + PROBES)
+        resting, note = receiver.first_memory, f"{workers} workers" if workers > 1 else ""
     measurement = f"{sites:,} sites x {rate} lines/s"
     per_line = [cpu * 1e4 / lines for cpu, lines in zip(taken["cpu"], taken["lines"], strict=True)]
     asked = (sites + PROBES) * rate
     held = {"stored / asked": statistics.median(taken["lines"]) / asked}
     return [
-        Row(measurement, "sites", "", [float(sites)]),
+        Row(measurement, "sites", "", [float(sites)], note=note),
         Row(measurement, "receiver, CPU", "% of a core", taken["cpu"]),
         Row(measurement, "receiver, CPU a line", "µs", per_line),
-        Row(measurement, "stored", "lines/s", taken["lines"], ratios=held, note=note),
+        Row(measurement, "stored", "lines/s", taken["lines"], ratios=held),
         Row(measurement, "p50 of a line", "ms", taken["p50"]),
         Row(measurement, "p99 of a line", "ms", taken["p99"]),
         Row(measurement, "receiver, resident", "MiB", [memory]),
         Row(measurement, "receiver, memory a stream", "KiB", [(memory - resting) * 1024 / (sites + PROBES)]),
         Row(measurement, "receiver, descriptors a stream", "", [descriptors]),
         Row(measurement, "the sites' processes, CPU", "% of a core", taken["crowd"]),
-    ], descriptors
+    ]
 
 
 class _Receiver:
-    """The process, and what it had before anybody came."""
+    """The process with its workers, and what they had before anybody came."""
 
     def __init__(self, process: processes.Process) -> None:
         self.process = process
-        self.rss = processes.memory_mib(process, "VmRSS")
-        self.descriptors = len(os.listdir(f"/proc/{process.pid}/fd"))
+        self._pids = [process.pid, *processes.children(process.pid)]
+        self.first_memory, self.first_descriptors = self.memory(), self.descriptors()
+
+    def memory(self) -> float:
+        """MiB that are resident."""
+        return sum(processes.memory_of(pid, "VmRSS") for pid in self._pids)
+
+    def descriptors(self) -> int:
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in self._pids)
 
 
 def _total(stored: list[Path]) -> int:
@@ -98,7 +102,7 @@ def _total(stored: list[Path]) -> int:
 
 @contextlib.contextmanager
 def _crowded(
-    work: Path, sites: int, rate: int
+    work: Path, sites: int, rate: int, workers: int = 1
 ) -> Iterator[tuple[_Receiver, list[processes.Process], list[tuple[int, Path]]]]:
     """The receiver, the crowd's processes, and the probes' logs as latency.follow wants them, when all have begun."""
     roots = work / "roots"
@@ -107,7 +111,7 @@ def _crowded(
     limits = [f"--max-{what}={3 * sites + 1000}" for what in limited]
     each = 500 if sites <= 1000 else 2500
     with contextlib.ExitStack() as stack:
-        serving = processes.serve(work, "memory", *limits)
+        serving = processes.serve(work, "memory", *limits, f"--workers={workers}")
         process, listening = stack.enter_context(serving)
         receiver, port = _Receiver(process), listening.rpartition(":")[2]
         crowds = []

@@ -967,8 +967,8 @@ MUTANTS = [
     Mutant(
         "store: a commit that failed is acknowledged",
         APPENDER,
-        "            self._broken(error)\n",
-        "            pass\n",
+        "            self._broken(error)\n        finally:",
+        "            pass\n        finally:",
         "stores",
     ),
     Mutant(
