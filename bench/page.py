@@ -66,8 +66,20 @@ TARGETS = (
         ratio="stored / asked",
         ending=True,
     ),
+    *(
+        Target(f"two workers, times one: {kind}", f"workers, {kind}", "two workers", least=1.6, ratio="this / one")
+        for kind in ("lines", "bulk")
+    ),
+    Target("training logs, compressed, times fewer bytes", "compression, wire", "on", least=5, ratio="log / this"),
+    Target("training logs, compressed, MB/s a stream", "compression, bulk", "on", least=250),
     Target("5,000 quiet files, % of a core", "idle", "sidecar, 5,000 quiet files", most=2),
     Target("5,000 quiet files, MiB", "idle", "sidecar, 5,000 quiet files, resident", most=80),
+    Target("follow of 8 sites, 20,000 lines/s: % of a core", "follow", "8 sites, 20,000 lines/s, --receiver", most=60),
+    Target("follow: first output, ms", "follow", "first output", most=300),
+    *(
+        Target(f"a search that finds little, {source}, MB/s", "logs -i", source, least=300, ending=True)
+        for source in ("--receiver", "--store")
+    ),
 )
 
 
@@ -89,8 +101,8 @@ def _find(rows: Sequence[Row], measurement: str, of: str, ending: bool = False) 
         (
             row
             for row in rows
-            if row.of == of
-            and row.samples
+            if row.samples
+            and (row.of == of or (ending and row.of.endswith(of)))
             and (row.measurement.endswith(measurement) if ending else row.measurement == measurement)
         ),
         None,
@@ -139,7 +151,7 @@ def model(rows: Sequence[Row]) -> str:
     found = [
         ("bulk, durability memory, MB/s", one, one * _CORES),
         *([("bulk, durability disk, MB/s", 1e3 / disk.cpu[1], 1e3 / disk.cpu[1] * _CORES)] if disk else []),
-        ("lines a second, each a message", lines, lines * _CORES),
+        ("lines a second, gathered for 0.2 s", lines, lines * _CORES),
         ("sites with 10 lines a second", lines / 10, lines / 10 * _CORES),
         (f"streams in {_GIB} GiB", _GIB * 2**20 / memory.median / _CORES, _GIB * 2**20 / memory.median),
     ]

@@ -222,7 +222,13 @@ def sweep(lanes: Lanes, story: str, *, apart: int = APART, every: int = 1, aimed
     for chain in (CHAIN, 1, 1, 1, 1) if aimed else ():
         ways_left = sorted(swept.missed, key=lambda way: last[way.split(" ", 1)[1]])
         chains = -(-len(ways_left) // chain)
-        _count(swept, lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)]))
+        plays = lanes.play(story, [[_aimed(way) for way in ways_left[n::chains]] for n in range(chains)])
+        _count(swept, plays)
+    if aimed:
+        # A play with nothing else in its way that did not come to it either: it is no call that every play makes.
+        swept.owed -= {
+            way for way, play in zip(ways_left, plays, strict=True) if way.split(" ", 1)[1] not in play.calls
+        } & set(swept.missed)
     return swept
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flarelog import Bus, Event, Notice, Producer, Receiver
-from integration.conftest import Proxy
+from integration.conftest import Proxy, until
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -85,7 +85,10 @@ def test_many_runs_in_one_process_leave_nothing_behind(tmp_path: Path, job: Path
         for number in range(20):
             stored = tmp_path / "store" / f"run-{number}" / "site-1" / f"run-{number}.txt"
             assert stored.read_text() == f"this is run {number}\n"
-    assert {thread.name for thread in threading.enumerate() if thread.name.startswith("flarelog")} <= before
+    until(
+        lambda: {thread.name for thread in threading.enumerate() if thread.name.startswith("flarelog")} <= before,
+        "the last look at who writes has ended",
+    )
     assert all(notice.ok for notice in ended)
 
 

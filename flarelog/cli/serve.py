@@ -192,11 +192,10 @@ def _tune_pauses() -> None:
     """Let nothing hold the loop up for long that can be put off: it is the only one that takes what the sites send.
 
     A full collection looks at every object, a hundred milliseconds with ten thousand calls, and comes whenever many
-    calls begin: COLLECT_EVERY is often enough. Each message makes some objects and hardly any garbage: looking at them
-    every 700 costs a twentieth. A thread that computes gives way after a millisecond, not after five.
+    calls begin: COLLECT_EVERY is often enough. A thread that computes gives way after a millisecond, not after five.
     """
     gc.freeze()
-    gc.set_threshold(10_000, 10, 1_000_000)
+    gc.set_threshold(*gc.get_threshold()[:2], 1_000_000)
     sys.setswitchinterval(0.001)
 
 
