@@ -363,7 +363,7 @@ class Sidecar:
         delivery = self.options.delivery
         answered = self._answered  # an answer that comes before it is waited for counts as well
         await self._say(trouble)
-        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311  # no secret
+        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311  # apart, not secret
         if not isinstance(trouble, _Lost):
             await asyncio.sleep(seconds)
             return

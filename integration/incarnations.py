@@ -6,7 +6,6 @@ good as a new process, and costs a tenth of one.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
@@ -23,10 +22,10 @@ import flarelog.cli.serve
 import flarelog.cli.sidecar
 from flarelog.stores import appender
 from integration.failpoints import Failpoints, Kill
+from integration.nursery import become
 
 PATIENCE = 60.0  # seconds that a thing may take which takes a fraction of one
 COMPACT_AFTER = 8  # records, so that a journal is compacted several times in a play
-_PR_SET_PDEATHSIG = 1
 
 Kills = Iterator[Kill | None]
 NOBODY: Kills = iter(())
@@ -86,10 +85,7 @@ class End:
         """What the child does."""
         code = 70
         try:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            os.chdir(self.directory)
-            for number, path in ((0, os.devnull), (1, f"{self._stem}.out"), (2, f"{self._stem}.err")):
-                os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), number)
+            become(self.directory, f"{self._stem}.out", f"{self._stem}.err")
             appender._COMPACT_AFTER = COMPACT_AFTER
             Failpoints(self._kill, Path(f"{self._stem}.trace")).install()
             flarelog.cli.main(self.args(), prog_name="flarelog")

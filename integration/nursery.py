@@ -104,6 +104,18 @@ def wanted() -> dict[str, Any] | None:
     return None
 
 
+def become(directory: str | Path, out: str | Path, err: str | Path) -> None:
+    """Make a fork a program of its own in *directory*, talking into *out* and *err*; it ends with its parent, and that
+    when the tests do, however they end.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.chdir(directory)
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, out, os.O_WRONLY), (2, err, os.O_WRONLY)):
+        opened = os.open(path, flags | os.O_CREAT, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+
+
 def main() -> None:
     for name in flarelog.cli._COMMANDS:
         importlib.import_module(f"flarelog.cli.{name.replace('-', '_')}")
@@ -114,17 +126,8 @@ def main() -> None:
     if what is None:
         return
     gc.unfreeze()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # the nursery ends when the tests do, however they end
+    become(what["directory"], what["out"], what["err"])
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.chdir(what["directory"])
-    for number, path, flags in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, what["out"], os.O_WRONLY),
-        (2, what["err"], os.O_WRONLY),
-    ):
-        opened = os.open(path, flags)
-        os.dup2(opened, number)
-        os.close(opened)
     sys.argv = ["flarelog", *what["start"]]
     sys.orig_argv = [sys.executable, "-m", *sys.argv]  # what a receiver starts its workers with
     flarelog.cli.main(prog_name="flarelog")
