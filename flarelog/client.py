@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import TracebackType
+from typing import TypeVar
 
 import grpc
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
@@ -19,6 +19,8 @@ from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls, why
+
+T = TypeVar("T")
 
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
@@ -50,13 +52,32 @@ class Client:
     ) -> None:
         await self._channel.close()
 
-    def _retrying(self) -> AsyncRetrying:
-        return AsyncRetrying(
+    async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What *ask* returns, which is asked again while nobody answers."""
+
+        async def attempt() -> T:
+            try:
+                return await ask()
+            except grpc.RpcError as error:
+                raise await self._trouble(error) from error
+
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.patience
+        try:
+            return await attempt()
+        except CannotConnect:
+            if loop.time() >= end:
+                raise
+        # Who is answered at once, and waits for a first line, does not wait for this import as well.
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
+
+        await asyncio.sleep(0.1)
+        return await AsyncRetrying(
             retry=retry_if_exception_type(CannotConnect),
-            wait=wait_exponential(0.1, 2.0) + wait_random(0, 0.1),
-            stop=stop_after_delay(self.patience),
+            wait=wait_exponential(0.2, 2.0) + wait_random(0, 0.1),
+            stop=stop_after_delay(end - loop.time()),
             reraise=True,
-        )
+        )(attempt)
 
     async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
         """What *error* means; where certificates are the reason, another attempt would not do better."""
@@ -71,13 +92,7 @@ class Client:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. Raises CannotConnect, NotAllowed.
         """
-        async for attempt in self._retrying():
-            with attempt:
-                try:
-                    return await wire.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site)
-                except grpc.RpcError as error:
-                    raise await self._trouble(error) from error
-        raise AssertionError("tenacity ends only by a return or an error")
+        return await self._answer(lambda: wire.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site))
 
     async def find(
         self,
@@ -146,11 +161,5 @@ class Client:
         return (await self._run_call("EndRun", run)).state
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
-        async for attempt in self._retrying():
-            with attempt:
-                try:
-                    answer: Awaitable[ReceiverInfo] = wire.run_call(self._channel, method)(run, timeout=TIMEOUT)
-                    return await answer
-                except grpc.RpcError as error:
-                    raise await self._trouble(error) from error
-        raise AssertionError("tenacity ends only by a return or an error")
+        call: Callable[..., Awaitable[ReceiverInfo]] = wire.run_call(self._channel, method)
+        return await self._answer(lambda: call(run, timeout=TIMEOUT))

@@ -16,8 +16,8 @@ from typing import Any
 
 from flarelog.access import PolicyFile
 from flarelog.errors import NotAllowed, NotAuthenticated
-from flarelog.model import StreamId
-from flarelog.policy import NOBODY, Action, Identity, Policy, certificate_identity
+from flarelog.model import Action, StreamId
+from flarelog.policy import NOBODY, Identity, Policy, certificate_identity
 from flarelog.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
 from flarelog.tokens import Token, Tokens, moment
 

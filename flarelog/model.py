@@ -141,6 +141,18 @@ def is_loopback(host: str) -> bool:
     return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
+class Action(enum.Enum):
+    """What is asked for; each call of the wire contract is one of them."""
+
+    PUSH = "push into"
+    READ = "read"
+    LIST = "list"
+    GET_RUN = "ask for"
+    START_RUN = "announce"
+    END_RUN = "end"
+    DELETE = "delete"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class StreamId:
     """One log of one site in one run. Raises InvalidName."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import enum
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
-from flarelog.model import site_name
+from flarelog.model import Action, site_name
 
 MAX_PATTERN = 256  # characters
 NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
@@ -25,18 +24,6 @@ view what runs (NVFlare 2.9.0, lighter/impl/cert.py and the default authorizatio
 """
 
 _RUN_PATTERN = re.compile(r"[A-Za-z0-9._\-*?!\[\]]+")
-
-
-class Action(enum.Enum):
-    """What is asked for; each call of the wire contract is one of them."""
-
-    PUSH = "push into"
-    READ = "read"
-    LIST = "list"
-    GET_RUN = "ask for"
-    START_RUN = "announce"
-    END_RUN = "end"
-    DELETE = "delete"
 
 
 class Role(enum.Enum):
@@ -322,6 +309,8 @@ def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, A
 
     Raises InvalidOption.
     """
+    import tomllib  # 5 ms, which only those wait for who have such a file
+
     try:
         said = tomllib.loads(text)
     except ValueError as error:  # also of numbers that are too long for int()

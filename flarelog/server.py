@@ -37,10 +37,10 @@ from flarelog.errors import (
 )
 from flarelog.guard import Guard, identity_of
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Code, Open, StreamId, StreamInfo, is_loopback, parse_address, run_name, site_name
+from flarelog.model import Action, Code, Open, StreamId, StreamInfo, is_loopback, parse_address, run_name, site_name
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
-from flarelog.policy import NOBODY, OPEN, Action, Identity, Policy
+from flarelog.policy import NOBODY, OPEN, Identity, Policy
 from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session, code_of
 from flarelog.states import States

@@ -20,10 +20,10 @@ from flarelog.delivery.rates import Breath
 from flarelog.delivery.receiver import Receiver, Refused, size_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
+from flarelog.model import Action, Buffer, Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
 from flarelog.mux import ENDED
 from flarelog.peers import Turns
-from flarelog.policy import NOBODY, Action
+from flarelog.policy import NOBODY
 from flarelog.stores.base import Appender
 
 if TYPE_CHECKING:

@@ -32,6 +32,7 @@ from flarelog.errors import (
 )
 from flarelog.model import (
     MAX_OFFSET,
+    Action,
     Attributes,
     Buffer,
     Chunk,
@@ -53,7 +54,6 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
-from flarelog.policy import Action
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb

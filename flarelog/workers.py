@@ -23,9 +23,9 @@ from flarelog.delivery.quota import Limits
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.guard import TokenCall
-from flarelog.model import Code, StreamId
+from flarelog.model import Action, Code, StreamId
 from flarelog.mux import ENDED
-from flarelog.policy import Action, Identity, Role
+from flarelog.policy import Identity, Role
 
 HOME = 0
 MAX_WORKERS = 64

@@ -35,6 +35,7 @@ from flarelog.guard import bearer
 from flarelog.model import (
     EMPTY_DIGEST,
     MAX_OFFSET,
+    Action,
     Chunk,
     Code,
     Codec,
@@ -55,7 +56,7 @@ from flarelog.model import (
     site_name,
     stream_record,
 )
-from flarelog.policy import Action, Identity, Policy, Role
+from flarelog.policy import Identity, Policy, Role
 from flarelog.refusals import address_of
 from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse, pod_of

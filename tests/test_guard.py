@@ -17,8 +17,8 @@ from flarelog import guard as guards
 from flarelog.access import PolicyFile
 from flarelog.errors import InvalidOption, NotAllowed, NotAuthenticated
 from flarelog.guard import UNKNOWN, Guard, bearer
-from flarelog.model import StreamId
-from flarelog.policy import OPEN, Action, Identity, Policy, Role
+from flarelog.model import Action, StreamId
+from flarelog.policy import OPEN, Identity, Policy, Role
 from flarelog.refusals import SAID_A_MINUTE
 from flarelog.server import ServerOptions
 from flarelog.tls import Tls

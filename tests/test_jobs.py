@@ -6,7 +6,8 @@ import pytest
 
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.integrations._jobs import Consent, Jobs
-from flarelog.policy import Action, Identity
+from flarelog.model import Action
+from flarelog.policy import Identity
 
 SITES = {name: Identity("certificate", name) for name in ("willing", "unwilling")}
 POLICY = Consent(allowed=lambda site: site == "willing")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.model import Action
 from flarelog.policy import (
     NOBODY,
     OPEN,
-    Action,
     Identity,
     Policy,
     Role,

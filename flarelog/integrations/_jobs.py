@@ -16,9 +16,9 @@ from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
 from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
 from flarelog.lifecycle import Event
-from flarelog.model import StreamInfo
+from flarelog.model import Action, StreamInfo
 from flarelog.mux import IDLE_TIMEOUT
-from flarelog.policy import Action, Identity, Policy
+from flarelog.policy import Identity, Policy
 from flarelog.server import Server
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.expiry import expire

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, tzinfo
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from flarelog.render.sgr import plain
 
@@ -29,16 +29,6 @@ _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_ZONE}", re.ASCII)
-_FORMS = (
-    re.compile(rf"{_START}[IWEFDC]{_MONTH}{_DAY_2}\s+{_CLOCK}", re.ASCII),  # glog
-    re.compile(
-        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}(?:\s{_YEAR}\b)?", re.ASCII
-    ),  # syslog, ctime
-    re.compile(rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}", re.ASCII),  # Apache, Redis
-    re.compile(rf"{_START}{_MONTH}/{_DAY_2}/(?P<y>\d\d)\s+{_CLOCK}", re.ASCII),  # rich
-    re.compile(rf"{_START}(?P<s>1\d{{9}})(?:[.](?P<f>\d{{1,9}}))?(?![\w.])", re.ASCII),
-    re.compile(r"^\s*\{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{9})(?:[.](?P<f>\d{1,9}))?\s*[,}]", re.ASCII),
-)
 _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -56,7 +46,7 @@ def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
         return None if seconds is None else seconds * SECOND + _nanoseconds(fraction)
     if not any(map(str.isdigit, head)):
         return None
-    found = next((match for form in _FORMS if (match := form.search(head)) is not None), None)
+    found = next((match for form in _forms() if (match := form.search(head)) is not None), None)
     if found is None:
         return None
     parts = found.groupdict()
@@ -76,6 +66,19 @@ def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
         return None
     seconds = days * 86400 + int(parts["H"]) * 3600 + int(parts["M"]) * 60 + int(parts["S"])
     return (seconds - _offset(parts.get("z"), zone)) * SECOND + fraction
+
+
+@cache  # most logs need none of them, and a viewer would wait for their making
+def _forms() -> tuple[re.Pattern[str], ...]:
+    texts = (
+        rf"{_START}[IWEFDC]{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog
+        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}(?:\s{_YEAR}\b)?",  # syslog, ctime
+        rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
+        rf"{_START}{_MONTH}/{_DAY_2}/(?P<y>\d\d)\s+{_CLOCK}",  # rich
+        rf"{_START}(?P<s>1\d{{9}})(?:[.](?P<f>\d{{1,9}}))?(?![\w.])",
+        r"^\s*\{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{9})(?:[.](?P<f>\d{1,9}))?\s*[,}]",
+    )
+    return tuple(re.compile(text, re.ASCII) for text in texts)
 
 
 @lru_cache(maxsize=1024)  # lines of one second come together

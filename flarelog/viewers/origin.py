@@ -16,7 +16,6 @@ from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve, Sieving
-from flarelog.stores.local import LocalStore, pieces
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
@@ -96,6 +95,8 @@ class StoreOrigin:
         self.name = os.fspath(root)
         if not os.path.isdir(root):
             raise NotFound(f"there is no store at {self.name}")
+        from flarelog.stores.local import LocalStore  # who reads from a receiver does not wait for it
+
         self._store = LocalStore(Path(root))
 
     async def __aenter__(self) -> StoreOrigin:
@@ -115,6 +116,8 @@ class StoreOrigin:
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
+        from flarelog.stores.local import pieces
+
         sieving = Sieving(sieve, start) if sieve is not None else None
         async with aclosing(self._store.growth(stream, start, follow)) as growth:
             async for fd, info in growth:
