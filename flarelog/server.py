@@ -56,6 +56,9 @@ STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
+ANSWER_WITHIN = (2.0, 10.0)  # seconds, from and to, while producers are asked to gather lines
+ANSWERS = 250.0  # a second: an answer costs as much as a message, and tells of all that came before it
+LATE = 0.1  # seconds: with so much behind, the loop does not keep up
 ONE_OF_MANY = 100.0  # messages a second: whoever sends more is by himself, and nobody else is slowed down for it
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
 GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
@@ -161,6 +164,7 @@ class Server:
         self._busy = 0  # of them
         self.calls: set[Call] = set()
         self._breath = Breath()
+        self.answer_within = ANSWER_WITHIN[0]  # seconds, of what need not be answered at once
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self.states = States(self.options.idle_timeout, time.monotonic, time.time)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -575,25 +579,30 @@ class Server:
 
     async def _share(self) -> None:
         """Tell streams that have become quiet, or too many, that less of them should be on its way."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
         while True:
             await asyncio.sleep(SHARE_EVERY)
             for session in self._sessions.values():
                 session.busy = session.taken >= BUSY
                 session.taken = 0
-            self._breathe()
+            began, took = clock(), clock() - began
+            self._breathe(took)
             self._busy = sum(session.busy for session in self._sessions.values())
             for session in self._sessions.values():
                 if session.told_window > 2 * self.window_of(session):  # as many open, not each of them needs a reply
                     session.acknowledge()  # the next reply tells
 
-    def _breathe(self) -> None:
-        """Slow down whoever sends very many messages, and everybody only if many do."""
+    def _breathe(self, took: float) -> None:
+        """Slow down whoever sent very many messages in *took* seconds, and everybody only if many did."""
         heard = 0.0
         for call in self.calls:
-            heard += min(call.messages / SHARE_EVERY, ONE_OF_MANY)
-            call.breath.heard(call.messages / SHARE_EVERY)
+            heard += min(call.messages / took, ONE_OF_MANY)
+            call.breath.heard(call.messages / took)
             call.messages = 0
-        self._breath.heard(heard)
+        self._breath.heard(heard, late=took > SHARE_EVERY + LATE)
+        soon, late = ANSWER_WITHIN
+        self.answer_within = soon if self._breath.rising else min(max(soon, len(self.calls) / ANSWERS), late)
 
     def pace_of(self, call: Call) -> float:
         """Seconds that should pass between two chunks of a stream in *call* which are not full."""

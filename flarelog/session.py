@@ -33,7 +33,6 @@ log = logging.getLogger(__name__)
 
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
-ANSWER_WITHIN = 2.0  # seconds, while producers are asked to gather lines
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
@@ -289,7 +288,7 @@ class Call:
 
     def _answer_later(self, session: Session) -> None:
         if not self._later:
-            self._answering = self.loop.call_later(ANSWER_WITHIN, self._answer_now)
+            self._answering = self.loop.call_later(self.server.answer_within, self._answer_now)
         self._later[session] = None
 
     def _answer_now(self) -> None:

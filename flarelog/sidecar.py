@@ -52,7 +52,8 @@ from flarelog.version import __version__
 log = logging.getLogger(__name__)
 
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
-LONGEST_PACE = 1.0  # seconds, whatever a receiver asks for
+LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
+LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
 GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
@@ -502,10 +503,18 @@ class _Wake:
     def clear(self) -> None:
         self._set = False
 
-    async def wait(self) -> None:
-        if not self._set:
-            self._waiting = asyncio.get_running_loop().create_future()
+    async def wait(self, timeout: float | None = None) -> None:
+        """Return once it is set; it sets itself after *timeout* seconds."""
+        if self._set:
+            return
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        timer = loop.call_later(timeout, self.set) if timeout is not None else None
+        try:
             await self._waiting
+        finally:
+            if timer is not None:
+                timer.cancel()
 
 
 class _Delivery:
@@ -682,7 +691,7 @@ class _Delivery:
             self.wake.clear()
             now = time.monotonic()
             if 0 < (rest := self._sent_at + self._pace - now) <= self._pace and self._gathers():
-                await asyncio.sleep(rest)
+                await asyncio.sleep(min(rest, LOOK_UP))
                 continue
             item = tail.next(producer.position, producer.marks_sent, producer.room(), now)
             if now >= self._news_at:
@@ -708,11 +717,8 @@ class _Delivery:
         """Wait for a change of the file, or a reply."""
         if self._tail.at_rest:
             await self.wake.wait()
-            return
-        with contextlib.suppress(TimeoutError):
-            # Not wait_for: Python 3.11's loses a cancellation that comes together with the event.
-            async with asyncio.timeout(URGENT_POLL if self._tail.urgent else LOOK_AGAIN):
-                await self.wake.wait()
+        else:
+            await self.wake.wait(URGENT_POLL if self._tail.urgent else LOOK_AGAIN)
 
     def _news(self) -> News:
         self._news_at = time.monotonic() + NEWS_EVERY

@@ -8,18 +8,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import grpc
 import pytest
 
 from flarelog.v1 import log_pb2 as pb
-from integration.conftest import LOG, RUN, SITE, Place, Program, append, lines
+from integration.conftest import LOG, RUN, SITE, Place, Program, append, lines, until
 
 DATA = lines(2000)
 TOP = (1 << 64) - 1
@@ -203,3 +205,35 @@ def test_a_sidecar_bears_a_receiver_that_lists(place: Place, name: str) -> None:
         sidecar = place.sidecar(receiver.address, "--once", "--drain-timeout", "2")
         ends_in_peace(sidecar)
     is_said(sidecar)
+
+
+def test_a_sidecar_gathers_lines_as_long_as_it_is_asked_to_but_neither_much_nor_the_last_ones(place: Place) -> None:
+    got: list[bytes] = []  # the data of each chunk
+
+    def slowly(requests: Iterator[bytes], _: int) -> Iterable[bytes]:
+        marks = 0
+        for raw in requests:
+            request = pb.PushRequest.FromString(raw)
+            marks += request.HasField("mark")
+            got.extend([request.chunk.data] if request.chunk.data else [])
+            held = b"".join(got)
+            yield reply(committed=len(held), marks=marks, digest=crc32(held), epoch=1, pace_ms=4000)
+
+    append(place.log, DATA[:100])
+    with HostileReceiver(slowly) as receiver:
+        sidecar = place.sidecar(receiver.address)
+        until(lambda: got == [DATA[:100]], lambda: f"the first line came: {got}; {sidecar.said}")
+        append(place.log, DATA[100:200])
+        time.sleep(0.5)
+        append(place.log, DATA[200:300])
+        time.sleep(0.5)
+        assert len(got) == 1, "a line is sent before its time"
+        until(lambda: got[1:] == [DATA[100:300]], lambda: f"both lines came together: {got}")
+        begin, much = time.monotonic(), lines(5000)
+        append(place.log, much)
+        until(lambda: b"".join(got[2:]) == much, lambda: f"what is much came: {sidecar.said}")
+        append(place.log, DATA[:100])
+        time.sleep(0.3)
+        sidecar.tell(signal.SIGTERM)
+        until(lambda: got[-1] == DATA[:100], lambda: f"the last line came: {sidecar.said}")
+        assert time.monotonic() - begin < 3.5, "neither waits for the pace to be over"

@@ -1306,8 +1306,8 @@ MUTANTS = [
     Mutant(
         "pace: one who sends very many messages slows everybody down",
         "server.py",
-        "heard += min(call.messages / SHARE_EVERY, ONE_OF_MANY)",
-        "heard += call.messages / SHARE_EVERY",
+        "heard += min(call.messages / took, ONE_OF_MANY)",
+        "heard += call.messages / took",
         "mux",
     ),
     Mutant(
@@ -1330,6 +1330,27 @@ MUTANTS = [
         "self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0",
         "pass",
         "rates",
+    ),
+    Mutant(
+        "pace: once late is late",
+        "delivery/rates.py",
+        "if self._late > 1 and",
+        "if self._late and",
+        "rates",
+    ),
+    Mutant(
+        "pace: few messages are room, though it took few",
+        "delivery/rates.py",
+        "        elif late:\n            pass",
+        "        elif False:\n            pass",
+        "rates",
+    ),
+    Mutant(
+        "pace: very many streams are answered as often as few",
+        "server.py",
+        "min(max(soon, len(self.calls) / ANSWERS), late)",
+        "soon",
+        "mux",
     ),
     Mutant(
         "mux: a heartbeat is never due",

@@ -326,14 +326,14 @@ def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.session.ANSWER_WITHIN", 60.0)
+    mocker.patch("flarelog.server.ANSWER_WITHIN", (60.0, 60.0))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
         await log.opened()
         (call,) = ends.server.calls
         call.messages = 10_000
-        ends.server._breathe()
+        ends.server._breathe(1.0)
         before = len(log.replies)
         for number in range(1, 10):
             log.stream.put(log.producer.chunk(DATA))
@@ -346,15 +346,36 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
         await log.until(lambda: log.producer.acked == log.producer.position)
         assert log.replies[-1].pace > 0
         for _ in range(20):
-            ends.server._breathe()
+            ends.server._breathe(1.0)
         await log.sends(DATA)
         assert log.replies[-1].pace == 0
 
     between(tmp_path, play, max_in_flight=1 << 20)
 
 
+def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_slow_down(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch("flarelog.server.ANSWERS", 0.2)
+
+    async def play(ends: Ends) -> None:
+        await ends.log("1.log").opened()
+        ends.server._breathe(1.0)
+        assert ends.server.answer_within == 5.0
+        (call,) = ends.server.calls
+        call.messages = 10_000
+        mocker.patch("flarelog.server.ONE_OF_MANY", 1e6)
+        ends.server._breathe(1.0)
+        assert ends.server.answer_within == 2.0
+        mocker.patch("flarelog.server.ANSWERS", 0.001)
+        ends.server._breathe(1.0)
+        assert ends.server.answer_within == 10.0
+
+    between(tmp_path, play)
+
+
 def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.session.ANSWER_WITHIN", 0.01)
+    mocker.patch("flarelog.server.ANSWER_WITHIN", (0.01, 0.01))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -377,7 +398,7 @@ def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path)
                 call.messages = 100_000
                 break
             loud_call = call
-            server._breathe()
+            server._breathe(1.0)
             paces = sorted(server.pace_of(call) for call in server.calls)
             assert paces[0] == 0 < paces[1] == server.pace_of(loud_call)
             for ends in (loud, calm):

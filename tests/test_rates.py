@@ -27,6 +27,36 @@ def test_lines_are_gathered_when_there_are_too_many_messages_and_no_longer_when_
     assert breath.pace == 0.0
 
 
+def test_a_receiver_that_does_not_keep_up_has_lines_gathered_for_longer_until_it_does() -> None:
+    breath = Breath()
+    for _ in range(10):
+        breath.heard(20_000)
+    breath.heard(20_000, late=True)
+    assert breath.pace == Breath.MOST, "once may be somebody else on the machine"
+    breath.heard(20_000, late=True)
+    assert (breath.rising, breath.pace > Breath.MOST) == (True, True)
+    for _ in range(20):
+        breath.heard(Breath.MANY, late=True)
+    assert (breath.rising, breath.pace) == (False, Breath.OVERLOADED)
+    breath.heard(100, late=True)
+    assert breath.pace == Breath.OVERLOADED, "few came because it took few"
+    for _ in range(5):
+        breath.heard(Breath.MANY + 1)
+    assert breath.pace == Breath.OVERLOADED, "what it takes is what it should be"
+    breath.heard(Breath.MANY)
+    assert Breath.MOST < breath.pace < Breath.OVERLOADED
+    for _ in range(200):
+        breath.heard(100)
+    assert breath.pace == 0.0
+
+
+def test_who_is_late_with_few_messages_has_nothing_gathered() -> None:
+    breath = Breath()
+    for _ in range(20):
+        breath.heard(Breath.FEW, late=True)
+    assert breath.pace == 0.0
+
+
 def test_after_the_burst_everything_waits_its_turn() -> None:
     pace = Pace(10, burst=20)
     assert [pace.wait("a", 1, now=0.0) for _ in range(20)] == pytest.approx([0.0] * 20)

@@ -48,17 +48,28 @@ class Breath:
     """
 
     MANY, FEW = 2500.0, 1500.0  # messages a second: more are too many, fewer than these leave room
-    LEAST, MOST = 0.01, 0.2  # seconds
+    LEAST, MOST, OVERLOADED = 0.01, 0.2, 4.0  # seconds; the last for a receiver that does not keep up all the same
 
     def __init__(self) -> None:
         self.pace = 0.0  # seconds
+        self.rising = False
+        self._late = 0  # looks in a row
 
-    def heard(self, messages: float) -> None:
-        """So many *messages* a second came lately."""
-        if messages > self.MANY:
-            self.pace = min(self.MOST, max(self.pace, self.LEAST) * messages / self.FEW)
+    def heard(self, messages: float, *, late: bool = False) -> None:
+        """So many *messages* a second came lately, and the receiver was *late* with what it had to do, or not."""
+        self._late = self._late + 1 if late else 0
+        before = self.pace
+        if self._late > 1 and self.pace >= self.MOST and messages > self.FEW:  # once may be anybody's on the machine
+            self.pace = min(self.OVERLOADED, 1.5 * self.pace)
+        elif messages > self.MANY:
+            self.pace = max(self.pace, min(self.MOST, max(self.pace, self.LEAST) * messages / self.FEW))
+        elif late:
+            pass  # few came because it took few
+        elif self.pace > self.MOST:
+            self.pace = max(self.MOST, self.pace * 0.97)
         elif messages < self.FEW:
             self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0
+        self.rising = self.pace > before
 
 
 class Places:

@@ -81,7 +81,9 @@ class PollWatch:
         pass
 
 
-_MASK = sum(what.value for what in What) | 0x01000000  # IN_ONLYDIR
+_WHAT = {what.value: what for what in What}
+_ALL = sum(_WHAT)
+_MASK = _ALL | 0x01000000  # IN_ONLYDIR
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 
 
@@ -98,6 +100,8 @@ class InotifyWatch:
             raise OSError(ctypes.get_errno(), "inotify_init1")
         self._directories: dict[int, str] = {}
         self._complained = False
+        self._waiting: asyncio.Future[list[Change] | None] | None = None
+        self._heard_by: asyncio.AbstractEventLoop | None = None
 
     def add(self, directory: str) -> bool:
         number = self._add(self._fd, os.fsencode(directory), _MASK)
@@ -111,16 +115,24 @@ class InotifyWatch:
 
     async def changes(self, timeout: float) -> list[Change] | None:
         loop = asyncio.get_running_loop()
-        readable = asyncio.Event()
-        loop.add_reader(self._fd, readable.set)
+        waiting: asyncio.Future[list[Change] | None] = loop.create_future()
+        self._waiting = waiting
+        # A line waits for all that is done here: the descriptor stays with the loop, and is read where it is seen.
+        if self._heard_by is not loop:
+            loop.add_reader(self._fd, self._readable, loop)
+            self._heard_by = loop
+        timer = loop.call_later(timeout, _give, waiting, [])
         try:
-            async with asyncio.timeout(timeout):
-                await readable.wait()
-        except TimeoutError:
-            return []
+            return await waiting
         finally:
+            timer.cancel()
+
+    def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting is None or self._waiting.done():
             loop.remove_reader(self._fd)
-        return self.ready()
+            self._heard_by = None
+        else:
+            _give(self._waiting, self.ready())
 
     def ready(self) -> list[Change] | None:
         try:
@@ -139,13 +151,20 @@ class InotifyWatch:
                 self._directories.pop(number, None)
                 continue
             directory = self._directories.get(number)
-            what = next((what for what in What if mask & what.value), None)
+            what = _WHAT.get(mask & _ALL)
             if directory is not None and what is not None:
                 found.append(Change(what, directory, name, cookie))
         return found
 
     def close(self) -> None:
+        if self._heard_by is not None and not self._heard_by.is_closed():
+            self._heard_by.remove_reader(self._fd)
         os.close(self._fd)
+
+
+def _give(waiting: asyncio.Future[list[Change] | None], found: list[Change] | None) -> None:
+    if not waiting.done():
+        waiting.set_result(found)
 
 
 def best_watch() -> Watch:
