@@ -489,32 +489,33 @@ class _Miss(_Again):
 class _Wake:
     """An asyncio.Event for one who waits, without the deque of others: it is kept of each of very many logs."""
 
-    __slots__ = ("_set", "_waiting")
+    __slots__ = ("_set", "_timer", "_waiting")
 
     def __init__(self) -> None:
         self._set = False
         self._waiting: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def set(self) -> None:
         self._set = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     def clear(self) -> None:
         self._set = False
 
-    async def wait(self, timeout: float | None = None) -> None:
-        """Return once it is set; it sets itself after *timeout* seconds."""
-        if self._set:
-            return
+    def wait(self, timeout: float | None = None) -> asyncio.Future[None]:
+        """To be awaited until it is set; it sets itself after *timeout* seconds."""
         loop = asyncio.get_running_loop()
-        self._waiting = loop.create_future()
-        timer = loop.call_later(timeout, self.set) if timeout is not None else None
-        try:
-            await self._waiting
-        finally:
-            if timer is not None:
-                timer.cancel()
+        waiting = self._waiting = loop.create_future()
+        if self._set:
+            waiting.set_result(None)
+        elif timeout is not None:
+            self._timer = loop.call_later(timeout, self.set)
+        return waiting
 
 
 class _Delivery:
@@ -705,20 +706,19 @@ class _Delivery:
             elif self._complete(now):
                 self._receipt = replace(producer.finish(), redacted=self._sidecar.discovery.masked(tail))
                 stream.put(self._receipt)
-            else:
-                await self._woken()
+            else:  # until the file has changed, or a reply has come
+                await self.wake.wait(self._patience())
 
     def _gathers(self) -> bool:
         """Whether lines that come now should wait for more of them."""
         producer, tail = self._producer, self._tail
         return not tail.draining and producer.position == tail.end and tail.unread() < GATHERED
 
-    async def _woken(self) -> None:
-        """Wait for a change of the file, or a reply."""
+    def _patience(self) -> float | None:
+        """Seconds after which to look at the file though nothing is known to have changed."""
         if self._tail.at_rest:
-            await self.wake.wait()
-        else:
-            await self.wake.wait(URGENT_POLL if self._tail.urgent else LOOK_AGAIN)
+            return None
+        return URGENT_POLL if self._tail.urgent else LOOK_AGAIN
 
     def _news(self) -> News:
         self._news_at = time.monotonic() + NEWS_EVERY
