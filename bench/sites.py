@@ -8,7 +8,8 @@ many lines were stored, and the probes' latencies.
 
 Where the crowd cannot write as many lines as it should, the row of what was stored shows it, and the receiver's CPU is
 of that many; microseconds a line depend on it less. A receiver keeps descriptors for each site: where one process may
-not have as many, the receiver has workers, as the row says.
+not have as many, the receiver has workers, as the row says; the windows are longer then, since lines are gathered
+for seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds
     rows = []
     for sites, rate in crowds:
         workers = -(-_DESCRIPTORS_OF_A_SITE * sites // (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500))
-        rows += _of(places, sites, rate, seconds, windows, workers)
+        rows += _of(places, sites, rate, 3 * seconds if workers > 1 else seconds, windows, workers)
     return rows
 
 

@@ -66,7 +66,7 @@ class Breath:
         elif late:
             pass  # few came because it took few
         elif self.pace > self.MOST:
-            self.pace = max(self.MOST, self.pace * 0.97)
+            self.pace = max(self.MOST, self.pace * (0.7 if messages < self.FEW else 0.97))
         elif messages < self.FEW:
             self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0
         self.rising = self.pace > before
