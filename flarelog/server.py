@@ -586,8 +586,9 @@ class Server:
             for session in self._sessions.values():
                 session.busy = session.taken >= BUSY
                 session.taken = 0
-            began, took = clock(), clock() - began
-            self._breathe(took)
+            now = clock()
+            self._breathe(now - began)
+            began = now
             self._busy = sum(session.busy for session in self._sessions.values())
             for session in self._sessions.values():
                 if session.told_window > 2 * self.window_of(session):  # as many open, not each of them needs a reply
@@ -601,8 +602,8 @@ class Server:
             call.breath.heard(call.messages / took)
             call.messages = 0
         self._breath.heard(heard, late=took > SHARE_EVERY + LATE)
-        soon, late = ANSWER_WITHIN
-        self.answer_within = soon if self._breath.rising else min(max(soon, len(self.calls) / ANSWERS), late)
+        soonest, latest = ANSWER_WITHIN
+        self.answer_within = soonest if self._breath.rising else min(max(soonest, len(self.calls) / ANSWERS), latest)
 
     def pace_of(self, call: Call) -> float:
         """Seconds that should pass between two chunks of a stream in *call* which are not full."""

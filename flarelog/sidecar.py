@@ -364,7 +364,8 @@ class Sidecar:
         delivery = self.options.delivery
         answered = self._answered  # an answer that comes before it is waited for counts as well
         await self._say(trouble)
-        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311  # apart, not secret
+        # Chance keeps sidecars apart that lost one receiver together; nobody gains by guessing it.
+        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311
         if not isinstance(trouble, _Lost):
             await asyncio.sleep(seconds)
             return

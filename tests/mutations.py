@@ -1348,8 +1348,8 @@ MUTANTS = [
     Mutant(
         "pace: very many streams are answered as often as few",
         "server.py",
-        "min(max(soon, len(self.calls) / ANSWERS), late)",
-        "soon",
+        "min(max(soonest, len(self.calls) / ANSWERS), latest)",
+        "soonest",
         "mux",
     ),
     Mutant(

@@ -121,7 +121,7 @@ class InotifyWatch:
         if self._heard_by is not loop:
             loop.add_reader(self._fd, self._readable, loop)
             self._heard_by = loop
-        timer = loop.call_later(timeout, _give, waiting, [])
+        timer = loop.call_later(timeout, _nothing, waiting)
         try:
             return await waiting
         finally:
@@ -132,7 +132,7 @@ class InotifyWatch:
             loop.remove_reader(self._fd)
             self._heard_by = None
         else:
-            _give(self._waiting, self.ready())
+            self._waiting.set_result(self.ready())
 
     def ready(self) -> list[Change] | None:
         try:
@@ -162,9 +162,9 @@ class InotifyWatch:
         os.close(self._fd)
 
 
-def _give(waiting: asyncio.Future[list[Change] | None], found: list[Change] | None) -> None:
+def _nothing(waiting: asyncio.Future[list[Change] | None]) -> None:
     if not waiting.done():
-        waiting.set_result(found)
+        waiting.set_result([])
 
 
 def best_watch() -> Watch:
