@@ -93,8 +93,11 @@ class Site:
 
     def is_stored(self) -> bool:
         for log, wanted in self.written.items():
-            path = self.held / log
-            if not path.exists() or path.stat().st_size != len(wanted) or self.journal(log).committed != len(wanted):
+            try:
+                length = (self.held / log).stat().st_size
+            except FileNotFoundError:  # not yet there, or just set aside
+                return False
+            if length != len(wanted) or self.journal(log).committed != len(wanted):
                 return False
         return True
 
@@ -106,8 +109,11 @@ class Site:
     def compare(self) -> None:
         """What the journals vouch for is a beginning of what was written, and nothing that was held has gone."""
         for log, wanted in self.written.items():
-            path = self.held / log
-            data, lengths = path.read_bytes() if path.exists() else b"", self.journal(log).lengths
+            try:
+                data = (self.held / log).read_bytes()
+            except FileNotFoundError:  # not yet there, or just set aside
+                data = b""
+            lengths = self.journal(log).lengths
             while lengths and not (
                 lengths[-1][0] <= len(data) and zlib.crc32(data[: lengths[-1][0]]) == lengths[-1][1]
             ):

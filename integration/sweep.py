@@ -121,9 +121,8 @@ def lane() -> None:
             asked = json.loads(line)
             try:
                 answer = _play(directory / str(number), **asked)
-            except BaseException:
-                print(json.dumps({"trouble": f"{line}{traceback.format_exc()}"}), flush=True)
-                return
+            except Exception:  # the next play is another one, of another test perhaps
+                answer = {"trouble": f"{line}{traceback.format_exc()}"}
             print(json.dumps(answer), flush=True)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
