@@ -62,6 +62,7 @@ LATE = 0.1  # seconds: with so much behind, the loop does not keep up
 ONE_OF_MANY = 100.0  # messages a second: whoever sends more is by himself, and nobody else is slowed down for it
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
 GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
+SEALED_EVERY = 1.0  # seconds between two looks at whether all streams of a run that is to end are sealed
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
@@ -357,14 +358,32 @@ class Server:
             self._spawn(self._finish_run(run, patience))
 
     async def _finish_run(self, run: str, patience: float = 0.0) -> None:
-        """End *run* when its streams have; *patience*: seconds to come back that they get after a restart."""
+        """End *run* when its streams have; *patience*: seconds that those get after a restart which are not sealed."""
         try:
-            await asyncio.sleep(patience)
+            clock = asyncio.get_running_loop().time
+            end = clock() + patience
+            while clock() < end and not await self._all_sealed(run):
+                await asyncio.sleep(min(SEALED_EVERY, end - clock()))
             if not await self.join(run, self.options.end_timeout):
                 log.warning("run %s: streams are still open at its end", run)
         finally:
             self._finishing.discard(run)
         await self.announce(run, Event.END_RUN)
+
+    async def _all_sealed(self, run: str) -> bool:
+        """Whether all that is held of *run* is sealed, so that nobody needs to come back for it."""
+        if self.workers is not None:
+            return False  # what the others hold is not known here
+        some = False
+        try:
+            async with contextlib.aclosing(self.store.list(f"{run}/")) as streams:
+                async for info in streams:
+                    if not info.sealed:
+                        return False
+                    some = True
+        except StoreError:
+            return False
+        return some
 
     # --- who may do what
 
