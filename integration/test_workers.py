@@ -19,6 +19,7 @@ import grpc
 import pytest
 
 from flarelog import wire
+from flarelog.cli.doctor import RUN as DOCTORS_RUN
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
 from flarelog.policy import Identity
 from flarelog.tls import Tls
@@ -303,6 +304,33 @@ def test_a_call_of_a_token_is_its_token_s_at_every_worker(place: Place) -> None:
     for _ in range(4):
         assert place.call("logs", RUN, *asks, "--no-prefix").printed.count("loss ") == 3000
         assert place.call("logs", "another", *asks).ends() != 0
+
+
+def test_a_hangup_has_every_worker_read_its_files_again(place: Place) -> None:
+    ca = Authority.new(place.directory / "certs")
+    policy = place.directory / "policy.toml"
+    policy.write_text("defaults = true\n")
+    server = ca.issue("receiver", hosts=("127.0.0.1",))
+    receiver = place.serve(*Tls.arguments(server), "--policy", str(policy), *WORKERS)
+    receiver.program.tell(signal.SIGHUP)
+    receiver.program.says("the certificates were read again: new connections use", times=2)
+    receiver.program.says(f"the policy {policy} was read again: 0 grants", times=2)
+    for site in OF:
+        append(place.log, DATA)
+        assert place.sidecar(receiver, "--once", *Tls.arguments(ca.issue(site)), site=site).ends() == 0
+    assert receiver.stop() == 0
+
+
+@pytest.mark.parametrize("site", [next(site for site in SITES if owner(DOCTORS_RUN, site, 2) == n) for n in (0, 1)])
+def test_a_doctor_s_record_makes_its_round_trip_whichever_worker_has_the_site(
+    place: Place, receiver: Receiver, site: str
+) -> None:
+    append(place.log, DATA)
+    asked = ("--receiver", receiver.address, "--root", str(place.root), "--site", site, "--store", str(receiver.store))
+    for _ in range(4):
+        found = {row["check"]: row["result"] for row in place.call("doctor", *asked, "-o", "json").records()}
+        assert "round trip" in found
+        assert set(found.values()) == {"ok"}
 
 
 # --- the end
