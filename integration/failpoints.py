@@ -163,6 +163,7 @@ class Failpoints:
 
     def _die(self, site: str, moment: Moment) -> None:
         assert self._kill is not None
+        self._lock.acquire()  # what another thread does in between must not come after the last line
         self._write(self._trace, f"killed {moment} {site}\n".encode())
         if self._kill.other:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):

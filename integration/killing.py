@@ -317,7 +317,9 @@ def at_random(play: Play, seed: int) -> None:
     def deaths() -> int:
         return play.receiver.incarnation + play.sidecar.incarnation
 
+    deadline = time.monotonic() + 4 * PATIENCE
     while play.receiver.is_doomed or play.sidecar.is_doomed:
+        assert time.monotonic() < deadline, f"a kill did not come about\n{play.receiver}\n{play.sidecar}"
         before, log = deaths(), f"{chance.randrange(4)}.log"
         died_or_stored = functools.partial(lambda before: deaths() > before or site.is_stored(), before)
         match chance.choice(("grows", "grows", "rotates", "is truncated")):
