@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from flarelog.tls import Tls
 
 LATE = 0.8  # seconds that a late receiver needs to start
-PROVOKE = 5.0  # seconds that it does not know the run, at most; until each site has asked for it
+PROVOKE = 15.0  # seconds that it does not know the run, at most; each site asks for it at least every five
 END_TIMEOUT = 60.0  # seconds from the last byte written to the last receipt
 MOMENT = 2.0  # seconds that are added for each fault that needs a moment of its own
 PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
