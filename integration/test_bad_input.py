@@ -24,6 +24,7 @@ import pytest
 from flarelog.model import MAX_CHUNK
 from flarelog.v1 import log_pb2 as pb
 from integration.conftest import (
+    FLARELOG,
     LOG,
     RUN,
     SITE,
@@ -635,6 +636,34 @@ def test_sigterm_ends_a_receiver_with_0_and_keeps_what_it_took(place: Place) -> 
     assert sidecar.process.poll() is None
     held = place.streams("--store", str(receiver.store))[f"{SITE}/{LOG}"]
     assert (held["committed"], held["sealed"]) == (len(DATA), False)
+
+
+FULL = 'exec "$@" {}/dev/full'
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(("status", "--store", "."), id="status"),
+        pytest.param(("doctor", "--root", "."), id="doctor"),
+        pytest.param(("completion", "bash"), id="completion"),
+        pytest.param(("token", "list", "--store", "."), id="token"),
+        pytest.param(("--help",), id="help"),
+        pytest.param(("serve", "--help"), id="help-of-a-command"),
+    ],
+)
+def test_a_command_whose_output_goes_to_a_full_disk_says_so(place: Place, command: tuple[str, ...]) -> None:
+    program = place.call(*command, plain=("bash", "-c", FULL.format(">"), "-", *FLARELOG))
+    assert (program.ends(), program.said) == (1, "flarelog: cannot write: No space left on device\n")
+
+
+def test_both_ends_do_their_work_though_what_they_say_goes_to_a_full_disk(place: Place) -> None:
+    deaf = ("bash", "-c", FULL.format("2>"), "-", *FLARELOG)
+    receiver = place.serve(plain=deaf)
+    append(place.log, DATA)
+    assert place.sidecar(receiver, "--once", plain=deaf).ends() == 0
+    receiver.gets(DATA)
+    assert receiver.stop() == 0
 
 
 COMMANDS = ["serve", "sidecar", "streams", "run-start", "run-end"]

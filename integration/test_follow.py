@@ -355,17 +355,21 @@ def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_
     append(place.log, b"one\n")
     place.sidecar(receiver)
     receiver.gets(b"one\n")
-    lines, first_error = (
-        Terminal("follow", RUN, "--receiver", receiver.address, *more) for more in ((), ("--first-error",))
+    lines, first_error, watched = (
+        Terminal(*command, RUN, "--receiver", receiver.address)
+        for command in (("follow",), ("follow", "--first-error"), ("status", "--watch"))
     )
     os.close(first_error.master)  # nobody's controlling terminal: there is no SIGHUP
     until(lambda: first_error.process.poll() is not None, "--first-error has ended")
+    watched.sees("live")
+    os.close(watched.master)
+    until(lambda: watched.process.poll() is not None, "status has ended")
     lines.sees("one")
     assert receiver.stop() == 0
     lines.sees("trying again, from where it was")
     os.close(lines.master)
     until(lambda: lines.process.poll() is not None, "follow has ended")
-    assert (lines.process.returncode, first_error.process.returncode) == (141, 141)
+    assert [one.process.returncode for one in (lines, first_error, watched)] == [141, 141, 141]
 
 
 def interrupted(terminal: Terminal) -> list[str]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import errno
 import gc
 import logging
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Container, Coroutine, Sequence
@@ -23,7 +25,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from flarelog.errors import FlarelogError
+from flarelog.errors import FAILED, FlarelogError
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -43,6 +45,8 @@ _COMMANDS = {
     "token": "Let readers and operators in that have no certificate.",
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # gRPC's core has a log of its own, in a format of its own; what matters of it comes back as an error with a sentence.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -138,6 +142,15 @@ class _Lazy(click.Group):
         names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """As it is; where stdout takes no more, whatever the command, a sentence says so."""
+        try:
+            return super().main(*args, **settings)
+        except OSError as error:
+            if error.filename is not None or error.errno not in _UNWRITABLE:
+                raise
+            sys.exit(ended_by(error))
+
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="flarelog")
@@ -164,12 +177,18 @@ def _talk(level: str) -> None:
     logger.propagate = False
 
 
+def say(sentence: str) -> None:
+    """Say *sentence* on stderr. A terminal that is gone, or a log on a full disk, is no reason to end."""
+    with contextlib.suppress(OSError):
+        click.echo(sentence, err=True)
+
+
 def run(work: Coroutine[Any, Any, T]) -> T:
     """Run *work* to its end; an error of flarelog's becomes its sentence on stderr and its exit code."""
     try:
         return asyncio.run(work)
     except FlarelogError as error:
-        click.echo(f"flarelog: {error}", err=True)
+        say(f"flarelog: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -180,8 +199,18 @@ def checked(make: Callable[[], T]) -> T:
     try:
         return make()
     except FlarelogError as error:
-        click.echo(f"flarelog: {error}", err=True)
+        say(f"flarelog: {error}")
         sys.exit(error.exit_code)
+
+
+def ended_by(error: OSError) -> int:
+    """The exit code of a command that could not write, for *error*; it is said if whoever reads did not just leave."""
+    terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError) or (terminal and error.errno == errno.EIO):
+        return 141  # whoever read it has seen enough, or is gone with his terminal
+    say(f"flarelog: cannot write: {error.strerror}")
+    return FAILED
 
 
 def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list[str]:

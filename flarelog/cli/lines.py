@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from flarelog.cli import option, with_options
-from flarelog.errors import FAILED, InvalidOption
+from flarelog.errors import InvalidOption
 from flarelog.render.choose import Choice, any_of, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.screen import LIMIT
@@ -166,13 +165,3 @@ def _zone(text: str) -> tzinfo | None:
         raise InvalidOption(
             f"{text!r} is no time zone that this machine knows: give one as utc, local, Europe/Berlin or +02:00"
         ) from error
-
-
-def ended_by(error: OSError) -> int:
-    """The exit code of a command that could not write, for *error*; it is said if whoever reads did not just leave."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
-        return 141
-    with contextlib.suppress(OSError):  # of a terminal that is gone
-        click.echo(f"flarelog: cannot write: {error.strerror}", err=True)
-    return FAILED

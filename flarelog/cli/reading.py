@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import client, client_options, many_lines, one_source, option, tune_memory, with_options
+from flarelog.cli import client, client_options, ended_by, many_lines, one_source, option, tune_memory, with_options
 from flarelog.cli.completion import complete_site
-from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
+from flarelog.cli.lines import Lines, line_options, raw_alone
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamId, StreamInfo, log_name, run_name, site_name
 from flarelog.render.merge import BLOCK

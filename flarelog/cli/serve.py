@@ -13,7 +13,18 @@ from typing import Any, cast
 import click
 
 from flarelog.access import PolicyFile
-from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.cli import (
+    checked,
+    more_descriptors,
+    on_hangup,
+    on_stop,
+    option,
+    run,
+    say,
+    tls_of,
+    tls_options,
+    tune_memory,
+)
 from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
@@ -238,9 +249,9 @@ def _announce(store: str, ready_file: str | None, address: str, reader_address: 
         if reader_address:  # first: who sees the other file may look for this one
             _write(f"{ready_file}.reader", reader_address)
         _write(ready_file, address)
-    click.echo(f"receiving at {address} into {store}", err=True)
+    say(f"receiving at {address} into {store}")
     if reader_address:
-        click.echo(f"readers with a token at {reader_address}", err=True)
+        say(f"readers with a token at {reader_address}")
 
 
 def _write(path: str, address: str) -> None:

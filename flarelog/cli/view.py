@@ -17,8 +17,8 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked, many_lines
-from flarelog.cli.lines import Lines, ended_by, line_options, raw_alone
+from flarelog.cli import checked, ended_by, many_lines
+from flarelog.cli.lines import Lines, line_options, raw_alone
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
