@@ -1339,10 +1339,17 @@ MUTANTS = [
         "rates",
     ),
     Mutant(
+        "pace: what was gathered for long while it was late stays so while many messages come",
+        "delivery/rates.py",
+        "elif self.pace > self.MOST and not late:",
+        "elif self.pace > self.MOST and not late and messages <= self.MANY:",
+        "rates",
+    ),
+    Mutant(
         "pace: few messages are room, though it took few",
         "delivery/rates.py",
-        "        elif late:\n            pass",
-        "        elif False:\n            pass",
+        "elif messages < self.FEW and not late:",
+        "elif messages < self.FEW:",
         "rates",
     ),
     Mutant(

@@ -40,11 +40,13 @@ def test_a_receiver_that_does_not_keep_up_has_lines_gathered_for_longer_until_it
     assert (breath.rising, breath.pace) == (False, Breath.OVERLOADED)
     breath.heard(100, late=True)
     assert breath.pace == Breath.OVERLOADED, "few came because it took few"
-    for _ in range(5):
-        breath.heard(Breath.MANY + 1)
-    assert breath.pace == Breath.OVERLOADED, "what it takes is what it should be"
-    breath.heard(Breath.MANY)
+    breath.heard(2 * Breath.MANY)
     assert 0.9 * Breath.OVERLOADED < breath.pace < Breath.OVERLOADED, "step by step, where there is little room"
+    breath.heard(2 * Breath.MANY, late=True)
+    assert 0.9 * Breath.OVERLOADED < breath.pace < Breath.OVERLOADED, "once may be somebody else on the machine"
+    for _ in range(100):  # its sites had all begun at once, and now it keeps up
+        breath.heard(2 * Breath.MANY)
+    assert breath.pace == Breath.MOST
     for _ in range(20):  # the sites of a run began all at once, and nothing more
         breath.heard(100)
     assert breath.pace == 0.0

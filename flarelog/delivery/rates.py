@@ -61,13 +61,11 @@ class Breath:
         before = self.pace
         if self._late > 1 and self.pace >= self.MOST and messages > self.FEW:  # once may be anybody's on the machine
             self.pace = min(self.OVERLOADED, 1.5 * self.pace)
+        elif self.pace > self.MOST and not late:  # how little is enough shows only when it is tried
+            self.pace = max(self.MOST, self.pace * (0.7 if messages < self.FEW else 0.95))
         elif messages > self.MANY:
             self.pace = max(self.pace, min(self.MOST, max(self.pace, self.LEAST) * messages / self.FEW))
-        elif late:
-            pass  # few came because it took few
-        elif self.pace > self.MOST:
-            self.pace = max(self.MOST, self.pace * (0.7 if messages < self.FEW else 0.97))
-        elif messages < self.FEW:
+        elif messages < self.FEW and not late:  # who is late has few because it took few
             self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0
         self.rising = self.pace > before
 
