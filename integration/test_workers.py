@@ -31,7 +31,7 @@ WORKERS = ("--workers", "2")
 SITES = [f"site-{n}" for n in range(4)]
 OF = [next(site for site in SITES if owner(RUN, site, 2) == worker) for worker in (0, 1)]  # a site of each
 DATA = lines(3000)
-CONNECTIONS = 8  # that all of them get to one process happens once in a hundred times
+CONNECTIONS = 16  # that all of them get to one process happens once in thirty thousand times
 
 
 def processes(receiver: Receiver) -> list[int]:
