@@ -364,8 +364,9 @@ class Sidecar:
         delivery = self.options.delivery
         answered = self._answered  # an answer that comes before it is waited for counts as well
         await self._say(trouble)
-        # Chance keeps sidecars apart that lost one receiver together; nobody gains by guessing it.
-        seconds = delivery.delay(failures) + random.uniform(0, delivery.first_delay)  # noqa: S311
+        # Chance keeps sidecars apart that lost one receiver together.
+        apart = random.uniform(0, delivery.first_delay)  # noqa: S311  nobody gains by guessing it
+        seconds = delivery.delay(failures) + apart
         if not isinstance(trouble, _Lost):
             await asyncio.sleep(seconds)
             return
