@@ -715,8 +715,41 @@ def test_a_program_with_a_loop_and_grpc_calls_of_its_own_keeps_both(play: Play) 
     )
 
 
-def test_a_program_s_own_sigurg_is_left_alone(play: Play) -> None:
-    """A writer that comes while a read lease is held breaks the lease, which the kernel tells by SIGURG."""
+def test_a_writer_does_not_wait_for_a_process_that_is_stopped_while_it_holds_a_lease(play: Play) -> None:
+    silent(
+        play("""
+        import fcntl
+        from flarelog.sources import identity
+
+        Path("log.txt").write_text("hello")
+        fd = os.open("log.txt", os.O_RDONLY)
+        real, parent = identity._fcntl, os.getpid()
+
+        def stopped(fd, command, kind):
+            result = real(fd, command, kind)
+            if kind == fcntl.F_RDLCK:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            return result
+
+        looker = os.fork()
+        if not looker:
+            identity._fcntl = stopped
+            os._exit(0 if identity.has_writer(fd) is False else 1)
+        assert os.WIFSTOPPED(os.waitpid(looker, os.WUNTRACED)[1])
+        try:
+            begin = time.monotonic()
+            os.close(os.open("log.txt", os.O_WRONLY | os.O_APPEND))
+            assert time.monotonic() - begin < 5
+            assert os.waitpid(looker, 0)[1] == 0
+        except BaseException:
+            os.kill(looker, signal.SIGKILL)
+            raise
+        """)
+    )
+
+
+def test_a_program_s_own_sigcont_is_left_alone(play: Play) -> None:
+    """A writer that comes while a read lease is held breaks the lease, which the kernel tells by SIGCONT."""
     silent(
         play("""
         import fcntl, subprocess
@@ -724,7 +757,7 @@ def test_a_program_s_own_sigurg_is_left_alone(play: Play) -> None:
         from flarelog.integrations import _background
 
         seen, real, broken = [], identity._fcntl, []
-        signal.signal(signal.SIGURG, lambda *_: seen.append(1))
+        signal.signal(signal.SIGCONT, lambda *_: seen.append(1))
 
         def slow(fd, command, kind):
             'A writer comes exactly now.'
@@ -747,7 +780,7 @@ def test_a_program_s_own_sigurg_is_left_alone(play: Play) -> None:
             producer._background.call(look(), 30.0)
             assert broken == [True]
             assert not seen
-            os.kill(os.getpid(), signal.SIGURG)
+            os.kill(os.getpid(), signal.SIGCONT)
             until(lambda: seen, "the program's own signal comes")
         """)
     )

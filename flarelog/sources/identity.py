@@ -131,16 +131,17 @@ def has_writer(fd: int) -> bool | None:
     """Whether any process has the file open for writing; None where that cannot be found out.
 
     A read lease is granted only on a file that nobody has open for writing. It is given back at once; should a writer
-    come in that moment, the kernel tells this thread by SIGURG, which nobody minds, and lets the writer go on as
-    soon as the lease is back. A process that is stopped (SIGSTOP) just then would keep the writer waiting, for at most
-    /proc/sys/fs/lease-break-time: so the lease is taken and given back without a line of Python in between, and
-    without letting another thread have the interpreter, which lasts about a microsecond. On a remote file system a
-    lease says nothing of the writers on other machines.
+    come in that moment, the kernel tells this thread by a signal, and lets the writer go on as soon as the lease is
+    back. The signal is SIGCONT: to a process that runs it is nothing, and one that was stopped (SIGSTOP) just then
+    goes on, where the writer would wait for /proc/sys/fs/lease-break-time otherwise. A frozen one (cgroups) does not
+    go on, and a writer that would not wait (O_NONBLOCK) fails: so the lease is taken and given back without a line of
+    Python in between, and without letting another thread have the interpreter, which lasts about a microsecond. On a
+    remote file system a lease says nothing of the writers on other machines.
     """
     if _fcntl is None or remote(fd):
         return None
     try:
-        fcntl.fcntl(fd, _F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, _F_SETSIG, signal.SIGCONT)
         fcntl.fcntl(fd, _F_SETOWN_EX, struct.pack("ii", _F_OWNER_TID, threading.get_native_id()))
         taken, _ = map(_fcntl, (fd, fd), (fcntl.F_SETLEASE,) * 2, (fcntl.F_RDLCK, fcntl.F_UNLCK))
         if taken != 0:  # once more, to learn why not
