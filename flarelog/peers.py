@@ -85,12 +85,34 @@ class Peers:
         )
         self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)
 
+    async def begins(self, address: str, name: str) -> None:
+        """Count a call of peer *name* over the connection from *address*, until it ``ends``, and let it wait if they
+        come too fast. Raises Full.
+
+        A call that lasts begins and ends: a context manager of its own would be a kilobyte of each.
+        """
+        with contextlib.ExitStack() as undo:
+            self._calls.take(name)
+            undo.callback(self._calls.give_back, name)
+            self._connections.take(name, address)
+            undo.callback(self._connections.give_back, name, address)
+            await self.opens(name)
+            undo.pop_all()
+
+    def ends(self, address: str, name: str) -> None:
+        """The call that began so has ended."""
+        self._connections.give_back(name, address)
+        self._calls.give_back(name)
+
     @contextlib.asynccontextmanager
     async def call(self, context: Any, name: str) -> AsyncIterator[None]:
-        """Count a call of peer *name*, and let it wait if they come too fast. Raises Full."""
-        with self._calls.one(name), self._connections.one(name, context.peer()):
-            await self.opens(name)
+        """Count a call of peer *name* meanwhile, and let it wait if they come too fast. Raises Full."""
+        address = context.peer()
+        await self.begins(address, name)
+        try:
             yield
+        finally:
+            self.ends(address, name)
 
     async def opens(self, name: str) -> None:
         """Count a call, or a stream in one, that peer *name* begins, and let it wait if they come too fast."""

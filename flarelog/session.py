@@ -85,11 +85,14 @@ class Call:
     async def run(self) -> None:
         server = self.server
         try:
-            async with server.peers.call(self.context, self.peer):
+            await server.peers.begins(self.address, self.peer)
+            try:
                 await self._serve()
                 if self._elsewhere is not None and server.workers is not None:
                     who, patience = server.who(self.context), server.options.idle_timeout
                     await server.workers.push(*self._elsewhere, self.context, who, patience)
+            finally:
+                server.peers.ends(self.address, self.peer)
         except FlarelogError as error:
             self.refuse(0, error)
             await _settled(self._spoken())
@@ -362,8 +365,8 @@ class Session:
         self.ending: asyncio.Task[None] | None = None
         self._why: FlarelogError | Receipt | None = None  # it ends
         self._receiver: Receiver | None = None
-        self._counted = contextlib.ExitStack()
-        self._opening = asyncio.create_task(self._open(opened))
+        self._counted = False  # as open
+        self._opening: asyncio.Task[None] | None = asyncio.create_task(self._open(opened))
 
     @property
     def address(self) -> str:
@@ -389,7 +392,8 @@ class Session:
             await server.peers.opens(self.call.peer)
             self.identity = server.asks(self.call.context, Action.PUSH, stream.run, stream.site)
             server.states.news(stream, self.producer, opened.news or News(0, 0))
-            self._counted.enter_context(server.quota.opened(stream))
+            server.quota.opens(stream)
+            self._counted = True
             await server.admit(opened)
             await server.count(stream)
             appender = self.appender = await server.open(opened, self.call.peer)
@@ -402,13 +406,19 @@ class Session:
         except Exception as bug:
             self.end(None)
             self.call.failed(bug)
+        finally:
+            self._opening = None  # a task that is done would be kept as long as the stream
+
+    async def _opened(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait((self._opening,))
 
     # --- taking
 
     async def take(self, request: wire.Request) -> None:
         """Take what its producer says. Raises FlarelogError, which ends the stream."""
         if self._receiver is None:  # a producer that does not wait for the answer to its Open
-            await asyncio.wait((self._opening,))
+            await self._opened()
         receiver = self._receiver
         if receiver is None or self.ending is not None:
             return
@@ -529,9 +539,9 @@ class Session:
             self.ending = asyncio.create_task(self._end())
 
     async def _end(self) -> None:
-        if self._why is not None or self.call.gone:
+        if self._opening is not None and (self._why is not None or self.call.gone):
             self._opening.cancel()
-        await asyncio.wait((self._opening,))
+        await self._opened()
         sealed = False
         try:
             if self._receiver is not None:
@@ -545,7 +555,8 @@ class Session:
                 with contextlib.suppress(FlarelogError):
                     await self.appender.close()
                 self.server.left(self, sealed)
-            self._counted.close()
+            if self._counted:
+                self.server.quota.closes(self.stream)
             self.closed.set_result(None)
             self.call.closed(self)
 

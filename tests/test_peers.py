@@ -114,6 +114,23 @@ def test_what_a_peer_has_under_way_is_counted(limits: dict[str, Any], calls: lis
         asyncio.run(make())
 
 
+def test_a_call_that_gives_up_while_it_waits_counts_for_nothing() -> None:
+    async def make() -> None:
+        peers = Peers(Limits(max_peer_opens=1, max_peer_calls=1000), lambda _: True)
+        calls = [asyncio.create_task(peers.begins("ipv4:10.0.0.1:1", "x")) for _ in range(100)]
+        await asyncio.sleep(0)
+        waiting = [call for call in calls if not call.done()]
+        assert waiting
+        for call in waiting:
+            call.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        for _ in range(len(calls) - len(waiting)):
+            peers.ends("ipv4:10.0.0.1:1", "x")
+        assert len(peers._calls) == len(peers._connections) == 0
+
+    asyncio.run(make())
+
+
 def test_of_a_peers_calls_only_some_may_read() -> None:
     async def make() -> None:
         peers = Peers(Limits(max_peer_reads=1), lambda _: True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 
 import pytest
@@ -23,6 +24,15 @@ def counted(quota: Quota, *streams: tuple[StreamId, int]) -> Quota:
             quota.found(stream, size)
             found.add(stream)
     return quota
+
+
+@contextmanager
+def opened(quota: Quota, stream: StreamId) -> Iterator[None]:
+    quota.opens(stream)
+    try:
+        yield
+    finally:
+        quota.closes(stream)
 
 
 @pytest.mark.parametrize(
@@ -86,21 +96,21 @@ def test_a_limit_in_bytes_is_exceeded_by_less_than_one_chunk() -> None:
 )
 def test_one_stream_too_many_may_open_when_another_was_closed(limits: Limits, stream: StreamId, sentence: str) -> None:
     quota = Quota(limits)
-    with quota.opened(A):
-        with pytest.raises(Full) as raised, quota.opened(stream):
+    with opened(quota, A):
+        with pytest.raises(Full) as raised, opened(quota, stream):
             pass
         assert str(raised.value) == sentence
-    with quota.opened(stream), pytest.raises(Full), quota.opened(A):
+    with opened(quota, stream), pytest.raises(Full), opened(quota, A):
         pass
 
 
 def test_a_producer_that_returns_before_its_old_call_has_ended_is_one_stream() -> None:
     quota = Quota(Limits(max_streams=1))
     with ExitStack() as first, ExitStack() as second:
-        first.enter_context(quota.opened(A))
-        second.enter_context(quota.opened(A))
+        first.enter_context(opened(quota, A))
+        second.enter_context(opened(quota, A))
         first.close()
-        with pytest.raises(Full), quota.opened(B):
+        with pytest.raises(Full), opened(quota, B):
             pass
 
 
@@ -119,7 +129,7 @@ def test_what_was_removed_from_the_store_makes_room() -> None:
 
 def test_counting_anew_believes_an_open_stream_and_not_a_list_that_is_older() -> None:
     quota = Quota(Limits(max_run_bytes=100))
-    with quota.opened(A):
+    with opened(quota, A):
         quota.holds(A, 50)
         quota.take(A, 50)
         assert not counted(quota, (A, 50)).has_room(A)
@@ -149,13 +159,13 @@ def test_the_more_streams_send_the_smaller_their_windows() -> None:
 
 def test_marks_of_a_sites_open_logs_are_bounded_together_and_given_back() -> None:
     quota = Quota(Limits(max_site_journal_bytes=100))
-    with quota.opened(A), quota.opened(B):
+    with opened(quota, A), opened(quota, B):
         quota.note(A, 60)
         quota.note(B, 60)
         with pytest.raises(Full, match="--max-site-journal-bytes"):
             quota.note(A, 1)
         quota.note(OTHER_SITE, 1)
-    with quota.opened(A):
+    with opened(quota, A):
         quota.note(A, 60)
 
 

@@ -82,6 +82,8 @@ def test_other_bytes_are_noticed_in_repetitions_of_the_latest_chunks() -> None:
     for end in range(1, len(DATA) + 1):
         receiver.chunk(part(end - 1, end))
     assert len(DATA) < REMEMBERED
+    for _ in range(2 * REMEMBERED):
+        receiver.chunk(part(len(DATA), len(DATA)))  # heartbeats are no chunks to remember
     for end in range(1, len(DATA) + 1):
         assert bytes(receiver.chunk(part(end - 1, end))) == b""
         with pytest.raises(Refused, match=f"other bytes are held before offset {end}"):

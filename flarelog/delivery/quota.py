@@ -93,9 +93,8 @@ class Quota:
 
     # --- streams
 
-    @contextlib.contextmanager
-    def opened(self, stream: StreamId) -> Iterator[None]:
-        """Count *stream* as open meanwhile. Raises Full."""
+    def opens(self, stream: StreamId) -> None:
+        """Count *stream* as open, once more, until it ``closes``. Raises Full."""
         site = stream.run, stream.site
         if stream not in self._open:
             self._room(len(self._open), "max_streams", "streams are open")
@@ -103,16 +102,17 @@ class Quota:
             self._room(self._open_at[site], "max_site_streams", of_site)
             self._open_at[site] += 1
         self._open[stream] += 1
-        try:
-            yield
-        finally:
-            self._open[stream] -= 1
-            if not self._open[stream]:
-                del self._open[stream]
-                self.noted(stream, 0)
-                self._open_at[site] -= 1
-                if not self._open_at[site]:
-                    del self._open_at[site]
+
+    def closes(self, stream: StreamId) -> None:
+        """*stream* is open once less."""
+        site = stream.run, stream.site
+        self._open[stream] -= 1
+        if not self._open[stream]:
+            del self._open[stream]
+            self.noted(stream, 0)
+            self._open_at[site] -= 1
+            if not self._open_at[site]:
+                del self._open_at[site]
 
     # --- marks
 

@@ -78,19 +78,27 @@ class Places:
         self._sentence = sentence
         self._taken: Counter[Hashable] = Counter()
 
-    @contextlib.contextmanager
-    def one(self, key: Hashable) -> Iterator[None]:
-        """Have one of *key*'s places meanwhile. Raises Full."""
+    def take(self, key: Hashable) -> None:
+        """Take one of *key*'s places. Raises Full."""
         used = self._taken[key]
         if used >= self.limit:
             raise Full(self._sentence.format(used=used, limit=self.limit, key=key))
         self._taken[key] += 1
+
+    def give_back(self, key: Hashable) -> None:
+        """Give back one of *key*'s places."""
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
+
+    @contextlib.contextmanager
+    def one(self, key: Hashable) -> Iterator[None]:
+        """Have one of *key*'s places meanwhile. Raises Full."""
+        self.take(key)
         try:
             yield
         finally:
-            self._taken[key] -= 1
-            if not self._taken[key]:
-                del self._taken[key]
+            self.give_back(key)
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -104,22 +112,22 @@ class Different:
         self._sentence = sentence
         self._there: dict[Hashable, Counter[Hashable]] = {}
 
-    @contextlib.contextmanager
-    def one(self, key: Hashable, thing: Hashable) -> Iterator[None]:
-        """Have *thing* there meanwhile. Raises Full."""
+    def take(self, key: Hashable, thing: Hashable) -> None:
+        """*thing* is there, once more. Raises Full."""
         there = self._there.get(key) or Counter()
         if thing not in there and len(there) >= self.limit:
             raise Full(self._sentence.format(used=len(there), limit=self.limit, key=key))
         self._there[key] = there
         there[thing] += 1
-        try:
-            yield
-        finally:
-            there[thing] -= 1
-            if not there[thing]:
-                del there[thing]
-            if not there:
-                del self._there[key]
+
+    def give_back(self, key: Hashable, thing: Hashable) -> None:
+        """*thing* is there once less."""
+        there = self._there[key]
+        there[thing] -= 1
+        if not there[thing]:
+            del there[thing]
+        if not there:
+            del self._there[key]
 
     def __len__(self) -> int:
         return len(self._there)
