@@ -141,7 +141,7 @@ class Packing:
 
     def __init__(self, compressing: Compressing) -> None:
         self._compressing = compressing
-        self._worth = Worth(compares=compressing.compares)
+        self._worth: Worth | None = None  # until a chunk may be compressed
         self._taken = False  # the receiver takes what is compressed
         self.busy = False  # a chunk is being compressed: nothing that stands behind it may be sent yet
 
@@ -151,7 +151,10 @@ class Packing:
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
         """*chunk* as it is to be sent."""
         size = len(chunk.data)
-        if not self._taken or not self._worth.tries(size, time.monotonic()):
+        if not self._taken:
+            return chunk
+        worth = self._worth = self._worth or Worth(compares=self._compressing.compares)
+        if not worth.tries(size, time.monotonic()):
             return chunk
         began = time.monotonic()
         self.busy = True
@@ -159,7 +162,7 @@ class Packing:
             data = await self._compressing.crew.do(size, lambda: compress(chunk.data))
         finally:
             self.busy = False
-        if not self._worth.pays(size, len(data), time.monotonic() - began):
+        if not worth.pays(size, len(data), time.monotonic() - began):
             return chunk
         return Packed(chunk.offset, data, chunk.digest, Codec.ZSTD, size)
 
