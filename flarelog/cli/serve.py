@@ -15,6 +15,7 @@ import click
 from flarelog.access import PolicyFile
 from flarelog.cli import (
     checked,
+    give_memory_back,
     more_descriptors,
     on_hangup,
     on_stop,
@@ -225,6 +226,7 @@ async def _serve(
     else:
         until_told(stopped.set)
     collecting = asyncio.create_task(_collect())
+    give_memory_back()
     async with store:
         server = Server(store, options, workers=workers)
         on_hangup(server.reread)

@@ -11,7 +11,18 @@ from typing import Any
 
 import click
 
-from flarelog.cli import checked, more_descriptors, on_hangup, on_stop, option, run, tls_of, tls_options, tune_memory
+from flarelog.cli import (
+    checked,
+    give_memory_back,
+    more_descriptors,
+    on_hangup,
+    on_stop,
+    option,
+    run,
+    tls_of,
+    tls_options,
+    tune_memory,
+)
 from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
@@ -137,6 +148,7 @@ async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
 
     on_stop(drain)
     on_hangup(reread)
+    give_memory_back()
     return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
 
 

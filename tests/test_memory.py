@@ -1,0 +1,49 @@
+"""What a process of flarelog's own keeps of memory that it no longer uses."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+from pathlib import Path
+
+import pytest
+
+from flarelog import cli
+
+PIECES, PIECE = 500, 64 << 10  # too small for glibc to give each back by itself
+
+
+def resident() -> int:
+    """Bytes of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_what_a_burst_has_taken_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+    except OSError:
+        pytest.skip("only glibc keeps what is free, and gives it back when asked: run this on a Linux with glibc")
+    libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_size_t],
+        [ctypes.c_void_p],
+    )
+    pieces = [libc.malloc(PIECE) for _ in range(PIECES)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, PIECE)
+    last = pieces.pop()  # on top of all others: none of them goes by itself
+    for piece in pieces:
+        libc.free(piece)
+    before = resident()
+    monkeypatch.setattr(cli, "TRIM_EVERY", 0.0)
+
+    async def turns() -> None:
+        cli.give_memory_back()
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    asyncio.run(turns())
+    given = before - resident()
+    libc.free(last)
+    assert given > PIECES * PIECE // 2
