@@ -784,7 +784,7 @@ MUTANTS = [
     Mutant(
         "receiver: a repetition with other bytes is taken for the same",
         RECEIVER,
-        "if held != chunk.digest:",
+        "if self._digest_at(chunk.end) not in (None, chunk.digest):",
         "if False:",
         "receiver",
     ),
@@ -2829,7 +2829,8 @@ def main(words: list[str]) -> int:
         trees = [stack.enter_context(copy()) for _ in range(WORKERS)]
         for mutant in chosen:
             mutated(mutant, trees[0])
-        tests = sorted(f"tests/{path.name}" for path in (TREE / "tests").glob("test_*.py"))
+        there = {f"tests/{path.name}" for path in (TREE / "tests").glob("test_*.py")}
+        tests = sorted(there - {"tests/test_mutants.py"})  # which would see each of them in the code's text
         named = {mutant.name: mutant.files(tests) for mutant in chosen}
         warm_up()
         took = baseline(trees, [file for file in tests if not words or any(file in files for files in named.values())])
