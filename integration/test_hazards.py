@@ -748,6 +748,34 @@ def test_a_writer_does_not_wait_for_a_process_that_is_stopped_while_it_holds_a_l
     )
 
 
+def test_a_program_that_ends_does_not_wait_for_a_peer_that_takes_nothing(play: Play) -> None:
+    """Of the tunnel through a framework's own messages, which may take half a minute each."""
+    done = play("""
+        import socket
+        from flarelog.integrations import _background
+        from flarelog.integrations._tunnel import Tunnel
+
+        asked = threading.Event()
+
+        def send(peer, piece):
+            asked.set()
+            time.sleep(60)
+
+        async def make():
+            return Tunnel(send)
+
+        background = _background.shared()
+        tunnel = background.call(make(), 5.0)
+        host, port = background.call(tunnel.listen("server"), 5.0).split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"hello")
+            assert asked.wait(30)
+            background.call(tunnel.close(), 5.0)
+        _background.release(background)
+        """)
+    assert (done.code, done.err, done.seconds < 20.0) == (0, "", True)
+
+
 def test_a_program_s_own_sigcont_is_left_alone(play: Play) -> None:
     """A writer that comes while a read lease is held breaks the lease, which the kernel tells by SIGCONT."""
     silent(

@@ -12,7 +12,9 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 
 from flarelog.model import parse_address
@@ -75,7 +77,7 @@ class Tunnel:
         try:
             taking = asyncio.run_coroutine_threadsafe(self._take(peer, piece), self._loop)
             return taking.result(TAKE_TIMEOUT)
-        except (OSError, RuntimeError, TimeoutError):  # the loop has ended, or the connection
+        except (CancelledError, OSError, RuntimeError, TimeoutError):  # the loop has ended, or the connection
             return False
 
     async def _take(self, peer: str, piece: Piece) -> bool:
@@ -123,8 +125,24 @@ class Tunnel:
         await self._sent(connection, Piece(connection.name, number, b""))
 
     async def _sent(self, connection: _Connection, piece: Piece) -> bool:
-        try:
-            return await asyncio.to_thread(self._send, connection.peer, piece)
-        except Exception as error:  # whatever the framework raises: the connection is lost
-            log.debug("a piece for %s was not sent: %s: %s", connection.peer, type(error).__name__, error)
-            return False
+        """Whether the peer took *piece*. Not by a pool: the end of a process waits for a pool's threads, and this one
+        may wait for a peer that has gone.
+        """
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+
+        def tell(taken: bool) -> None:
+            if not answer.done():
+                answer.set_result(taken)
+
+        def send() -> None:
+            try:
+                taken = self._send(connection.peer, piece)
+            except Exception as error:  # whatever the framework raises: the connection is lost
+                log.debug("a piece for %s was not sent: %s: %s", connection.peer, type(error).__name__, error)
+                taken = False
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(tell, taken)
+
+        threading.Thread(target=send, name="flarelog-tunnel", daemon=True).start()
+        return await answer
