@@ -28,6 +28,7 @@ mutations: .venv/developing
 SECONDS ?= 300
 soak: .venv/developing
 	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/test_stateful.py -k soak
+	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
 	$(BIN)/python -m integration.sweep
 
 # Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600

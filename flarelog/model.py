@@ -33,6 +33,7 @@ MAX_OFFSET = (1 << 63) - 1
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
 REDACTED = "redacted"  # in a generation's notes, before what was masked
+BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
 
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
 _PORT = re.compile(r"[0-9]{1,5}")

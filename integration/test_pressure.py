@@ -374,7 +374,6 @@ def test_a_sidecar_that_is_stopped_at_any_moment_does_not_keep_a_writer_from_ope
     longest = 0.0
     for n in range(200):
         sidecar.tell(signal.SIGSTOP)
-        # Should it hold a lease just now, opening wakes it.
         begin = time.monotonic()
         fd = os.open(place.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         longest = max(longest, time.monotonic() - begin)

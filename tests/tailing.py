@@ -21,6 +21,7 @@ class NoWatch:
     """Reports nothing; the test says when to look."""
 
     slow_poll = 0.0
+    tells = False
 
     def add(self, directory: str) -> bool:
         return True
@@ -114,7 +115,16 @@ class Site:
     # --- what the sidecar does
 
     def look(self) -> None:
+        self.hear_of_closed()
         self.discovery.look(self.now)
+        self.hear_of_closed()
+
+    def hear_of_closed(self) -> None:
+        """What a watch would have reported: the files that no writer has open any more."""
+        written = {identity(handle.fileno()) for handle in self._handles if not handle.closed}
+        for tail in self.discovery.tails.values():
+            for file in tail.files:
+                file.closed = file.identity not in written
 
     def pump(self, room: int = 1 << 20, limit: int = 1_000_000) -> int:
         """Send what the tails give, at most *limit* things; returns how many."""

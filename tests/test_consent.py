@@ -180,7 +180,7 @@ def test_a_link_sends_nothing_that_the_site_has_left_out(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("path", "sent"),
-    [("a.log.1", True), ("a-old.log", True), ("other.txt", False), ("private/a.log.1", False), ("x/a.log.1", False)],
+    [("a.log.1", False), ("a-old.log", True), ("other.txt", False), ("private/a.log.1", False), ("x/a.log.1", False)],
 )
 def test_a_receiver_that_says_which_file_was_a_log_cannot_make_the_site_send_another(
     site: Site, path: str, sent: bool
@@ -215,6 +215,7 @@ def test_a_copy_is_left_out_as_before(make_site: Callable[..., Site]) -> None:
     site = make_site(sites=(Consent(),), include=("*",))
     site.append("a.log", b"one\n")
     site.append("b.gz", gzip.compress(b"two\n"))
+    os.utime(site.root / "b.gz", (1, 1))  # nobody writes to it any more
     site.settle()
     assert sorted(site.stored) == ["a.log", "b.gz"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Generation
-from flarelog.sources import identity
+from flarelog.sources import file, identity
 from flarelog.sources.file import SourceFile
-from flarelog.sources.patterns import rotated_shape
+from flarelog.sources.lineage import added_to, originals
 from tests.tailing import NoWatch, Site
 
 Sites = Callable[..., Site]
@@ -40,18 +40,23 @@ def test_whether_a_recorded_file_is_the_one_that_was_found(recorded: str, found:
 
 
 @pytest.mark.parametrize(
-    ("log", "path", "shape"),
+    ("log", "name", "added"),
     [
-        pytest.param("app.log", "app.log.12", "app.log.0", id="a-number-behind"),
-        pytest.param("a/app.log", "old/app.log-20261120", "app.log-0", id="a-date-and-another-directory"),
-        pytest.param("app.log", "app-3.log", "app-0.log", id="a-number-within"),
+        pytest.param("app.log", "app.log.12", ".12", id="a-number-behind"),
+        pytest.param("app.log", "app.log-20261120", "-20261120", id="a-date"),
+        pytest.param("app.log", "app.log.2026-11-20_08-00-00", ".2026-11-20_08-00-00", id="a-date-and-a-time"),
+        pytest.param("app.log", "app-3.log", "-3", id="a-number-within"),
+        pytest.param("app.log", "app.old.log", ".old", id="a-word"),
         pytest.param("app.log", "app.log", None, id="not-renamed"),
+        pytest.param("app.log", "app.log.txt", None, id="a-word-that-no-rotation-adds"),
         pytest.param("rank-1.log", "rank-7.log", None, id="another-number-is-another-file"),
+        pytest.param("rank-1.log", "rank-10.log", None, id="a-longer-number-is-another-file"),
         pytest.param("app.log", "archive-1", None, id="another-name"),
     ],
 )
-def test_the_names_that_a_log_is_rotated_to(log: str, path: str, shape: str | None) -> None:
-    assert rotated_shape(log, path) == shape
+def test_the_names_that_a_log_is_rotated_to(log: str, name: str, added: str | None) -> None:
+    assert added_to(log, name) == added
+    assert (log in originals(name)) is (added is not None)
 
 
 @pytest.fixture
@@ -88,24 +93,26 @@ def test_what_was_recorded_without_a_birth_time_still_matches(make_site: Sites) 
 
 @pytest.mark.usefixtures("no_handles")
 def test_what_no_file_system_function_can_tell_is_said(make_site: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "birth", lambda fd: None)
+    monkeypatch.setattr(identity, "_libc", None)
+    monkeypatch.setattr(file, "birth", lambda fd: None)
     monkeypatch.setattr(identity, "remote", lambda fd: True)
     monkeypatch.setattr(NoWatch, "add", lambda self, directory: False)
     site = make_site()
     site.append("a.log", b"one\n")
     site.settle()
-    assert notes(site, "a.log") == ["no-handle,no-birth,remote,no-lease,no-inotify"]
+    assert notes(site, "a.log") == ["no-handle,no-birth,remote,no-inotify"]
 
 
 def test_nothing_is_said_of_a_file_system_that_can_tell_everything(make_site: Sites, tmp_path: Path) -> None:
     with open(tmp_path / "probe", "wb") as file:
         if identity.lacks(file.fileno(), identity.identity(file.fileno())):
-            pytest.skip("needs a file system with handles and leases; let TMPDIR be a directory on ext4")
+            pytest.skip("needs a file system with handles; let TMPDIR be a directory on ext4")
     (tmp_path / "probe").unlink()
     site = make_site()
     site.append("a.log", b"one\n")
     site.settle()
-    assert notes(site, "a.log") == [""]
+    (words,) = notes(site, "a.log")
+    assert words == f"born:{identity.sight(str(site.root / 'a.log')).born}"
 
 
 def test_a_truncation_in_the_middle_of_a_read_files_no_new_byte_under_the_old_generation(

@@ -12,7 +12,7 @@ from flarelog.cli import aligned, client, client_options, one_source, option, re
 from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
-from flarelog.model import REDACTED, StreamInfo, run_name, stream_record
+from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
 
 
@@ -78,7 +78,7 @@ def _table(found: list[StreamInfo]) -> list[str]:
 _SENTENCES = {
     "no-handle": "no file handles there: an inode number that is used again shows by the birth time alone",
     "no-birth": "no birth times there either: a deleted file and one in its place differ by their bytes alone",
-    "no-lease": "nobody can tell whether a rotated file still has a writer: it is held until it was quiet for 5 s",
+    "no-lease": "an older sidecar could not tell there whether a rotated file still had a writer",
     "no-inotify": "changes are not reported there: files are looked at every 0.25 s",
     "remote": "other machines may write there: their changes are seen when the file system shows them, not at once",
     "redacted": "what the site's redaction matched is stored as asterisks",
@@ -91,6 +91,8 @@ def _notes(found: list[StreamInfo]) -> list[str]:
     logs: dict[str, list[str]] = {}
     for info in found:
         for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):
+            if word == BORN:
+                continue
             redacted = info.redacted if word == REDACTED else None
             logs.setdefault(word, []).append(f"{info.stream}{f': {redaction_text(redacted)}' if redacted else ''}")
     return [

@@ -14,7 +14,6 @@ import ctypes
 import logging
 import os
 import queue
-import signal
 import sys
 import threading
 import time
@@ -98,9 +97,6 @@ class Background:
             thread.start()
 
     def _turn(self) -> None:
-        if sys.platform == "linux":
-            # A broken read lease (see sources/identity.py) signals this thread, and must not wake a program's handler.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCONT})
         asyncio.set_event_loop(self._loop)
         self._loop.set_exception_handler(_unexpected)
         try:

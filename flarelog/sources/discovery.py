@@ -1,58 +1,73 @@
 """Which files under a root are logs, and which log each of them belongs to.
 
 A log's name is the path under which its first generation was found. A file that is known keeps its log whatever it is
-called later; a file that nobody has seen belongs to the log whose name it bears, or bore before it was renamed.
+called later. A file that nobody has seen belongs to the log whose name it bears, or bore when it was created; one that
+bears a rotated name belongs to the log of that name if it was born after what is sent of it, and before the file that
+has the log's name now. Generations are begun in the order of their births, and none twice.
 """
 
 from __future__ import annotations
 
+import bisect
 import contextlib
-import errno
 import logging
 import math
 import os
-import re
 import resource
-import stat
-import struct
 import time
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import InvalidName
 from flarelog.model import Generation, Redaction, StreamInfo, log_name
+from flarelog.sources.copies import Copies
 from flarelog.sources.file import SourceFile
-from flarelog.sources.file import shown as _shown
-from flarelog.sources.identity import birth, earlier, has_writer, inode, lacks, same
-from flarelog.sources.patterns import SourceOptions, rotated_shape, shape_of
-from flarelog.sources.record import in_order, may_have_grown, take_back, wholes
+from flarelog.sources.identity import Sight, earlier, inode, lacks, same, sight
+from flarelog.sources.lineage import Age, by_age, compare, is_rotation, is_surely_rotation, names_of, originals
+from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.record import in_order, may_have_grown, shipped, take_back, wholes
 from flarelog.sources.redact import Rules
 from flarelog.sources.redacted import RedactedFile
-from flarelog.sources.tail import RELEASE_AFTER, Tail
+from flarelog.sources.renames import Renames
+from flarelog.sources.tail import Tail
+from flarelog.sources.walk import NO_DESCRIPTOR, Walk, shown
 from flarelog.sources.watch import Change, Watch, What
 
 log = logging.getLogger(__name__)
 
 SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
 SAY_EVERY = 30.0  # seconds
-MOVING = 1024  # files that were moved away, and of which it may yet be reported where to, at most
-PARTED = 256  # files that have left the patterns and are looked at for late bytes, at most
-READ_AHEAD = 100  # batches of reports that are read at once, at most
-_LONG_AGO = 1e10  # seconds: a time from which it is taken away is less than the number of any rename
-_GZIP_NAMES = (".gz", ".tgz", ".gzip")
-_GZIP_MAGIC = b"\x1f\x8b\x08"
-_GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
-_COMPRESSED_NAMES = (*_GZIP_NAMES, ".bz2", ".xz", ".zst", ".lz4", ".zip")
-# Magic numbers of gzip, bzip2, xz, zstandard, lz4 and zip
-_COMPRESSED = (_GZIP_MAGIC, b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"PK\x03\x04")
-_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+READ_AHEAD = 100  # batches of reports that are read at once, and listings of a directory whose names move, at most
+OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
 
 
 def descriptors() -> int:
     """How many descriptors this process may have before no log is given one."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit - min(SPARE, limit // 2)
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look at the directories has shown."""
+
+    scanned: set[str] = field(default_factory=set)  # directories
+    sights: dict[str, Sight] = field(default_factory=dict)  # by path: of what may be a log
+    strangers: dict[str, Sight] = field(default_factory=dict)  # of them those that nobody knows
+    links: set[str] = field(default_factory=set)  # of them those that are links
+    seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
+    aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are none of a log
+    _births: dict[str, list[int]] = field(default_factory=dict)
+
+    def births(self, log: str) -> list[int]:
+        """When those files were born that bear the name of *log*, or one that it is rotated to; the earliest first."""
+        if log not in self._births:
+            self._births[log] = sorted(
+                found.born
+                for path, found in self.sights.items()
+                if found.born is not None and (path == log or is_rotation(log, path))
+            )
+        return self._births[log]
 
 
 @dataclass(slots=True)
@@ -67,34 +82,36 @@ class Discovery:
     tails: dict[str, Tail] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
     waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
-    root_missing: bool = False
     # By identity: the file's log, and where reading it began; also what an earlier process met.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
-    _departed: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # of them those that have gone, at rest
+    _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _absent: dict[str, StreamInfo] = field(default_factory=dict)  # by identity: the receiver holds it, it was not found
+    # By the number of the inode: their identities, and how many bytes of the file the receiver holds.
+    _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     _paths: dict[str, SourceFile] = field(default_factory=dict)
-    _directories: set[str] = field(default_factory=set)
-    _relative: dict[str, str] = field(default_factory=dict)  # by the name of a directory that is watched
-    # Of a renamed file: the name that it was created under, and its place among all that were renamed.
-    _origins: dict[str, tuple[str, int]] = field(default_factory=dict)
-    # By a move's cookie: the origin of what was moved away, until it is reported where to, if that is below the root.
-    _moving: dict[int, tuple[str, int]] = field(default_factory=dict)
-    _renames: int = 0
+    # By directory: the logs of which a generation was rotated into it, though they are not there themselves.
+    _strayed: dict[str, set[str]] = field(default_factory=dict)
+    # (device, inode, birth) of files with a rotated name that are no generation of its log.
+    _passed: set[tuple[int, int, int]] = field(default_factory=set)
+    _renames: Renames = field(default_factory=Renames)
+    _copies: Copies = field(default_factory=Copies)
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
-    _gone: set[tuple[int, int]] = field(default_factory=set)  # (length, CRC-32) of generations whose files are gone
-    _copies: dict[str, int] = field(default_factory=dict)  # identities and sizes of their compressed copies
     _said_waiting: float = -math.inf
-    _unwatched: set[str] = field(default_factory=set)  # directories whose changes nobody reports
     _started: bool = False
     _resumed: bool = False
-    _closing: bool = False  # the last look is being taken
     _draining: bool = False
     _rules: Rules = field(init=False)
-    _said_compressed: bool = False
+    _walk: Walk = field(init=False)
 
     def __post_init__(self) -> None:
         self._rules = self.options.rules()
+        self._walk = Walk(self.options.root, self.watch, self._trouble)
+
+    @property
+    def root_missing(self) -> bool:
+        """Whether there was no root at the last look."""
+        return self._walk.root_missing
 
     # --- looking
 
@@ -103,10 +120,27 @@ class Discovery:
         touched, dirty = self._note(changes)
         return touched | self._settle(dirty, now)
 
-    def _settle(self, dirty: set[str], now: float) -> set[str]:
-        """Look into the *dirty* directories, and into those that are reported meanwhile.
+    def look(self, now: float) -> set[str]:
+        """Look at everything: what a watch does not report, and what it cannot see."""
+        touched = self._look_everywhere(now)
+        if self.waiting:
+            self._make_room(now)
+        for tail in self.tails.values():
+            tail.look(now)
+            tail.release(now)
+            if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
+                touched.add(tail.log)
+        return touched
 
-        Nobody sends anything until this returns: a file may be seen before the report that its predecessor was renamed.
+    def _look_everywhere(self, now: float) -> set[str]:
+        look = _Look()
+        touched = self._scan(now, None, look) | self._settle(set(), now)
+        return touched | self._revisit({*look.seen, *look.aside})
+
+    def _settle(self, dirty: set[str], now: float) -> set[str]:
+        """Look into the *dirty* directories, and into those whose names move meanwhile, until they are at rest.
+
+        Nobody sends anything until this returns: a file may be seen before its predecessor.
         """
         touched: set[str] = set()
         for _ in range(READ_AHEAD):
@@ -114,7 +148,7 @@ class Discovery:
             dirty, self._unread = dirty | self._unread, set()
             if not dirty:
                 break
-            touched |= self._scan(now, dirty)
+            touched |= self._scan(now, dirty, _Look())
             dirty = set()
         return touched
 
@@ -125,7 +159,7 @@ class Discovery:
             more = self.watch.ready()
             if more is not None and not more:
                 break
-            written, dirty = self._note(more) if more is not None else (set(), set(self._directories))
+            written, dirty = self._note(more) if more is not None else (set(), set(self._walk.directories))
             touched |= written
             self._unread |= dirty
         return touched
@@ -135,124 +169,182 @@ class Discovery:
         touched: set[str] = set()
         dirty: set[str] = set()
         for change in changes:
-            directory = self._relative[change.directory]
+            directory = self._walk.relative[change.directory]
             path = change.name if directory == "." else f"{directory}/{change.name}"
-            match change.what:
-                case What.MODIFIED:
-                    known = self._paths.get(path)
-                    if known is not None and known.identity in self._known and known.fd >= 0:
-                        touched.add(self._known[known.identity][0].log)
-                    elif self.options.matches(path):
-                        dirty.add(directory)
-                    continue
-                case What.CREATED:
-                    self._origins.pop(path, None)
-                case What.MOVED_FROM:
-                    self._renames += 1
-                    self._moving[change.cookie] = self._origins.pop(path, (path, self._renames))
-                    if len(self._moving) > MOVING:
-                        del self._moving[next(iter(self._moving))]
-                case What.MOVED_TO:
-                    self._origins.pop(path, None)
-                    if change.cookie in self._moving:
-                        self._origins[path] = self._moving.pop(change.cookie)
-                case What.DELETED:
-                    self._origins.pop(path, None)
-            if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
-                self._directories = {d for d in self._directories if d != path and not d.startswith(f"{path}/")}
+            self._renames.note(change, path)
+            if change.what in (What.MODIFIED, What.CLOSED):
+                file = self._paths.get(path)
+                known = self._known.get(file.identity) if file is not None else None
+                if file is not None and known is not None and file.fd >= 0:
+                    file.closed = change.what is What.CLOSED
+                    if change.what is What.MODIFIED or len(known[0].files) > 1:
+                        touched.add(known[0].log)
+                elif known is not None or self.options.matches(path):
+                    dirty.add(directory)
+                continue
+            if change.what in (What.DELETED, What.MOVED_FROM):
+                self._walk.lost(path)
             dirty.add(directory)
         return touched, dirty
 
-    def look(self, now: float) -> set[str]:
-        """Look at everything: what a watch does not report, and what it cannot see."""
-        touched = self._scan(now, None) | self._settle(set(), now) | self._revisit()
-        if self.waiting:
-            self._make_room(now)
-        for tail in self.tails.values():
-            tail.look(now)
-            tail.release(now)
-            if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
+    def _wanted(self, path: str) -> bool:
+        """Whether what stands at *path* may be a log, or a generation of one."""
+        return (
+            path in self._paths
+            or self.options.matches(path)
+            or path in self._renames.origins
+            or any(True for _ in self._originals(path))
+        )
+
+    def _scan(self, now: float, only: set[str] | None, look: _Look) -> set[str]:
+        """Look into the directories of *only*, or everywhere, and take in what has come and gone."""
+        touched: set[str] = set()
+        left: dict[str, Sight] = {}
+        grown: list[tuple[Tail, SourceFile, str]] = []
+        self._walk.watch = self.watch
+        for path, found, is_link in self._walk.entries(only, look.scanned, self._unread, self._wanted):
+            wanted = self.options.matches(path) and (not is_link or self._may_be_followed(path))
+            if wanted:
+                look.sights[path] = found
+            tail, file = self._recognised(path, found) or (None, None)
+            if tail is None or file is None:
+                (look.strangers if wanted else left)[path] = found
+                look.links |= {path} if wanted and is_link else set()
+                continue
+            if wanted:
+                look.seen.setdefault(file, []).append(path)
+            else:
+                look.aside[file] = path
+            place = self._renames.place(path)
+            file.renamed = file.renamed if place is None else place
+            if file.fd < 0 and file.rest != (found.size, found.modified):
+                grown.append((tail, file, path))
+        # Every rename that led to what was just seen is reported by now, and later ones bring another look.
+        touched |= self._hear()
+        for tail, file, path in grown:
+            self._raise(tail, file, path)
+            touched.add(tail.log)
+        look.strangers |= self._rotated_out(left, look)
+        touched |= self._meet_all(look, now)
+        if only is None:
+            # What is not there any more does not wait.
+            self.waiting &= look.strangers.keys() | {path for _, _, path in grown}
+            self._renames.closed &= look.sights.keys() | set(self._paths)
+            if len(self._passed) > 2 * len(left) + SPARE:
+                self._passed = set()  # most of them are gone: those that are not are judged anew
+        for tail, file in list(self._known.values()):
+            if file in look.seen:
+                self._place(file, look.seen[file])
+            elif file in look.aside:
+                touched |= {tail.log} if file.linked else set()
+                self._leave(file, look.aside[file])
+            elif file.linked and (only is None or (os.path.dirname(file.path) or ".") in look.scanned):
                 touched.add(tail.log)
+                self._leave(file, self._whereabouts(file))
+        self._started = True
         return touched
 
-    def _revisit(self) -> set[str]:
-        """Look at the files at rest that no name in the patterns leads to: forget those that are gone, and go on with
+    def _whereabouts(self, file: SourceFile) -> str:
+        """Where *file* is by now, as far as its descriptor tells; where it was, if it has no name any more."""
+        with contextlib.suppress(OSError):
+            if file.fd >= 0 and os.fstat(file.fd).st_nlink:
+                at = os.readlink(f"/proc/self/fd/{file.fd}")
+                return os.path.relpath(at, os.path.realpath(self.options.root))
+        return file.path
+
+    def _recognised(self, path: str, found: Sight) -> tuple[Tail, SourceFile] | None:
+        """The known file of which *found*, at *path*, is the sight; None if only its descriptor would tell."""
+        known = self._known.get(self._inodes.get(found.is_of, ""))
+        if known is None:
+            return None
+        file = known[1]
+        if found.born is not None and file.born is not None:
+            return known if found.born == file.born else None
+        unchanged = file.fd >= 0 or file.rest == (found.size, found.modified)
+        return known if self._paths.get(path) is file and file.linked and unchanged else None
+
+    def _rotated_out(self, left: dict[str, Sight], look: _Look) -> dict[str, Sight]:
+        """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
+        found: dict[str, Sight] = {}
+        for path, seen in left.items():
+            origin = self._created_as(path, look)
+            created = origin is not None and self.options.follows(path, origin)
+            if created or self._has_grown_since(path, seen):
+                found[path] = seen
+            elif seen.born is None or (*seen.is_of, seen.born) not in self._passed:
+                name = self._log_of(path, seen, look)
+                if name is not None and self.options.continues(path, name, met=False):
+                    found[path] = seen
+        return found
+
+    def _has_grown_since(self, path: str, seen: Sight) -> bool:
+        """Whether the file at *path* is one that the receiver holds less of than it has by now."""
+        key, end = self._absent_inodes.get(seen.inode, ("", 0))
+        return key in self._absent and seen.size > end and self._may_be(path, self._absent[key].stream.log, key)
+
+    def _meet_all(self, look: _Look, now: float) -> set[str]:
+        """Open the strangers, the oldest first, and find or make their logs."""
+        touched: set[str] = set()
+
+        def order(path: str) -> tuple[bool, float, float, bool, str]:
+            born = look.strangers[path].born
+            place = self._renames.place(path)
+            return (
+                look.strangers[path].is_of not in self._inodes,  # where they are now decides who came before whom
+                math.inf if born is None else born,
+                self._renames.count + 1 if place is None else place,
+                path in look.links,
+                path,
+            )
+
+        held = False
+        for met in sorted(look.strangers, key=order):
+            path = self._target(met) if met in look.links else met
+            if held and path in self.waiting:
+                continue
+            tail_and_file = self._meet(path, look.strangers[met], look, now)
+            if tail_and_file is not None:
+                touched.add(tail_and_file[0].log)
+                look.seen.setdefault(tail_and_file[1], []).append(path)
+            held = held or path in self.waiting
+        return touched
+
+    def _revisit(self, present: set[SourceFile]) -> set[str]:
+        """Look at the files at rest that are not *present* under the root: forget those that are gone, and go on with
         those that were written to all the same, as the old target of a link may be.
         """
         touched: set[str] = set()
-        parted = [(key, *known) for key, known in self._known.items() if known[1].fd < 0 and not known[1].linked]
-        for place, (key, tail, file) in enumerate(parted):
+        for key, (tail, file) in list(self._known.items()):
+            if file.fd >= 0 or file in present:
+                continue
             with contextlib.suppress(OSError):
-                status = os.stat(os.path.join(self.options.root, file.path))
-                if len(parted) - place <= PARTED and (status.st_dev, status.st_ino) == inode(key):
-                    self._raise(tail, file, file.path, bool(self.waiting))
-                    if file.fd >= 0:
+                found = sight(os.path.join(self.options.root, file.path))
+                if found.is_of == inode(key) and (found.born is None or found.born == file.born):
+                    if file.rest != (found.size, found.modified):
+                        self._raise(tail, file, file.path)
                         touched.add(tail.log)
                     continue
             if self.waiting:
                 continue  # what waits for a descriptor may be one of those that are not seen anywhere
-            self._departed[key] = self._known.pop(key)  # gone; but it may have moved away, and come again
-            if len(self._departed) > PARTED:
-                del self._departed[next(iter(self._departed))]
+            self._forget(file)
             whole = file.whole()
             if whole is not None:
-                self._gone.add(whole)
+                self._copies.gone.add(whole)
             self.remembered.pop(key, None)
         return touched
 
-    def _scan(self, now: float, only: set[str] | None) -> set[str]:
-        touched: set[str] = set()
-        seen: dict[SourceFile, list[str]] = {}
-        strangers: dict[str, tuple[int, int]] = {}  # by path, with device and inode
-        left: dict[str, tuple[int, int]] = {}  # the same, of files that were renamed out of the patterns
-        links: set[str] = set()
-        scanned: set[str] = set()
-        for path, found, is_link in self._entries(only, scanned):
-            known = self._paths.get(path)
-            same = known is not None and known.linked and inode(known.identity) == (found.st_dev, found.st_ino)
-            if known is not None and same and (known.fd >= 0 or known.rest == (found.st_size, found.st_mtime_ns)):
-                seen.setdefault(known, []).append(path)
-            elif self.options.matches(path) and (not is_link or self._may_be_followed(path)):
-                strangers[path] = found.st_dev, found.st_ino
-                links |= {path} if is_link else set()
-            else:
-                left[path] = found.st_dev, found.st_ino
-        # Every rename that led to what was just seen is reported by now, and later ones bring another look.
-        touched |= self._hear()
-        # What was renamed before anyone looked comes before what took its name, and the oldest first.
-        for path in left.keys() & self._origins.keys():
-            origin = self._origins[path][0]
-            if (origin in self.tails or origin in strangers) and self.options.follows(path, origin):
-                strangers[path] = left[path]
-        order = {path: self._origins[path][1] for path in strangers if path in self._origins}
-        held = False
-        for met in sorted(strangers, key=lambda path: (order.get(path, self._renames + 1), path in links, path)):
-            path = self._target(met) if met in links else met
-            if held and path in self.waiting:
-                continue
-            origin = self._origins.get(path, (path, 0))[0]
-            renamed = origin in self.tails or origin in strangers
-            tail_and_file = self._meet(path, origin if renamed else path, strangers[met], now)
-            if tail_and_file is not None:
-                touched.add(tail_and_file[0].log)
-                seen.setdefault(tail_and_file[1], []).append(path)
-            held = held or path in self.waiting
-        if only is None:
-            self.waiting &= strangers.keys()  # what is not there any more does not wait
-        for tail, file in list(self._known.values()):
-            if file in seen:
-                self._place(file, seen[file])
-            elif file.linked and (only is None or (os.path.dirname(file.path) or ".") in scanned):
-                touched.add(tail.log)
-                file.linked = False
-                if self._paths.get(file.path) is file:
-                    del self._paths[file.path]
-                with contextlib.suppress(OSError):  # where it is by now
-                    if file.fd >= 0:
-                        now_at = os.readlink(f"/proc/self/fd/{file.fd}")
-                        file.path = os.path.relpath(now_at, os.path.realpath(self.options.root))
-        self._started = True
-        return touched
+    def _know(self, tail: Tail, file: SourceFile) -> None:
+        self._known[file.identity] = tail, file
+        self._inodes[inode(file.identity)] = file.identity
+
+    def _forget(self, file: SourceFile) -> None:
+        self._known.pop(file.identity, None)
+        if self._inodes.get(inode(file.identity)) == file.identity:
+            del self._inodes[inode(file.identity)]
+        if self._paths.get(file.path) is file:
+            del self._paths[file.path]
+
+    # --- names
 
     def _target(self, link: str) -> str:
         """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
@@ -271,146 +363,228 @@ class Discovery:
         return target is None or self.options.permits(target)
 
     def _place(self, file: SourceFile, paths: list[str]) -> None:
-        if file.path not in paths:
-            if self._paths.get(file.path) is file:
-                del self._paths[file.path]
-            file.path = paths[0]
+        """*file* is found under *paths*, which are names of logs."""
+        self._move(file, file.path if file.path in paths else paths[0])
         file.linked = True
-        self._paths[file.path] = file
 
-    def _entries(self, only: set[str] | None, scanned: set[str]) -> Iterator[tuple[str, os.stat_result, bool]]:
-        """(path, stat, whether a link leads there) of the regular files in the directories of *only*, and below new
-        ones; None: everywhere.
+    def _leave(self, file: SourceFile, path: str) -> None:
+        """*file* is no longer found under the name of a log, but at *path*, as far as anybody knows."""
+        self._move(file, path)
+        file.linked = False
+
+    def _move(self, file: SourceFile, path: str) -> None:
+        if self._paths.get(file.path) is file:
+            del self._paths[file.path]
+        file.path = path
+        self._paths[path] = file
+        file.closed = file.closed or path in self._renames.closed
+        known = self._known.get(file.identity)
+        directory = os.path.dirname(path)
+        if known is not None and directory != os.path.dirname(known[0].log) and not path.startswith("../"):
+            self._strayed.setdefault(directory, set()).add(known[0].log)
+
+    def _originals(self, path: str, look: _Look | None = None) -> Iterable[str]:
+        """The logs that the file at *path* may be a generation of, as its name says; also such as *look* shows."""
+        directory, _, name = path.rpartition("/")
+        for original in originals(name):
+            log_path = f"{directory}/{original}" if directory else original
+            if log_path in self.tails or (look is not None and log_path in look.sights):
+                yield log_path
+        for other in self._strayed.get(directory, ()):
+            if names_of(other, path):
+                yield other
+
+    def _log_of(self, path: str, found: Sight, look: _Look) -> str | None:
+        """The log of which the unknown file at *path* is a generation that was rotated before anyone saw it: its name
+        says so, and it was born after what is known of the log, and before the file that has the log's name now.
         """
-        pending = ["."] if only is None else sorted(only)
-        while pending:
-            directory = pending.pop()
-            if directory in scanned:
+        place = self._renames.place(path)
+        age = Age(found.born, path, math.inf if place is None else place, found.modified)
+        matches, judged = self.options.matches(path), False
+        for name in self._originals(path, look if matches else None):
+            # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
+            now, file = look.sights.get(name), self._paths.get(name)
+            until = Age(now.born, name, modified=now.modified) if now is not None else None
+            if until is None and file is not None and file.linked:
+                until = file.age
+            if until is not None and compare(name, age, until) >= 0:
+                judged = True
                 continue
-            full = os.path.normpath(os.path.join(self.options.root, directory))
-            if only is None or directory not in self._directories:
-                self._relative[full] = directory
-                # Before the look, so that nothing falls between.
-                (self._unwatched.discard if self.watch.add(full) else self._unwatched.add)(directory)
-            try:
-                with os.scandir(full) as entries:
-                    found = list(entries)
-            except OSError as error:
-                self._directories.discard(directory)
-                if directory == ".":
-                    self._no_root(error)
-                elif not isinstance(error, FileNotFoundError) and error.errno not in _NO_DESCRIPTOR:
-                    self._trouble(directory, f"{_shown(full)} cannot be listed: {error.strerror}")
-                scanned.add(directory)
-                continue
-            if directory == ".":
-                self.root_missing = False
-            self._directories.add(directory)
-            scanned.add(directory)
-            for entry in found:
-                path = entry.name if directory == "." else f"{directory}/{entry.name}"
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        if only is None or path not in self._directories:
-                            pending.append(path)
-                        continue
-                    status = entry.stat()
-                except OSError:
-                    continue  # gone again, or a link to nowhere
-                if stat.S_ISREG(status.st_mode):
-                    yield path, status, entry.is_symlink()
+            since = self._since(self.tails[name]) if name in self.tails else None
+            judged |= since is not None
+            if since is not None and compare(name, age, since) > 0:
+                return name
+            begun = name in self.tails and self.tails[name].newest is not None
+            if matches and not begun and now is not None and self._came_before(name, path, found, look):
+                return name
+        if judged and found.born is not None:
+            self._passed.add((*found.is_of, found.born))
+        return None
 
-    def _no_root(self, error: OSError) -> None:
-        if not self.root_missing:
-            self.root_missing = True
-            log.warning("the root %s cannot be read (%s); waiting for it", self.options.root, error.strerror)
+    def _came_before(self, name: str, path: str, found: Sight, look: _Look) -> bool:
+        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: nobody
+        wrote to it any more when the next one was born. Without births the name has to do.
+        """
+        if not is_surely_rotation(name, path):
+            return False
+        if found.born is None:
+            return True
+        births = look.births(name)
+        after = bisect.bisect_right(births, found.born)
+        return after < len(births) and found.modified <= births[after] + OVERLAP
+
+    def _since(self, tail: Tail) -> Age | None:
+        """The age that a generation of *tail* is above which nobody has seen; None while that cannot be said."""
+        newest = tail.newest
+        if newest is None:
+            return min((file.age for file in tail.files), key=by_age(tail.log), default=None)
+        known = self._known.get(newest.identity)
+        if known is not None:
+            return replace(known[1].age, born=newest.born)
+        return Age(newest.born) if newest.born is not None else None
 
     def _trouble(self, path: str, sentence: str) -> None:
         if path not in self.troubles:
             self.troubles[path] = sentence
             log.warning("%s; the other files go on", sentence)
 
-    def _meet(self, path: str, origin: str, found: tuple[int, int], now: float) -> tuple[Tail, SourceFile] | None:
-        """Open the file at *path*, and find or make its log: *origin*, if the file is new.
+    # --- meeting a file
 
-        None when it cannot be opened, is not to be sent, or is no longer the one that was *found* (device and inode): a
-        rename came in between, whose report will bring both of them in their order.
+    def _meet(self, path: str, found: Sight, look: _Look, now: float) -> tuple[Tail, SourceFile] | None:
+        """Open the file at *path*, and find or make its log.
+
+        None when it cannot be opened, is not to be sent, or is no longer the one that was *found*: a rename came in
+        between, and the directory is looked into again.
         """
+        full = os.path.join(self.options.root, path)
         try:
             file = self._open(path, now)
         except FileNotFoundError:
+            self._unread.add(os.path.dirname(path) or ".")
             return None
         except OSError as error:
-            if error.errno in _NO_DESCRIPTOR:
+            if error.errno in NO_DESCRIPTOR:
                 self._hold(path)
             else:
-                self._trouble(path, f"{_shown(os.path.join(self.options.root, path))} cannot be read: {error.strerror}")
+                self._trouble(path, f"{shown(full)} cannot be read: {error.strerror}")
             return None
         self.waiting.discard(path)
-        known_copy = self._copies.get(file.identity) == os.fstat(file.fd).st_size
-        if known_copy or inode(file.identity) != found:
+        if inode(file.identity) != found.is_of or file.born != found.born:
+            file.close()
+            self._unread.add(os.path.dirname(path) or ".")
+            return None
+        if self._copies.knows(file):
             file.close()
             return None
-        if file.identity in self._departed:
-            self._known[file.identity] = tail, old = self._departed.pop(file.identity)
-            self.remembered[file.identity] = tail.log, old.start
-        # Known: it was renamed, is linked twice, was reached by a link, or is no longer as it was laid to rest.
         scarce = file.fd >= descriptors()
-        if file.identity in self._known:
+        if file.identity in self._known:  # linked twice, reached by a link, or where nobody keeps births
             file.close()
             tail, file = self._known[file.identity]
-            if path in self._origins:
-                file.renamed = self._origins[path][1]
-            if file.fd < 0:
-                self._raise(tail, file, path, scarce)
+            if found.born is None:
+                self._move(file, path)
+            place = self._renames.place(path)
+            file.renamed = file.renamed if place is None else place
+            if file.fd < 0 and file.rest != (found.size, found.modified):
+                self._raise(tail, file, path)
             return tail, file
         if scarce:
             file.close()
             self._hold(path)
             return None
-        copy = self._is_copy(file)
+        copy = self._copies.judge(file, (known for _, known in self._known.values()))
         if copy is not False:
-            size = os.fstat(file.fd).st_size
+            if copy:
+                self._copies.note(file)
             file.close()
-            if copy and self._rules:
-                self._copies[file.identity] = size
-                self._say_compressed(path)
-            elif copy:
-                self._copies[file.identity] = size
-                log.info("%s is a compressed copy of what is sent; it is not sent again", _shown(path))
             return None
-        known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
-        name, start = known_before or (origin, -1)
-        absent = self._absent.get(file.identity)
-        if absent is not None:
-            name, start = absent.stream.log, 0
+        owned = self._owner(file, path, found, look)
         try:
-            log_name(name)
+            if owned is not None:
+                log_name(owned[0])
         except InvalidName as error:
+            owned = None
+            self._trouble(path, f"{shown(full)} cannot be sent: {error}")
+        if owned is None:
             file.close()
-            self._trouble(path, f"{_shown(os.path.join(self.options.root, path))} cannot be sent: {error}")
             return None
         self.troubles.pop(path, None)
-        if start < 0 and not self._started and self._is_old(file):
-            start = os.fstat(file.fd).st_size
-        file.start = min(max(start, 0), os.fstat(file.fd).st_size)
-        file.start_at(file.start)
-        self.remembered[file.identity] = name, file.position
-        file.found_as = origin
+        return self._take_in(file, *owned, now)
+
+    def _owner(self, file: SourceFile, path: str, found: Sight, look: _Look) -> tuple[str, int] | None:
+        """The log of *file*, which is not known, and where reading it begins, -1 where that is to be found out; None
+        if it is not to be sent.
+        """
+        sent = next((tail for tail in self.tails.values() if file.identity in tail.begun), None)
+        if sent is not None:
+            return sent.log, 0
+        absent = self._absent.get(file.identity)
         if absent is not None:
-            take_back(file, self._absent.pop(file.identity))
+            return absent.stream.log, 0
+        known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
+        if known_before is not None:
+            name, start = known_before
+        else:
+            name, start = self._log_of(path, found, look) or "", -1
+            if name in self.tails and self._is_twin(file, self.tails[name]):
+                name = path
+            name = name or self._created_as(path, look) or path
+        tail = self.tails.get(name)
+        since = self._since(tail) if tail is not None and tail.newest is not None else None
+        if since is not None and path != name and compare(name, file.age, since) < 0:
+            # What was begun after it cannot be overtaken.
+            if not self.options.matches(path):
+                self._trouble(path, f"{shown(path)} was born before what is already sent of {name}; it is not sent")
+                return None
+            name, start = path, -1
+        return (name, start) if name != path or self.options.matches(path) else None
+
+    def _created_as(self, path: str, look: _Look) -> str | None:
+        """The log as which the file at *path* was created, and from which it was renamed since."""
+        origin = self._renames.origins.get(path, (path, 0))[0]
+        if origin == path or not self.options.matches(origin):
+            return None
+        return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None
+
+    def _is_twin(self, file: SourceFile, tail: Tail) -> bool:
+        """Whether *file* seems to be a copy of a generation of *tail*, to which bytes were added after it was born, and
+        which it begins like: not what was rotated, but what somebody has copied.
+        """
+        if file.born is None or file.length == 0:
+            return False
+        for _, other in [known for known in self._known.values() if known[0] is tail]:
+            with contextlib.suppress(OSError):
+                older = sight(os.path.join(self.options.root, other.path))
+                if older.is_of != inode(other.identity) or older.modified < file.born + OVERLAP:
+                    continue
+                with SourceFile.open(self.options.root, other.path, 0.0) as its:
+                    if its.identity == other.identity and its.begins_like(file):
+                        return True
+        return False
+
+    def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> tuple[Tail, SourceFile]:
+        """Give *file*, which is not known, to the log *name*, from *start* on."""
+        path, size = file.path, os.fstat(file.fd).st_size
         tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
-        if path != name and path in self._origins:
-            file.renamed = self._origins[path][1]
-        elif path != name:
-            # It was renamed while nobody watched: before all that were seen to be, the one written to last behind.
-            file.renamed = os.fstat(file.fd).st_mtime - _LONG_AGO
-        # One that was renamed earlier is older, though it was met later; what has been begun cannot be overtaken.
-        newer = (n for n, other in enumerate(tail.files) if not other.begun and other.renamed > file.renamed)
-        tail.files.insert(next(newer, len(tail.files)), file)
+        if start < 0 and not self._started and self._is_old(file):
+            start = size
+        file.start = min(max(start, 0), size)
+        file.start_at(file.start)
+        file.found_as = name
+        place = self._renames.place(path)
+        file.renamed = file.renamed if place is None else place
+        file.closed = path in self._renames.closed
+        absent = self._absent.pop(file.identity, None)
+        if absent is not None:
+            take_back(file, absent)
+        elif file.identity in tail.begun:
+            tail.take_back(file)
+        self.remembered[file.identity] = name, file.start
+        self._know(tail, file)
+        self._move(file, path)
         if self._draining:
             file.limit = file.size(now)
-        self._known[file.identity] = tail, file
+        if not (file.begun and file.lay_down()):
+            tail.insert(file)
         return tail, file
 
     # --- more files than descriptors
@@ -438,14 +612,14 @@ class Discovery:
         met: set[str] = set()
         for path in sorted(self.waiting):
             try:
-                found = os.stat(os.path.join(self.options.root, path))
+                found = sight(os.path.join(self.options.root, path))
             except OSError:
                 self.waiting.discard(path)
                 continue
-            if not stat.S_ISREG(found.st_mode):  # something else has its name by now
+            if not found.regular:  # something else has its name by now
                 self.waiting.discard(path)
                 continue
-            tail_and_file = self._meet(path, path, (found.st_dev, found.st_ino), now)
+            tail_and_file = self._meet(path, found, _Look(), now)
             if path in self.waiting:
                 break
             if tail_and_file is not None:
@@ -457,7 +631,8 @@ class Discovery:
         """The file at *path*, with what its file system cannot tell. Raises OSError."""
         file = (RedactedFile if self._rules else SourceFile).open(self.options.root, path, now)
         file.rules = self._rules
-        unwatched = (os.path.dirname(path) or ".") in self._unwatched
+        file.closed = path in self._renames.closed
+        unwatched = (os.path.dirname(path) or ".") in self._walk.unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
         if self._rules:
             file.lacks = (*file.lacks, self._rules.note)
@@ -469,62 +644,27 @@ class Discovery:
         stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
         return self.options.start_at == "end" or stale
 
-    def _is_copy(self, file: SourceFile) -> bool | None:
-        """Whether *file* is the compressed copy of a generation that is sent as it is; None while that cannot be told
-        yet, which at the last look is too late.
-
-        gzip ends with the CRC-32 and the length of what it holds, so that only what looks like a copy need be unpacked.
-        """
-        if self._rules:
-            return self._is_compressed(file)
-        status = os.fstat(file.fd)
-        size = status.st_size
-        # A copy is seen before its first byte is: only its name tells it from a new log then.
-        begun = file.path.endswith(_GZIP_NAMES) and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
-        if not (begun if size < 18 else _GZIP.match(file.read(0, 4))):
-            return False
-        writer = has_writer(file.fd)
-        written = writer or (writer is None and 0 <= time.time() - status.st_mtime < RELEASE_AFTER)
-        if written and not self._closing:
-            return None
-        if size < 18:
-            return False
-        crc, length = struct.unpack("<II", file.read(size - 8, 8))
-        known = {whole for _, other in self._known.values() if (whole := other.whole()) is not None}
-        alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self._gone)
-        return alike and _is_one_member(file, size)
-
-    def _is_compressed(self, file: SourceFile) -> bool | None:
-        """Whether *file* is one that cannot be masked; None while too little is there to tell."""
-        begin = file.raw(0, 6)
-        if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
-            return True
-        return None if not self._closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
-
-    def _say_compressed(self, path: str) -> None:
-        if not self._said_compressed:
-            self._said_compressed = True
-            log.warning(
-                "%s is compressed: what is redacted cannot be found in it, so no such file is sent", _shown(path)
-            )
-
-    def _raise(self, tail: Tail, file: SourceFile, path: str, scarce: bool) -> None:
-        """Go on with a file that was at rest, unless only its name has changed."""
-        full = os.path.join(self.options.root, path)
+    def _raise(self, tail: Tail, file: SourceFile, path: str) -> None:
+        """Go on with a file that was at rest and looks different."""
+        if file.fd >= 0:
+            return
         tail.waiting = False
-        with contextlib.suppress(OSError):
-            status = os.stat(full)
-            if file.rest == (status.st_size, status.st_mtime_ns):
+        self.waiting.discard(path)
+        file.path = path
+        try:
+            if not file.rise(self.options.root):
                 return
-            if scarce:
-                self.waiting.add(path)
-                tail.waiting = True
-                return
-            file.path = path
-            if file.rise(self.options.root):
-                tail.files.insert(0, file)
-                if self._draining:
-                    file.limit, file.graced = os.fstat(file.fd).st_size, False
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                self._hold(path)
+            return
+        if file.fd >= descriptors():
+            file.close()
+            self._hold(path)
+            return
+        tail.files.insert(0, file)
+        if self._draining:
+            file.limit, file.graced = os.fstat(file.fd).st_size, False
 
     # --- the receiver's record
 
@@ -539,48 +679,83 @@ class Discovery:
                 with contextlib.suppress(OSError):
                     if file.rise(self.options.root):
                         tail.files.insert(0, file)
-        self._departed = {key: old for key, old in self._departed.items() if old[0].log not in infos}
         if self._find_moved(infos.values(), now):
             infos = {name: self._as_called_now(info) for name, info in infos.items()}
-        if not self._resumed:
-            self._resumed = True
-            self._find_between(infos.values(), now)
         self._absent = {key: info for key, info in self._absent.items() if info.stream.log not in infos}
         self._absent |= {key: info for info in infos.values() for key in in_order(info) if key not in self._known}
-        for name, tail in self.tails.items():
-            info = infos.get(name)
-            if info is not None:
-                held = in_order(info)
-                for file in tail.files:
-                    if file.start and held and file.identity not in held:
-                        file.start = 0  # a generation that came while nobody watched, not an old file
-                        self.remembered[file.identity] = name, 0
-                # What the receiver has lost is sent again in the order in which it was sent before.
-                before = in_order(replace(info, marks=tuple(tail.marks)))
-                order = {key: place for place, key in enumerate(held | before)}
-                tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+        ends = {key: piece.source_end for info in infos.values() for key, piece in shipped(info).items()}
+        self._absent_inodes = {n: held for n, held in self._absent_inodes.items() if held[0] in self._absent}
+        self._absent_inodes |= {inode(key)[1]: (key, end) for key, end in ends.items() if key in self._absent}
+        for name, info in infos.items():
+            tail = self.tails.get(name) or Tail(name)
+            held = in_order(info)
+            for file in tail.files:
+                if file.start and held and file.identity not in held:
+                    file.start = 0  # a generation that came while nobody watched, not an old file
+                    self.remembered[file.identity] = name, 0
+            # What the receiver has lost is sent again in the order in which it was sent before.
+            before = in_order(replace(info, marks=tuple(tail.marks)))
+            order = {key: place for place, key in enumerate(held | before)}
+            tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+            if tail.files:
                 tail.resume(info)
+        if not self._resumed:
+            self._resumed = True
+            self._reunite(now)
+
+    def _reunite(self, now: float) -> None:
+        """Give the files that were rotated while nobody watched to their logs, now that it is known what is sent of
+        those: such as were taken for logs of their own, such as are out of the patterns, and such as came too early.
+        """
+        self._passed = set()
+        look = _Look(sights={file.path: _sight_of(file) for _, file in self._known.values() if file.linked})
+        for tail in list(self.tails.values()):
+            since = self._since(tail) if tail.newest is not None else None
+            for file in [file for file in tail.files if not file.begun and file.identity not in tail.begun]:
+                name = tail.log
+                if since is None:
+                    name = self._log_of(file.path, _sight_of(file), look) or name
+                    name = tail.log if name in self.tails and self._is_twin(file, self.tails[name]) else name
+                elif file.path != name and compare(name, file.age, since) < 0 and self.options.matches(file.path):
+                    name = file.path
+                if name != tail.log:
+                    self._pass_on(file, tail, name)
+            if not tail.files and not tail.marks and tail.log in self.tails:
+                del self.tails[tail.log]
+        for tail in self.tails.values():
+            tail.set_in_order()
+        self._look_everywhere(now)
+
+    def _pass_on(self, file: SourceFile, tail: Tail, name: str) -> None:
+        """*file*, of which nothing was read, is none of *tail* but of the log *name*."""
+        tail.files.remove(file)
+        other = self.tails.setdefault(name, Tail(name, draining=self._draining))
+        file.found_as, file.start = name, 0
+        file.start_at(0)
+        self.remembered[file.identity] = name, 0
+        self._know(other, file)
+        other.insert(file)
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
         streams = [self._as_called_now(info) for info in streams]
         for info in streams:
-            self._gone |= wholes(info)
+            self._copies.gone |= wholes(info)
         owner = {key: info.stream.log for info in streams for key in in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):
                 belongs = owner.get(file.identity, name)
-                if file.identity not in owner and self._is_copy(file):  # met before the record was known
-                    self._copies[file.identity] = os.fstat(file.fd).st_size
+                sent = (known for _, known in self._known.values())
+                if file.identity not in owner and self._copies.judge(file, sent):  # met before the record was known
+                    self._copies.note(file)
                     tail.files.remove(file)
-                    del self._known[file.identity]
-                    self._paths.pop(file.path, None)
+                    self._forget(file)
                     file.close()
                 elif belongs != name:
                     tail.files.remove(file)
                     other = self.tails.setdefault(belongs, Tail(belongs))
                     other.files.insert(0, file)
-                    self._known[file.identity] = other, file
+                    self._know(other, file)
             if not tail.files:
                 del self.tails[name]
 
@@ -607,9 +782,11 @@ class Discovery:
             for key in may_have_grown(info):
                 if key not in self._known:
                     wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
+        if not wanted:
+            return False
         found_any = False
-        for path, found, _ in self._entries(None, set()) if wanted else ():
-            likely = [(key, log) for key, log in wanted.get(found.st_ino, ()) if self._may_be(path, log, key)]
+        for path, found, _ in self._walk.entries(None, set(), set(), lambda _: True):
+            likely = [(key, log) for key, log in wanted.get(found.inode, ()) if self._may_be(path, log, key)]
             if not likely:
                 continue
             try:
@@ -620,7 +797,14 @@ class Discovery:
             if name is None or file.identity in self._known:
                 file.close()
                 continue
-            self._take_in(file, name, 0, now)
+            file.linked = False
+            file.found_as = name
+            self._know(self.tails.setdefault(name, Tail(name, draining=self._draining)), file)
+            self._move(file, path)
+            self.tails[name].files.insert(0, file)
+            if self._draining:
+                file.limit = file.size(now)
+            self.remembered.setdefault(file.identity, (name, 0))
             found_any = True
         return found_any
 
@@ -629,64 +813,12 @@ class Discovery:
         met = key in self.remembered or earlier(key) in self.remembered
         return self.options.continues(path, log, met)
 
-    def _find_between(self, infos: Iterable[StreamInfo], now: float) -> None:
-        """Find the generations that came and were rotated away while nobody watched.
-
-        Where the last one that the receiver knows was rotated to app.log.2, say, an unknown app.log.1 that is younger
-        came after it. Without a birth time nobody can tell it from an older one.
-        """
-        infos = list(infos)
-        recorded = {key for info in infos for key in in_order(info)}
-        for info in infos:
-            name = info.stream.log
-            tail, last = self._known.get(next(reversed(in_order(info)), ""), (None, None))
-            shape = rotated_shape(name, last.path) if last is not None else None
-            born = birth(last.fd) if last is not None and shape is not None else None
-            if tail is None or last is None or shape is None or born is None:
-                continue
-            directory = os.path.dirname(last.path)
-            between: list[tuple[int, SourceFile]] = []
-            for path, _, is_link in self._entries({directory or "."}, set()):
-                alike = os.path.dirname(path) == directory and shape_of(os.path.basename(path)) == shape
-                if not alike or is_link or path == name or not self._may_be(path, name, ""):
-                    continue
-                try:
-                    file = self._open(path, now)
-                except OSError:
-                    continue
-                its = birth(file.fd)
-                if its is None or its <= born or file.identity in recorded or self._is_copy(file) is not False:
-                    file.close()
-                    continue
-                if file.identity in self._known:  # met under the name that it has now
-                    other, met = self._known[file.identity]
-                    file.close()
-                    if other.log != path or len(other.files) > 1:
-                        continue
-                    del self.tails[other.log]
-                    file = met
-                between.append((its, file))
-            at = next((n for n, file in enumerate(tail.files) if file.path == name), len(tail.files))
-            for _, file in sorted(between, key=lambda found: found[0], reverse=True):
-                self._take_in(file, name, at, now)
-
-    def _take_in(self, file: SourceFile, name: str, place: int, now: float) -> None:
-        """Give *file*, which nobody has begun to send, to the log *name*."""
-        file.found_as = name
-        file.linked = file.identity in self._known
-        if self._draining:
-            file.limit = file.size(now)
-        tail = self.tails.setdefault(name, Tail(name, draining=self._draining))
-        tail.files.insert(place, file)
-        self._known[file.identity] = tail, file
-        self.remembered.setdefault(file.identity, (name, 0))
-
     # --- the end
 
     def drain(self, now: float) -> set[str]:
         """Take one last look; from now on read what there is, no more."""
-        self._closing = True
-        touched = self._scan(now, None) | self._revisit()
+        self._copies.closing = True
+        touched = self._look_everywhere(now)
         self._draining = True
         for tail in self.tails.values():
             tail.drain(now)
@@ -702,7 +834,7 @@ class Discovery:
         """
         if not self._rules:
             return None
-        files = [file for tail, file in (*self._known.values(), *self._departed.values()) if tail is log]
+        files = [file for tail, file in self._known.values() if tail is log]
         counts = [(file.matches, file.hidden) for file in files if isinstance(file, RedactedFile)]
         return Redaction(sum(matches for matches, _ in counts), sum(hidden for _, hidden in counts))
 
@@ -712,15 +844,8 @@ class Discovery:
         self.watch.close()
 
 
-def _is_one_member(file: SourceFile, size: int) -> bool:
-    """Whether *file* is one intact gzip member and nothing else."""
-    unpacked, at = zlib.decompressobj(wbits=31), 0
-    with contextlib.suppress(zlib.error):
-        while at < size and not unpacked.eof:
-            data = file.read(at, 1 << 18)
-            at += len(data)
-            while data and not unpacked.eof:
-                unpacked.decompress(data, 1 << 20)
-                data = unpacked.unconsumed_tail
-        return unpacked.eof and not unpacked.unused_data and at >= size
-    return False
+def _sight_of(file: SourceFile) -> Sight:
+    """What a look at *file*, which is open, would show."""
+    found = os.fstat(file.fd) if file.fd >= 0 else None
+    size, modified = (found.st_size, found.st_mtime_ns) if found is not None else file.rest
+    return Sight(*inode(file.identity), True, size, modified, file.born)

@@ -10,10 +10,12 @@ import errno
 import math
 import os
 import stat
+import time
 from dataclasses import dataclass
 
 from flarelog.model import extend
-from flarelog.sources.identity import HEAD, head, identity
+from flarelog.sources.identity import HEAD, birth, head, identity
+from flarelog.sources.lineage import Age
 from flarelog.sources.redact import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
@@ -42,13 +44,16 @@ class SourceFile:
     settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
     opening: bytes = b""  # while it is not begun: its first bytes, as they were seen last
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
+    born: int | None = None  # when it was created, in ns since the epoch; None where that is not kept
     lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
     attributes: str = ""  # what is known of who writes it, in the words of Attributes
     linked: bool = True  # the path still leads to it
-    renamed: float = math.inf  # its place among all files that were renamed away; the newest was not
+    renamed: float = math.inf  # its place among all files that were seen to be renamed away
+    closed: bool = False  # a writer has closed it, and nobody was seen to write to it since
     begun: bool = False  # it has a Generation mark
     hole_end: int = 0  # of the hole that was told of last
-    quiet_since: float = 0.0  # when a byte was last seen to be added, or when it was rotated away
+    quiet_since: float = 0.0  # when a byte was last seen to be added
+    appeared: float = 0.0  # when it was created, or first seen where that is not kept
     limit: int | None = None  # while draining: where to stop
     graced: bool = False  # while draining: the one read behind the limit was granted
     rules: Rules = UNREDACTED  # what is masked of it
@@ -62,11 +67,36 @@ class SourceFile:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):  # it was replaced since it was found
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
-            size = found.st_size
-            return cls(fd, identity(fd), path, path, length=size, seen=size, opening=_opening(fd), quiet_since=now)
+            file = cls(fd, identity(fd), path, path, length=found.st_size, seen=found.st_size)
+            file.opening, file.born = _opening(fd), birth(fd)
         except BaseException:
             os.close(fd)
             raise
+        # What was before it was opened is known by its time stamps.
+        clock = time.time()
+        file.quiet_since = now - max(0.0, clock - found.st_mtime)
+        file.appeared = now - max(0.0, clock - file.born / 1e9) if file.born is not None else now
+        return file
+
+    @property
+    def age(self) -> Age:
+        """What decides its place among the generations of its log."""
+        return Age(self.born, self.path, self.renamed)
+
+    def __enter__(self) -> SourceFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begins_like(self, other: SourceFile) -> bool:
+        """Whether its bytes begin with all those of *other*."""
+        at = 0
+        while data := other.raw(at, at + _READ):
+            if self.raw(at, at + len(data)) != data:
+                return False
+            at += len(data)
+        return True
 
     def start_at(self, position: int) -> None:
         self.position = position
@@ -241,11 +271,6 @@ class SourceFile:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
-
-
-def shown(path: str) -> str:
-    """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
-    return path if path.isprintable() else repr(path)
 
 
 def _opening(fd: int) -> bytes:

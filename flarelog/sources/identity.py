@@ -9,20 +9,21 @@ the head fingerprint has to tell. What a file system cannot tell is not hidden: 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import os
-import signal
+import stat
 import struct
 import sys
-import threading
+from typing import NamedTuple
 
 from flarelog.model import extend
 
 HEAD = 1024  # bytes of a file's beginning that its fingerprint covers
 _AT_EMPTY_PATH = 0x1000
 _MAX_HANDLE = 128
-_F_SETSIG, _F_SETOWN_EX, _F_OWNER_TID = 10, 15, 0
+_AT_FDCWD = -100
 _STATX_BTIME = 0x800
+_STATX = 0x7FF | _STATX_BTIME
+_STATX_FIELDS = struct.Struct("=I24xH2xQQ32xqI4x16xqI4x8xII")  # those that are asked for, as in statx(2)
 _BORN = "born-"
 # statfs(2)'s numbers of NFS, SMB, SMB2, CIFS, 9P, FUSE, Ceph, Lustre, GPFS and AFS
 _REMOTE = {
@@ -31,8 +32,6 @@ _REMOTE = {
 }
 
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-# Unlike fcntl.fcntl it does not let go of the interpreter's lock.
-_fcntl = ctypes.PyDLL(None).fcntl if sys.platform == "linux" else None
 
 
 def identity(fd: int) -> str:
@@ -83,26 +82,62 @@ def lacks(fd: int, of: str) -> list[str]:
         found.append("no-birth")
     if remote(fd):
         found.append("remote")
-    if has_writer(fd) is None:
-        found.append("no-lease")
     return found
 
 
 def birth(fd: int) -> int | None:
     """When the file was created, in ns since the epoch; None where that is not kept."""
+    seen = _statx(fd, b"", _AT_EMPTY_PATH)
+    return seen.born if seen is not None else None
+
+
+class Sight(NamedTuple):
+    """What stood under a name when it was looked at. Names move: only a descriptor confirms it."""
+
+    device: int
+    inode: int
+    regular: bool  # a file, and not a directory, a socket or the like
+    size: int  # bytes
+    modified: int  # ns since the epoch
+    born: int | None  # ns since the epoch; None where that is not kept
+
+    @property
+    def is_of(self) -> tuple[int, int]:
+        """(device, inode)"""
+        return self.device, self.inode
+
+
+def sight(path: str) -> Sight:
+    """What stands at *path*, through links. Raises OSError."""
+    seen = _statx(_AT_FDCWD, os.fsencode(path), 0)
+    if seen is not None:
+        return seen
+    found = os.stat(path)
+    regular = stat.S_ISREG(found.st_mode)
+    return Sight(found.st_dev, found.st_ino, regular, found.st_size, found.st_mtime_ns, None)
+
+
+def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
+    """None where it cannot be asked so."""
     call = getattr(_libc, "statx", None)
     if call is None:
         return None
-    buffer = ctypes.create_string_buffer(256)
-    if call(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer) != 0:
+    buffer = bytearray(256)
+    if call(directory, path, flags, _STATX, (ctypes.c_char * 256).from_buffer(buffer)) != 0:
         return None
-    (mask,) = struct.unpack_from("I", buffer)
-    seconds, nanoseconds = struct.unpack_from("qI", buffer, 80)
-    return seconds * 1_000_000_000 + nanoseconds if mask & _STATX_BTIME else None
+    mask, mode, inode, size, born, born_ns, modified, modified_ns, major, minor = _STATX_FIELDS.unpack_from(buffer)
+    return Sight(
+        os.makedev(major, minor),
+        inode,
+        stat.S_ISREG(mode),
+        size,
+        modified * 1_000_000_000 + modified_ns,
+        born * 1_000_000_000 + born_ns if mask & _STATX_BTIME else None,
+    )
 
 
 def remote(fd: int) -> bool:
-    """Whether other machines may write to the file: they are seen by no watch, and by no lease."""
+    """Whether other machines may write to the file: they are seen by no watch."""
     call = getattr(_libc, "fstatfs", None)
     buffer = ctypes.create_string_buffer(256)
     return call is not None and call(fd, buffer) == 0 and struct.unpack_from("l", buffer)[0] & 0xFFFFFFFF in _REMOTE
@@ -125,30 +160,3 @@ def head(fd: int, length: int = HEAD) -> tuple[int, int]:
     """(bytes covered, CRC-32) of the first *length* bytes, or of as many as there are. Raises OSError."""
     data = os.pread(fd, length, 0)
     return len(data), extend(0, data)
-
-
-def has_writer(fd: int) -> bool | None:
-    """Whether any process has the file open for writing; None where that cannot be found out.
-
-    A read lease is granted only on a file that nobody has open for writing. It is given back at once; should a writer
-    come in that moment, the kernel tells this thread by a signal, and lets the writer go on as soon as the lease is
-    back. The signal is SIGCONT: to a process that runs it is nothing, and one that was stopped (SIGSTOP) just then
-    goes on, where the writer would wait for /proc/sys/fs/lease-break-time otherwise. A frozen one (cgroups) does not
-    go on, and a writer that would not wait (O_NONBLOCK) fails: so the lease is taken and given back without a line of
-    Python in between, and without letting another thread have the interpreter, which lasts about a microsecond. On a
-    remote file system a lease says nothing of the writers on other machines.
-    """
-    if _fcntl is None or remote(fd):
-        return None
-    try:
-        fcntl.fcntl(fd, _F_SETSIG, signal.SIGCONT)
-        fcntl.fcntl(fd, _F_SETOWN_EX, struct.pack("ii", _F_OWNER_TID, threading.get_native_id()))
-        taken, _ = map(_fcntl, (fd, fd), (fcntl.F_SETLEASE,) * 2, (fcntl.F_RDLCK, fcntl.F_UNLCK))
-        if taken != 0:  # once more, to learn why not
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-    except BlockingIOError:
-        return True
-    except OSError:  # not the owner of the file, or a file system without leases
-        return None
-    return False

@@ -1,15 +1,15 @@
-"""Which names are those of logs, and which of them are names that a rotation gives."""
+"""Which names are those of logs."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from flarelog.errors import InvalidOption
+from flarelog.sources.lineage import names_of
 from flarelog.sources.redact import Rules
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ class SourceOptions:
 
     def continues(self, path: str, log: str, met: bool) -> bool:
         """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
-        outside the patterns it is to be one that this sidecar itself has *met* and the site lets go, or one whose name
-        says that it is *log*, rotated.
+        outside the patterns it is to be one that the site lets go, and that this sidecar itself has *met*, or whose
+        name says that it is *log*, rotated.
         """
-        if self.excludes(path) or not self.matches(log):
+        if self.excludes(path) or not self.matches(log) or not self.permits(path):
             return False
-        return self.matches(path) or (met and self.permits(path)) or is_rotation(log, path)
+        return self.matches(path) or met or names_of(log, path)
 
     def follows(self, path: str, origin: str) -> bool:
         """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
@@ -166,38 +166,3 @@ def _walk(pieces: list[str]) -> Callable[[str], bool]:
         return reached[-1]
 
     return match
-
-
-def rotated_shape(log: str, path: str) -> str | None:
-    """The shape of the file names that *log* is rotated to, *path* being one; None if it is no such name.
-
-    A rotation adds something to the name: app.log becomes app.log.1, app.log-20261120 or app-1.log.
-    """
-    name, rotated = os.path.basename(log), os.path.basename(path)
-    begin = next((n for n, (old, new) in enumerate(zip(name, rotated, strict=False)) if old != new), len(name))
-    grown = len(rotated) > len(name) and rotated.endswith(name[begin:])
-    return shape_of(rotated) if grown else None
-
-
-# With a sign before it: rank-10.log is not what became of rank-1.log.
-_ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
-
-
-def is_rotation(log: str, path: str) -> bool:
-    """Whether the name *path* says that it was *log*: in the same directory, with a number, a time or a word like
-    ``old`` added, and nothing else.
-    """
-    name, rotated = os.path.basename(log), os.path.basename(path)
-    more = len(rotated) - len(name)
-    if more <= 0 or os.path.dirname(log) != os.path.dirname(path):
-        return False
-    # What the two begin with may reach into what was added: of app.1.log it is ".1" or "1.".
-    return any(
-        rotated.startswith(name[:at]) and rotated.endswith(name[at:]) and _ADDED.fullmatch(rotated[at : at + more])
-        for at in range(1, len(name) + 1)
-    )
-
-
-def shape_of(name: str) -> str:
-    """*name* with each number in it as one sign."""
-    return re.sub(r"\d+", "0", name)

@@ -11,8 +11,9 @@ import os
 from dataclasses import dataclass, replace
 
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
-from flarelog.sources.file import MARKER, SourceFile, shown
+from flarelog.sources.file import MARKER, SourceFile
 from flarelog.sources.redact import Rules
+from flarelog.sources.walk import shown
 
 log = logging.getLogger(__name__)
 

@@ -1,25 +1,29 @@
 """One log: the incarnations of its file, one behind the other, read as one stream.
 
 Laws that hold here: bytes are read from 0, raw; a rotated file's tail goes before the new file's head, and its
-descriptor is kept until its bytes are acknowledged and no writer can add any; a truncation is seen by size or, when
+descriptor is kept until its bytes are acknowledged and it is quiet; a truncation is seen by size or, when
 the file has grown past the position, by the bytes before the position having changed; what is known to be lost
 becomes a gap. No bytes are kept here: whatever must be sent again is read again.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamInfo, extents
+from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
 from flarelog.sources.file import SourceFile
-from flarelog.sources.identity import has_writer
+from flarelog.sources.lineage import birth_note, born_of, compare
 from flarelog.sources.record import settled_on, shipped
 
-ROTATION_GRACE = 1.0  # seconds that a rotated file with a writer may hold up its successor
+ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may hold up its successor
 QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
-RELEASE_AFTER = 5.0  # seconds of quiet after which a file is let go where nobody can tell whether it has a writer
+RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file that nobody was seen to close is let go
+REMOVED_AFTER = 600.0  # the same of one that was removed: what is written to it once it is let go is lost
+HELD_BACK = 60.0  # seconds of quiet after which an unfinished line of such a file is shown: its rest may be a secret's
 HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
 
 
@@ -33,6 +37,13 @@ class _Segment:
     gone: bool = False  # the file was truncated since: what was read of it cannot be read again
 
 
+class Newest(NamedTuple):
+    """The youngest generation of a log that was begun."""
+
+    identity: str
+    born: int | None  # ns since the epoch
+
+
 @dataclass(slots=True)
 class Tail:
     """One log. ``files`` are its incarnations that are held, oldest first; the last is the newest."""
@@ -43,6 +54,9 @@ class Tail:
     end: int = 0  # the stream offset behind the last byte read
     draining: bool = False
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
+    # The identities of all generations that were begun, in their order: none of them is begun again.
+    begun: dict[str, None] = field(default_factory=dict)
+    newest: Newest | None = None
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
@@ -135,6 +149,14 @@ class Tail:
             file.graced, file.limit = True, size  # the grace read: what came while the rest was drained
         return min(size, file.limit) - file.position
 
+    def _sent(self, identity: str, born: int | None) -> None:
+        """Take note of a generation that was begun here, or that the receiver holds."""
+        self.begun[identity] = None
+        if born is not None and (self.newest is None or self.newest.born is None or born >= self.newest.born):
+            self.newest = Newest(identity, born)
+        elif born is None and (self.newest is None or self.newest.born is None):
+            self.newest = Newest(identity, None)
+
     # --- what comes next
 
     def _look(self, now: float) -> None:
@@ -155,7 +177,7 @@ class Tail:
             if following is None:
                 if not file.linked and self._finished_with(file, now):
                     self._end_current("removed")
-            elif not following.begun and not self._gives_way(file, now):
+            elif not following.begun and not self._gives_way(file, following, now):
                 return
             elif not following.begun and self._finished_with(file, now):
                 self._end_current("rotated")
@@ -176,21 +198,21 @@ class Tail:
     def _lets_go(self, file: SourceFile, now: float) -> bool:
         """Whether *file* was rotated or removed with bytes held back, which nobody can continue any more."""
         rotated = not file.linked or file is not self.files[-1]
-        if not rotated or not file.holds_back() or not self._finished_with(file, now):
+        if not rotated or not file.holds_back() or not (file.closed or now - file.quiet_since >= HELD_BACK):
             return False
         file.finish()
         return True
 
-    def _gives_way(self, file: SourceFile, now: float) -> bool:
-        """Whether a newer file may begin: the rotated *file* cannot grow any more, or has held it up long enough."""
+    def _gives_way(self, file: SourceFile, following: SourceFile, now: float) -> bool:
+        """Whether *following* may begin: nobody writes to the rotated *file*, or it has held it up long enough."""
         if self._held_since is None:
             self._held_since = now
-        return self.draining or now - self._held_since >= ROTATION_GRACE or self._finished_with(file, now)
+        held = now - min(self._held_since, following.appeared)
+        return self.draining or file.closed or held >= ROTATION_GRACE
 
     def _finished_with(self, file: SourceFile, now: float) -> bool:
-        """Whether no writer can add to *file*, or none has for long where that cannot be told."""
-        writer = has_writer(file.fd)
-        return writer is False or (writer is None and now - file.quiet_since >= RELEASE_AFTER)
+        """Whether it is likely that nobody adds to *file* any more. What comes all the same still arrives."""
+        return file.closed or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
         if not file.begun and file.rewritten(now):
@@ -205,12 +227,15 @@ class Tail:
             hole = 0
         file.hole_end = file.position + hole
         file.begins()
-        self.marks.append(
-            Generation(
-                *(self.end, EMPTY_DIGEST, file.found_as, file.position, file.identity, *file.head),
-                ",".join((*file.lacks, f"hole:{hole}") if hole > 0 else file.lacks),
-            )
-        )
+        notes = [*file.lacks]
+        if hole > 0:
+            notes.append(f"hole:{hole}")
+        if file.born is not None:
+            notes.append(birth_note(file.born))
+        head = file.head
+        at, path, identity = file.position, file.found_as, file.identity
+        self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
+        self._sent(file.identity, file.born)
         self._segments.append(_Segment(self.end, file, file.position))
         self._current, file.begun, self._held_since = file, True, None
         self._attributes = ""
@@ -257,6 +282,30 @@ class Tail:
             elif file.rewritten(now):
                 file.begin_anew(0, file.seen)
 
+    def insert(self, file: SourceFile) -> None:
+        """Hold *file*: before the first that is not begun and younger; what has been begun cannot be overtaken."""
+        if file.begun:
+            self.files.insert(0, file)
+            return
+        younger = (n for n, other in enumerate(self.files) if not other.begun and self._is_older(file, other))
+        self.files.insert(next(younger, len(self.files)), file)
+
+    def set_in_order(self) -> None:
+        """Those that are not begun come in the order of their births, behind the others."""
+        waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
+        waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
+        self.files = [file for file in self.files if file not in waiting] + waiting
+
+    def _is_older(self, one: SourceFile, other: SourceFile) -> bool:
+        return compare(self.log, one.age, other.age) < 0
+
+    def take_back(self, file: SourceFile) -> None:
+        """Go on with *file*, a generation that was sent by this process, and that had gone meanwhile."""
+        info = StreamInfo(StreamId("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks))
+        piece = shipped(info)[file.identity]
+        file.start_at(min(piece.source_end, file.length))
+        file.begun, file.found_as = True, piece.begin.path
+
     # --- what is held
 
     def acknowledged(self, offset: int) -> None:
@@ -287,7 +336,11 @@ class Tail:
             return False
         if self._acked < self.end and any(segment.file is file for segment in self._segments):
             return False
-        return (not file.linked or file is not self.files[-1]) and self._finished_with(file, now)
+        if file.linked and file is self.files[-1]:
+            return False
+        # What is written to a file without a name when its descriptor is let go is lost.
+        removed = not file.linked and os.fstat(file.fd).st_nlink == 0
+        return file.closed or now - file.quiet_since >= (REMOVED_AFTER if removed else RELEASE_AFTER)
 
     def covers(self, offset: int, marks: int) -> bool:
         """Whether what stands behind *offset* and *marks* can be sent from here, without asking the receiver what it
@@ -356,6 +409,10 @@ class Tail:
         lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
         self._attributes = ""
+        self.begun, self.newest = {}, None
+        for mark in info.marks:
+            if isinstance(mark, Generation):
+                self._sent(mark.identity, born_of(mark.notes))
         if lost:
             why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))

@@ -25,6 +25,7 @@ class What(enum.Enum):
     """What happened to a name in a directory."""
 
     MODIFIED = 0x2
+    CLOSED = 0x8  # by a process that had it open for writing
     CREATED = 0x100
     MOVED_FROM = 0x40
     MOVED_TO = 0x80
@@ -45,6 +46,7 @@ class Watch(Protocol):
     """Awaits changes in the directories that were added."""
 
     slow_poll: float  # seconds after which to look even though nothing was reported
+    tells: bool  # whether it reports the changes of the directories that ``add`` did not refuse
 
     def add(self, directory: str) -> bool:
         """Watch the names in *directory*, not those below; adding it again is harmless. False if its changes will not
@@ -66,6 +68,7 @@ class PollWatch:
     """Reports nothing, often: for systems without inotify, and for those that have run out of it."""
 
     slow_poll = 0.25
+    tells = False
 
     def add(self, directory: str) -> bool:
         return False
@@ -91,6 +94,7 @@ class InotifyWatch:
     """Linux: one descriptor for all directories. Raises OSError when there is none to be had."""
 
     slow_poll = 1.0
+    tells = True
 
     def __init__(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)

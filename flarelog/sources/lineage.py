@@ -1,0 +1,139 @@
+"""The order of a log's generations, and which log a rotated name speaks of.
+
+Generations stand in the order of their births. Two of them may be born in the same tick of the file system's clock, and
+some file systems keep no births. Names decide then: the file under the log's own name is the newest; of counted names
+(log.txt.2) the higher number is older, of dated ones (log.txt-20261122) the earlier date; a file that was seen to be
+renamed earlier is older. Names say so only as one listing saw them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from flarelog.model import BORN
+
+# With a sign before it: rank-10.log is not what became of rank-1.log.
+_ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
+_LONGEST, _SIGNS = 40, 12  # characters of what is added, and signs of a name behind which it is looked for, at most
+_DATE = 6  # digits
+_COUNTER = re.compile(r"[._-](\d{1,5})[._-]?")
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """What is known of when one generation of a log came to be, and of what it is called by now."""
+
+    born: int | None = None  # ns since the epoch
+    path: str = ""  # by now; empty: it is not known
+    renamed: float = math.inf  # its place among all files that were seen to be renamed
+    modified: int = 0  # ns since the epoch
+
+
+def compare(log: str, one: Age, other: Age) -> int:
+    """Below 0 if *one* is the older of two generations of *log*, above 0 if it is the newer, 0 if nobody can tell."""
+    if one.born is not None and other.born is not None and one.born != other.born:
+        return -1 if one.born < other.born else 1
+    if (one.path == log) != (other.path == log):
+        return 1 if one.path == log else -1
+    by_name = _by_name(log, one.path, other.path)
+    if by_name:
+        return by_name
+    if _place(log, one) != _place(log, other):
+        return -1 if _place(log, one) < _place(log, other) else 1
+    if one.born is None and other.born is None and one.path and other.path:
+        return (one.modified > other.modified) - (one.modified < other.modified)
+    return 0
+
+
+def _place(log: str, age: Age) -> float:
+    """Its place among all that were renamed: one that has another name than its log's was, though nobody saw it."""
+    return age.renamed if age.renamed < math.inf or age.path == log else -math.inf
+
+
+def by_age(log: str) -> Any:
+    """A key that sorts ages, the oldest first."""
+    return functools.cmp_to_key(functools.partial(compare, log))
+
+
+def born_of(notes: str) -> int | None:
+    """The birth that a generation's *notes* tell."""
+    said = next((word for word in notes.split(",") if word.startswith(f"{BORN}:")), "")
+    number = said.removeprefix(f"{BORN}:")
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else None
+
+
+def birth_note(born: int) -> str:
+    """The word of a generation's notes for a birth, in ns since the epoch."""
+    return f"{BORN}:{born}"
+
+
+def _by_name(log: str, one: str, other: str) -> int:
+    mine, its = _turn(log, one), _turn(log, other)
+    if mine is None or its is None or type(mine) is not type(its) or mine == its:
+        return 0
+    if isinstance(mine, int):
+        return -1 if mine > int(its) else 1
+    return -1 if mine < str(its) else 1
+
+
+def _turn(log: str, path: str) -> int | str | None:
+    """The counter or the date that a rotation has added to the name of *log*."""
+    added = added_to(os.path.basename(log), os.path.basename(path)) if path else None
+    if added is None:
+        return None
+    counted = _COUNTER.fullmatch(added)
+    if counted is not None:
+        return int(counted[1])
+    return added[1:] if added[1:2].isdigit() else None
+
+
+def added_to(name: str, rotated: str) -> str | None:
+    """What a rotation has added to *name* to make *rotated* of it: a number, a time or a word like ``old``."""
+    more = len(rotated) - len(name)
+    if more <= 0:
+        return None
+    # What the two begin with may reach into what was added: of app.1.log it is ".1" or "1.".
+    found = (
+        rotated[at : at + more]
+        for at in range(1, len(name) + 1)
+        if rotated.startswith(name[:at]) and rotated.endswith(name[at:])
+    )
+    return next((added for added in found if _ADDED.fullmatch(added)), None)
+
+
+def is_rotation(log: str, path: str) -> bool:
+    """Whether the name *path* says that it was *log*: in the same directory, and with what a rotation adds alone."""
+    return os.path.dirname(log) == os.path.dirname(path) and names_of(log, path)
+
+
+def names_of(log: str, path: str) -> bool:
+    """The same, in whatever directory."""
+    return added_to(os.path.basename(log), os.path.basename(path)) is not None
+
+
+def is_surely_rotation(log: str, path: str) -> bool:
+    """Whether the name *path* says nothing else but that it was *log*: train-1.log may well be another log than
+    train.log, and train.log.1 is none.
+    """
+    name, rotated = os.path.basename(log), os.path.basename(path)
+    added = added_to(name, rotated) if is_rotation(log, path) else None
+    return added is not None and (rotated == name + added or sum(map(str.isdigit, added)) >= _DATE)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def originals(name: str) -> tuple[str, ...]:
+    """The names that a file may have had which is called *name* after a rotation, the longest first."""
+    found: dict[str, None] = {}
+    # Names are a writer's choice: one that is all signs and digits must not take long.
+    for at in [at for at, sign in enumerate(name) if at and sign in "._-"][-_SIGNS:]:
+        longest = _ADDED.match(name, at, at + _LONGEST)
+        for end in range(longest.end(), at + 1, -1) if longest is not None else ():
+            whole = end == len(name) or not name[end - 1 : end + 1].isdigit()  # a number is added as a whole
+            if whole and _ADDED.fullmatch(name, at, end):
+                found[name[:at] + name[end:]] = None
+    return tuple(sorted(found, key=len, reverse=True))
