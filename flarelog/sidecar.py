@@ -714,7 +714,9 @@ class _Delivery:
     def _gathers(self) -> bool:
         """Whether lines that come now should wait for more of them."""
         producer, tail = self._producer, self._tail
-        return not tail.draining and producer.position == tail.end and tail.unread() < GATHERED
+        if tail.draining or tail.has_more or producer.position != tail.end:
+            return False
+        return tail.unread() < GATHERED
 
     def _patience(self) -> float | None:
         """Seconds after which to look at the file though nothing is known to have changed."""

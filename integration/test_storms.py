@@ -95,6 +95,7 @@ def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills
         writer.turns(chance.randint(0, 12), (0.001, 0.02, 0.1, 0.3))
     wanted = b"".join(writer.written[first:])
     until(lambda: len(receiver.stored(LOG)) >= len(wanted), lambda: trouble(receiver.stored(LOG), wanted, seed), 60.0)
+    sidecar.heeds_signals()
     assert sidecar.stop() == 0, sidecar.talk()
     assert receiver.stored(LOG) == wanted, trouble(receiver.stored(LOG), wanted, seed)
     receiver.holds(wanted, LOG)

@@ -23,7 +23,7 @@ from flarelog.model import Generation, Redaction, StreamInfo, log_name
 from flarelog.sources.copies import Copies
 from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import Sight, earlier, inode, lacks, same, sight
-from flarelog.sources.lineage import Age, by_age, compare, is_rotation, is_surely_rotation, names_of, originals
+from flarelog.sources.lineage import Age, compare, is_rotation, is_surely_rotation, names_of, originals
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.record import in_order, may_have_grown, shipped, take_back, wholes
 from flarelog.sources.redact import Rules
@@ -437,7 +437,7 @@ class Discovery:
         """The age that a generation of *tail* is above which nobody has seen; None while that cannot be said."""
         newest = tail.newest
         if newest is None:
-            return min((file.age for file in tail.files), key=by_age(tail.log), default=None)
+            return tail.files[0].age if tail.files else None
         known = self._known.get(newest.identity)
         if known is not None:
             return replace(known[1].age, born=newest.born)
@@ -546,19 +546,20 @@ class Discovery:
         return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None
 
     def _is_twin(self, file: SourceFile, tail: Tail) -> bool:
-        """Whether *file* seems to be a copy of a generation of *tail*, to which bytes were added after it was born, and
-        which it begins like: not what was rotated, but what somebody has copied.
+        """Whether *file* seems to be a copy of the generation of *tail* that was born before it: bytes were added to
+        that later, and *file* holds what it begins with. Somebody has copied it, and nothing was rotated then.
         """
-        if file.born is None or file.length == 0:
+        if file.born is None or file.length == 0 or tail.newest is None:
             return False
-        for _, other in [known for known in self._known.values() if known[0] is tail]:
-            with contextlib.suppress(OSError):
-                older = sight(os.path.join(self.options.root, other.path))
-                if older.is_of != inode(other.identity) or older.modified < file.born + OVERLAP:
-                    continue
-                with SourceFile.open(self.options.root, other.path, 0.0) as its:
-                    if its.identity == other.identity and its.begins_like(file):
-                        return True
+        older = [other for other in tail.files if other.born is not None and other.born < file.born]
+        newest = self._known.get(tail.newest.identity)
+        older += [newest[1]] if newest is not None and newest[1] not in older else []
+        last = max(older, key=lambda other: other.born or 0, default=None)
+        if last is None:
+            return False
+        with contextlib.suppress(OSError), SourceFile.open(self.options.root, last.path, 0.0) as its:
+            if its.identity == last.identity and os.fstat(its.fd).st_mtime_ns > file.born + OVERLAP:
+                return its.begins_like(file)
         return False
 
     def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> tuple[Tail, SourceFile]:

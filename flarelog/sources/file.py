@@ -53,6 +53,7 @@ class SourceFile:
     begun: bool = False  # it has a Generation mark
     hole_end: int = 0  # of the hole that was told of last
     quiet_since: float = 0.0  # when a byte was last seen to be added
+    looked_at: float = -math.inf  # when it was looked at for late bytes
     appeared: float = 0.0  # when it was created, or first seen where that is not kept
     limit: int | None = None  # while draining: where to stop
     graced: bool = False  # while draining: the one read behind the limit was granted

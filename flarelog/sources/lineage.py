@@ -13,7 +13,6 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Any
 
 from flarelog.model import BORN
 
@@ -53,11 +52,6 @@ def compare(log: str, one: Age, other: Age) -> int:
 def _place(log: str, age: Age) -> float:
     """Its place among all that were renamed: one that has another name than its log's was, though nobody saw it."""
     return age.renamed if age.renamed < math.inf or age.path == log else -math.inf
-
-
-def by_age(log: str) -> Any:
-    """A key that sorts ages, the oldest first."""
-    return functools.cmp_to_key(functools.partial(compare, log))
 
 
 def born_of(notes: str) -> int | None:

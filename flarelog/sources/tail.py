@@ -23,6 +23,8 @@ ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may h
 QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
 RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file that nobody was seen to close is let go
 REMOVED_AFTER = 600.0  # the same of one that was removed: what is written to it once it is let go is lost
+MANY = 8  # files of a log: with more of them, those that are done are let go before another is begun
+LOOK_AT = 0.2  # seconds between two looks at one that is begun
 HELD_BACK = 60.0  # seconds of quiet after which an unfinished line of such a file is shown: its rest may be a secret's
 HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
 
@@ -186,10 +188,14 @@ class Tail:
 
     def _following(self, now: float) -> SourceFile | None:
         """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
+        many = len(self.files) > MANY
         for file in self.files:
             if file is self._current:
                 continue
             if file.begun:
+                if many and now - file.looked_at < LOOK_AT:
+                    continue
+                file.looked_at = now
                 self._lets_go(file, now)
             if not file.begun or self._truncated(file, now) or self._available(file, now) > 0:
                 return file
@@ -215,6 +221,8 @@ class Tail:
         return file.closed or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
+        if len(self.files) > MANY:
+            self.release(now)
         if not file.begun and file.rewritten(now):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             file.begin_anew(0, file.seen)
@@ -287,8 +295,10 @@ class Tail:
         if file.begun:
             self.files.insert(0, file)
             return
-        younger = (n for n, other in enumerate(self.files) if not other.begun and self._is_older(file, other))
-        self.files.insert(next(younger, len(self.files)), file)
+        at = len(self.files)  # most are the youngest
+        while at and not self.files[at - 1].begun and self._is_older(file, self.files[at - 1]):
+            at -= 1
+        self.files.insert(at, file)
 
     def set_in_order(self) -> None:
         """Those that are not begun come in the order of their births, behind the others."""
@@ -316,9 +326,10 @@ class Tail:
 
     def release(self, now: float) -> None:
         """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any."""
-        for file in list(self.files):
-            if self._may_go(file, now) and file.lay_down():
-                self.files.remove(file)
+        unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
+        gone = {file for file in self.files if file not in unstored and self._may_go(file, now) and file.lay_down()}
+        if gone:
+            self.files = [file for file in self.files if file not in gone]
 
     def rest(self, now: float) -> None:
         """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
@@ -333,8 +344,6 @@ class Tail:
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
         if file is self._current or not file.begun or file.size(now) != file.position:
-            return False
-        if self._acked < self.end and any(segment.file is file for segment in self._segments):
             return False
         if file.linked and file is self.files[-1]:
             return False
@@ -381,6 +390,11 @@ class Tail:
     def urgent(self) -> bool:
         """Whether time alone will bring something on soon: a rotated file holds up its successor."""
         return self._held_since is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a file waits that is not begun."""
+        return bool(self.files) and not self.files[-1].begun
 
     @property
     def at_rest(self) -> bool:
