@@ -148,6 +148,8 @@ class LocalStore:
                 await appender.close()
             except (Full, Unavailable) as error:
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
+            except Exception:  # the others are closed all the same, and the lock is given back
+                log.exception("%s: it could not be closed", appender.stream)
         for threads in (self._threads, self._aside_threads):
             if threads is not None:
                 threads.shutdown()
