@@ -55,6 +55,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
+from flarelog.text import encodable
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.version import __version__
@@ -184,10 +185,11 @@ def server(max_connections: int, *, shared: bool = False, local: bool = False) -
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push, which takes what is Said; it gives Malformed, as a value, for an answer that is no Reply."""
-    return channel.stream_stream(
-        f"/{SERVICE}/Push", request_serializer=_encode_said, response_deserializer=_reply_or_malformed
-    )
+    """The call of Push, which takes encoded requests; it gives Malformed, as a value, for an answer that is no Reply.
+
+    What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
+    """
+    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=_reply_or_malformed)
 
 
 def read(channel: grpc.aio.Channel) -> Any:
@@ -456,10 +458,6 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def _encode_said(said: Said) -> bytes:
-    return encode_request(said.request, said.number)
 
 
 def encode_request(request: Request, number: int = 0) -> bytes:
@@ -755,7 +753,7 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
     message = pb.Mark(offset=mark.offset, digest=mark.digest)
     match mark:
         case Generation():
-            message.generation.path = mark.path
+            message.generation.path = encodable(mark.path)[:MAX_TEXT]  # up to 4096 bytes, and any of them
             message.generation.source_offset = mark.source_offset
             message.generation.identity = mark.identity
             message.generation.head_length = mark.head_length

@@ -1444,6 +1444,20 @@ MUTANTS = [
         "server",
     ),
     Mutant(
+        "text: half of a surrogate pair is left to whoever encodes it",
+        "text.py",
+        "_HALF.sub(_written, text)",
+        "text",
+        "text wire",
+    ),
+    Mutant(
+        "wire: a file's name may be longer than a mark can say",
+        "wire.py",
+        "encodable(mark.path)[:MAX_TEXT]",
+        "encodable(mark.path)",
+        "wire",
+    ),
+    Mutant(
         "store: one stream that cannot be closed keeps the others open, and the lock",
         "stores/local.py",
         "            except Exception:  # the others are closed",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import grpc
 import pytest
 
 from flarelog import wire
-from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected
+from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected, Unavailable
 from flarelog.model import (
     Attributes,
     Chunk,
@@ -246,7 +248,6 @@ def test_what_is_no_request(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "mark",
     [
-        pytest.param(lambda text: Generation(0, 0, text, 0, ""), id="path"),
         pytest.param(lambda text: Generation(0, 0, "", 0, text), id="identity"),
         pytest.param(lambda text: Ended(0, 0, text), id="end"),
         pytest.param(lambda text: Gap(0, 0, 0, text), id="gap"),
@@ -257,6 +258,34 @@ def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
     assert wire.decode_request(wire.encode_request((0, longest))) == (0, longest)
     with pytest.raises(Malformed, match=f"more than {wire.MAX_TEXT} characters"):
         wire.decode_request(wire.encode_request((0, mark("x" * (wire.MAX_TEXT + 1)))))
+
+
+def test_a_path_in_a_mark_is_bounded_whoever_sends_it() -> None:
+    mark = pb.Mark(generation=pb.Generation(path="x" * (wire.MAX_TEXT + 1)))
+    with pytest.raises(Malformed, match=f"more than {wire.MAX_TEXT} characters"):
+        wire.decode_request(pb.PushRequest(mark=pb.MarkAt(mark=mark)).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        pytest.param(b"app.log.1", "app.log.1", id="ascii"),
+        pytest.param("größe.log".encode(), "größe.log", id="utf-8"),
+        pytest.param(b"app.log.\xe9", "app.log.\\xe9", id="latin-1"),
+        pytest.param(b"\xff\xfe/\xed\xa0\x80", "\\xff\\xfe/\\xed\\xa0\\x80", id="no-text-at-all"),
+        pytest.param(b"d" * 4000, "d" * 1024, id="longer-than-a-mark-may-say"),
+        pytest.param(b"\xff" * 4000, ("\\xff" * 256), id="longer-once-it-is-written-out"),
+    ],
+)
+def test_a_mark_tells_of_a_file_whatever_its_name_is(name: bytes, path: str) -> None:
+    mark = Generation(7, 1, os.fsdecode(name), 12, "fh:0102")
+    assert wire.decode_request(wire.encode_request((3, mark))) == (3, replace(mark, path=path))
+
+
+def test_a_refusal_that_names_a_file_can_be_sent() -> None:
+    error = Unavailable(os.fsdecode(b"/logs/\xe9 could not be opened"))
+    assert str(error) == r"/logs/\xe9 could not be opened"
+    assert wire.decode_reply(wire.encode_reply(Reply(Code.PAUSE, reason=str(error)))).reason == str(error)
 
 
 @pytest.mark.parametrize(

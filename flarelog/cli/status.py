@@ -26,7 +26,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
 from flarelog.stores.local import LocalStore
-from flarelog.viewers.console import legible
+from flarelog.text import legible
 
 EXAMPLES = """\b
 Examples:

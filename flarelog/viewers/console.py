@@ -249,12 +249,6 @@ def colours(choice: str, environment: Callable[[str], str | None], is_terminal: 
     return is_terminal and environment("TERM") != "dumb"
 
 
-def legible(name: str) -> str:
-    """*name*, of a file, with what could drive a terminal, and what is no text, replaced."""
-    text = name.encode(errors="surrogateescape").decode(errors="replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
-
-
 def summary(replaced: int, source: str) -> Iterable[str]:
     """What is to be said of a log after its last line."""
     if replaced:
