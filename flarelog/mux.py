@@ -234,10 +234,13 @@ class Uplink:
 
     def _beat(self) -> None:
         for stream in self._streams.values():
-            beat = stream.beat() if stream.error is None and stream.answered else None
-            if beat is not None:
-                stream.put(beat)
-                return
+            try:
+                beat = stream.beat() if stream.error is None and stream.answered else None
+                if beat is not None:
+                    stream.put(beat)
+                    return
+            except Exception as error:  # is that stream's alone
+                stream.lost(error)
 
     def _miss(self, now: float) -> None:
         """A stream that waits for so long begins anew; if nothing was heard of any, the call has ended."""

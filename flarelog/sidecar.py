@@ -2,7 +2,8 @@
 
 One loop watches the files, one loop a log sends them, all over one call, and the receiver's record says where each goes
 on. A lost connection is not an answer: it is tried again for as long as the sidecar is wanted. One log that fails does
-not hold the others, and none fails the run.
+not hold the others, and none fails the run. So it is where flarelog itself is wrong about one: that is said once, with
+a traceback, and the exit code tells.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import os
 import random
 import time
+import traceback
 from dataclasses import dataclass, field, replace
 
 import grpc
@@ -164,6 +166,7 @@ class Sidecar:
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
+        self._mistakes: set[str] = set()  # flarelog's own, which are no log's
         self._sites = list(options.source.sites)
         self._refused = asyncio.Event()  # the site has taken its consent back
 
@@ -190,7 +193,7 @@ class Sidecar:
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
                 minding = group.create_task(self._mind())
-                asking = group.create_task(self._writers.run() if self.options.ranks else asyncio.sleep(0))
+                asking = group.create_task(self._ranks() if self.options.ranks else asyncio.sleep(0))
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
@@ -208,6 +211,9 @@ class Sidecar:
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
+        except* Exception as bugs:  # other sidecars of this process go on
+            error = _Mistake(f"flarelog failed, and nothing more is sent to {self.options.receiver}: {_in_words(bugs)}")
+            error.__cause__ = _first(bugs)
         finally:
             self.discovery.close()
             self.compressing.close()
@@ -219,9 +225,10 @@ class Sidecar:
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
-            log.log(logging.WARNING if isinstance(error, NoConsent) else logging.ERROR, "%s", error)
+            level = logging.WARNING if isinstance(error, NoConsent) else logging.ERROR
+            log.log(level, "%s", error, exc_info=_cause(error))
         streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
-        return Outcome(streams, tuple(self.discovery.troubles.values()), error)
+        return Outcome(streams, (*self.discovery.troubles.values(), *self._mistakes), error)
 
     def unsent(self) -> tuple[int, int]:
         """(bytes, logs) that are not acknowledged."""
@@ -269,17 +276,36 @@ class Sidecar:
         looked, every = float("-inf"), watch.slow_poll
         while True:
             now = time.monotonic()
-            touched = discovery.apply(found, now) if found else set()
-            if found is None or now - looked >= every:
-                used = time.thread_time()
-                touched |= discovery.look(now)
-                looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
-                if discovery.root_missing:
-                    every = ROOT_POLL
-                if self._checkpoint is not None:
-                    self._checkpoint.save(discovery.starts())
+            try:
+                touched = discovery.apply(found, now) if found else set()
+                if found is None or now - looked >= every:
+                    used = time.thread_time()
+                    touched |= discovery.look(now)
+                    looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
+                    if discovery.root_missing:
+                        every = ROOT_POLL
+                    if self._checkpoint is not None:
+                        self._checkpoint.save(discovery.starts())
+            except FlarelogError:
+                raise
+            except Exception as bug:  # what is being sent goes on, and the next look may do better
+                self._mistaken("the files could not be looked at", bug)
+                touched, looked = set(), now
             self._wake(touched)
             found = await watch.changes(max(0.0, looked + every - time.monotonic()))
+
+    def _mistaken(self, what: str, bug: Exception) -> None:
+        """Say once what flarelog is wrong about, if it is no single log; the exit code tells."""
+        sentence = f"{what}: {_in_words(bug)}"
+        if sentence not in self._mistakes:
+            self._mistakes.add(sentence)
+            log.error("%s; what is being sent goes on", sentence, exc_info=bug)
+
+    async def _ranks(self) -> None:
+        try:
+            await self._writers.run()
+        except Exception as bug:
+            self._mistaken("nobody looks any more which ranks write the logs", bug)
 
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and begin to send."""
@@ -462,7 +488,7 @@ class Sidecar:
     def failed(self, delivery: _Delivery, error: FlarelogError) -> None:
         """Say why *delivery* ended; a newer sidecar is said once, and is the end of all others as well."""
         if not isinstance(error, StreamFenced):
-            log.error("%s: %s", delivery.stream, error)
+            log.error("%s: %s", delivery.stream, error, exc_info=_cause(error))
         elif not self._fenced:
             self._fenced = True
             log.error("%s: %s", delivery.stream, error)
@@ -470,6 +496,25 @@ class Sidecar:
     def ended(self) -> None:
         if self._fenced or all(other.error for other in self._deliveries.values()):
             self.drain()  # nothing is left that this sidecar could be wanted for
+
+
+class _Mistake(FlarelogError):
+    """Flarelog itself was wrong about one log; the cause says how."""
+
+
+def _cause(error: FlarelogError) -> BaseException | None:
+    """What a traceback is to be shown of."""
+    return error.__cause__ if isinstance(error, _Mistake) else None
+
+
+def _first(bug: BaseException) -> BaseException:
+    """The first of several, which led to the others."""
+    return _first(bug.exceptions[0]) if isinstance(bug, BaseExceptionGroup) else bug
+
+
+def _in_words(bug: BaseException) -> str:
+    """What a traceback would end with."""
+    return traceback.format_exception_only(_first(bug))[-1].strip()
 
 
 class _Again(Exception):
@@ -582,7 +627,11 @@ class _Delivery:
                     failures += 1
         except FlarelogError as error:
             self.error = error
-            self._sidecar.failed(self, error)
+        except Exception as bug:
+            self.error = _Mistake(f"flarelog failed at it, and the other logs go on: {_in_words(bug)}")
+            self.error.__cause__ = bug
+        if self.error is not None:
+            self._sidecar.failed(self, self.error)
         else:
             log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from flarelog.errors import InvalidName
+from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import Generation, Redaction, StreamInfo, log_name
 from flarelog.sources.file import SourceFile
 from flarelog.sources.file import shown as _shown
@@ -92,6 +92,7 @@ class Discovery:
     _draining: bool = False
     _rules: Rules = field(init=False)
     _said_compressed: bool = False
+    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
 
     def __post_init__(self) -> None:
         self._rules = self.options.rules()
@@ -169,9 +170,13 @@ class Discovery:
         if self.waiting:
             self._make_room(now)
         for tail in self.tails.values():
-            tail.look(now)
-            tail.release(now)
-            if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
+            try:
+                tail.look(now)
+                tail.release(now)
+                grown = any(not file.linked or file.size(now) != file.position for file in tail.files)
+            except Exception as error:  # is that log's alone
+                tail.failed, grown = error, True
+            if len(tail.files) > 1 or grown:
                 touched.add(tail.log)
         return touched
 
@@ -232,7 +237,14 @@ class Discovery:
                 continue
             origin = self._origins.get(path, (path, 0))[0]
             renamed = origin in self.tails or origin in strangers
-            tail_and_file = self._meet(path, origin if renamed else path, strangers[met], now)
+            if self._strange.get(path) == strangers[met]:
+                continue
+            try:
+                tail_and_file = self._meet(path, origin if renamed else path, strangers[met], now)
+            except Exception as error:  # is that file's alone
+                self._strange[path] = strangers[met]
+                self._trouble(path, f"{_shown(path)} cannot be sent: {error!r}", error)
+                continue
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 seen.setdefault(tail_and_file[1], []).append(path)
@@ -325,10 +337,11 @@ class Discovery:
             self.root_missing = True
             log.warning("the root %s cannot be read (%s); waiting for it", self.options.root, error.strerror)
 
-    def _trouble(self, path: str, sentence: str) -> None:
+    def _trouble(self, path: str, sentence: str, bug: Exception | None = None) -> None:
         if path not in self.troubles:
             self.troubles[path] = sentence
-            log.warning("%s; the other files go on", sentence)
+            level = logging.WARNING if bug is None else logging.ERROR
+            log.log(level, "%s; the other files go on", sentence, exc_info=bug)
 
     def _meet(self, path: str, origin: str, found: tuple[int, int], now: float) -> tuple[Tail, SourceFile] | None:
         """Open the file at *path*, and find or make its log: *origin*, if the file is new.
@@ -559,7 +572,13 @@ class Discovery:
                 before = in_order(replace(info, marks=tuple(tail.marks)))
                 order = {key: place for place, key in enumerate(held | before)}
                 tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
-                tail.resume(info)
+                try:
+                    tail.resume(info)
+                except OSError as error:
+                    why = f"what was sent cannot be compared with its files: {error.strerror}; start the sidecar again"
+                    tail.failed = FlarelogError(why)  # for good: where it goes on is not known
+                except Exception as error:
+                    tail.failed = error
 
     def adopt(self, streams: Iterable[StreamInfo]) -> None:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
