@@ -41,7 +41,7 @@ from flarelog.model import (
     run_name,
     site_name,
 )
-from flarelog.mux import HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
+from flarelog.mux import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
@@ -372,10 +372,12 @@ class Sidecar:
                 )
             except grpc.RpcError as error:
                 trouble = wire.error_of(error, self.options.receiver)
-                if not isinstance(trouble, CannotConnect):
+                if not trouble.retry_safe:
                     raise trouble from error
             except TimeoutError:
                 trouble = CannotConnect(f"{self.options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
+            except ENDED:
+                trouble = CannotConnect(f"{self.options.receiver} ended the call")
             else:
                 self._connected = True
                 return found

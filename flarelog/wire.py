@@ -8,6 +8,7 @@ that are compressed are small, and left to the generated code.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
@@ -55,7 +56,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
-from flarelog.text import encodable
+from flarelog.text import encodable, legible
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.version import __version__
@@ -425,7 +426,8 @@ def status_of(error: FlarelogError) -> grpc.StatusCode:
 def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     """What a failed call to *address* means."""
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
-    details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or status.name
+    said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
+    details = _one_line(said or status.name)
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
@@ -437,11 +439,26 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:
             return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
-        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    return CannotConnect(
-        f"no connection to {address}: {details.rsplit(': ', 1)[-1]}"
-    )  # gRPC wraps the cause three times
+    return CannotConnect(f"no connection to {address}: {_cause(details)}")
+
+
+# In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
+_WRAPPING = re.compile(
+    r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
+    r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
+)
+_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+
+
+def _cause(details: str) -> str:
+    if resolving := _RESOLVING.fullmatch(details):
+        return resolving[1]
+    at = 0
+    while wrapping := _WRAPPING.match(details, at):
+        at = wrapping.end()
+    return details[at:]
 
 
 # --- what a producer says
@@ -668,8 +685,8 @@ def decode_reply(raw: bytes) -> Reply:
 
 
 def _one_line(text: str) -> str:
-    """*text* as it may be shown to people, and stand in their logs."""
-    return " ".join(text[: 2 * MAX_TEXT].split())
+    """*text*, of the other end, as it may be shown to people, and stand in their logs."""
+    return legible(" ".join(text[: 2 * MAX_TEXT].split()))
 
 
 def _reply_or_malformed(raw: bytes) -> Reply | Malformed:

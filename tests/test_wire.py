@@ -11,7 +11,16 @@ import grpc
 import pytest
 
 from flarelog import wire
-from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected, Unavailable
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    InvalidName,
+    NotAllowed,
+    NotFound,
+    StreamRejected,
+    TimedOut,
+    Unavailable,
+)
 from flarelog.model import (
     Attributes,
     Chunk,
@@ -401,3 +410,72 @@ def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_excepti
 )
 def test_an_error_travels_as_a_status(error: FlarelogError, status: grpc.StatusCode) -> None:
     assert wire.status_of(error) is status
+
+
+def failed(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(status, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
+HERE = "127.0.0.1:4721"
+MANY = "9 calls of ipv4:10.0.0.7 are open, at most 9 are taken: wait until one has ended, or start the receiver anew"
+NO_HOST = "address lookup failed for r:1: Domain name not found"
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        pytest.param(MANY, MANY, id="a-sentence-of-flarelogs"),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: Failed to connect to remote host:"
+            " connect: Connection refused (111)",
+            "Connection refused (111)",
+            id="what-grpc-wraps-often",
+        ),
+        pytest.param(
+            "failed to connect to all addresses; last error: UNKNOWN: ipv6:%5B::1%5D:1: Failed to connect to remote"
+            " host: getsockopt(SO_ERROR): Connection reset by peer",
+            "Connection reset by peer",
+            id="an-address-with-colons",
+        ),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:{HERE}: Socket closed",
+            "Socket closed",
+            id="what-grpc-wraps",
+        ),
+        pytest.param(
+            "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
+            "No such file or directory",
+            id="a-socket",
+        ),
+        pytest.param(f"errors resolving r:1: [field:hostname lookup error:{NO_HOST}]", NO_HOST, id="no-such-host"),
+        pytest.param("recvmsg: connection: reset", "recvmsg: connection: reset", id="what-nobody-knows"),
+        pytest.param("a\x1b]0;b\x07\nc", "a\ufffd]0;b\ufffd c", id="what-drives-a-terminal"),
+        pytest.param("", "UNAVAILABLE", id="nothing"),
+    ],
+)
+def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> None:
+    error = wire.error_of(failed(grpc.StatusCode.UNAVAILABLE, details), HERE)
+    assert (type(error), str(error)) == (CannotConnect, f"no connection to {HERE}: {cause}")
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "kind", "again"),
+    [
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", TimedOut, True),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls", CannotConnect, True),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "CLIENT: Received message larger than max (5 vs. 4)",
+            StreamRejected,
+            False,
+        ),
+        (grpc.StatusCode.UNKNOWN, "", CannotConnect, True),
+        (grpc.StatusCode.PERMISSION_DENIED, "no", NotAllowed, False),
+        (grpc.StatusCode.NOT_FOUND, "gone", NotFound, False),
+    ],
+)
+def test_which_failed_calls_are_made_again(
+    status: grpc.StatusCode, details: str, kind: type[FlarelogError], again: bool
+) -> None:
+    error = wire.error_of(failed(status, details), HERE)
+    assert (type(error), error.retry_safe) == (kind, again)
