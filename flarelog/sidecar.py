@@ -152,7 +152,9 @@ class Sidecar:
         self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self.discovery = Discovery(options.source, best_watch())
-        self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
+        self._checkpoint: Checkpoint | None = None
+        if options.state:
+            self._checkpoint = Checkpoint(options.state, options.run, options.site, options.receiver)
         self._writers = Writers(self.discovery, self._wake)
         name = options.tls.server_name if options.tls is not None else ""
         self.compressing = Compressing(options.compression, options.receiver, name)

@@ -225,7 +225,7 @@ _state = tempfile.TemporaryDirectory(prefix="flarelog-fuzz-", dir="/dev/shm" if 
 
 def checkpoint(raw: bytes) -> None:
     """Any state of a sidecar, as it is and with a checksum that fits: nothing, or logs and offsets."""
-    cache = Checkpoint(_state.name, "run-1", "site-1")
+    cache = Checkpoint(_state.name, "run-1", "site-1", "receiver:1")
     for text in (raw, b"%08x %b" % (extend(0, raw), raw)):
         fd = os.open(cache.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.write(fd, text)

@@ -755,15 +755,22 @@ MUTANTS = [
     Mutant(
         "checkpoint: another's is believed",
         CHECKPOINT,
-        'state["version"] != VERSION or state["owner"] != self._owner',
+        'state["version"] != VERSION or state["owner"] != owner',
         'state["version"] != VERSION',
         "discovery",
     ),
     Mutant(
         "checkpoint: another version's is believed",
         CHECKPOINT,
-        'state["version"] != VERSION or state["owner"] != self._owner',
-        'state["owner"] != self._owner',
+        'state["version"] != VERSION or state["owner"] != owner',
+        'state["owner"] != owner',
+        "discovery",
+    ),
+    Mutant(
+        "checkpoint: all receivers have one",
+        CHECKPOINT,
+        'f"{self._before} to {receiver}"',
+        'f"{self._before} to all"',
         "discovery",
     ),
     # --- the receiving end
