@@ -562,7 +562,7 @@ def view(raw: bytes) -> None:
         bare = plain(line.text)
         hold(not _NOT_SHOWN.search(bare) and len(bare) <= limit, line)
         hold(0 <= line.offset <= line.end <= len(data), line)
-        hold(plain(highlighted(line.text, re.compile("[a-f]+"))) == bare, line)
+        hold(plain(highlighted(line.text, [re.compile("[a-f]+"), re.compile(r"(.)\1")])) == bare, line)
     for block in Blocks().feed(whole[0]):
         hold(bool(block), block)
 

@@ -458,24 +458,19 @@ class Following:
             each.received = start
 
     async def _line_start(self, stream: StreamId, end: int, lines: int) -> int:
-        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST."""
-        window = TAIL_WINDOW
-        while True:
-            begin, found = max(0, end - window), bytearray()
-            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
+        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST bytes."""
+        begin, wanted, first = end, lines + 1, -1  # how many ends of lines are wanted, and where the first of all is
+        while begin > max(0, end - TAIL_MOST) and wanted:
+            behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
+            found = bytearray()
+            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=behind)) as pieces:
                 async for _, what in pieces:
                     found += what if isinstance(what, Buffer) else b""
-            del found[end - begin :]
+            del found[behind - begin :]
             at = len(found)
-            for _ in range(lines + 1):
-                at = found.rfind(b"\n", 0, at)
-                if at < 0:
-                    break
-            if at >= 0:
-                return begin + at + 1
-            if not begin or window >= TAIL_MOST:
-                return begin and begin + found.find(b"\n") + 1
-            window *= 4
+            while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
+                first, wanted = begin + at, wanted - 1
+        return 0 if wanted and not begin else max(begin, first + 1)
 
     async def _pieces(self, each: _Stream, *, follow: bool) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """What there is of a stream behind what was received; lines that cannot match are left out."""
