@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from flarelog import compression, states, wire
+from flarelog import globs as matching
 from flarelog import policy as policies
 from flarelog import tokens as secrets
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
@@ -282,17 +283,17 @@ def globs(raw: bytes) -> None:
     """PATTERN LF PATH: matched in time that is bounded, and by both ways of matching alike."""
     pattern, _, path = raw.decode(errors="surrogateescape").partition("\n")
     pattern, path = pattern[:100], path[:500]
-    patterns._patterns.clear()
+    matching._patterns.clear()
     try:
         options = patterns.SourceOptions("root", (pattern,))
     except InvalidOption:
         return
     sent = options.matches(path)
-    tokens = [token for token, _ in patterns._tokens(pattern)]
+    tokens = [token for token, _ in matching._tokens(pattern)]
     name = path if "/" in pattern else path.rsplit("/", 1)[-1]
-    hold(sent == patterns._walk(tokens)(name), (pattern, path))
-    if sum(token in patterns._STARS for token in tokens) <= 3 and len(name) < 60:
-        expression = re.compile("".join(map(patterns._text, tokens)) + r"\Z", re.DOTALL)
+    hold(sent == matching._walk(tokens)(name), (pattern, path))
+    if sum(token in matching._STARS for token in tokens) <= 3 and len(name) < 60:
+        expression = re.compile("".join(map(matching._text, tokens)) + r"\Z", re.DOTALL)
         hold(sent == (expression.match(name) is not None), (pattern, path))
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fnmatch
 import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
-from flarelog import states
+from flarelog import globs, states
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
@@ -46,7 +45,7 @@ PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which streams of *run*, and from where on."""
+    """Which streams of *run*, and from where on. Raises InvalidOption."""
 
     run: str
     sites: tuple[str, ...] = ()  # globs; none: all
@@ -54,15 +53,14 @@ class Selection:
     starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: these alone
     tail: int | None = None
 
+    def __post_init__(self) -> None:
+        globs.check((*self.sites, *self.logs))
+
     def has(self, stream: StreamId) -> bool:
         if self.starts:
             return (stream.site, stream.log) in self.starts
-        return _any(stream.site, self.sites) and _any(stream.log, self.logs)
-
-
-def _any(name: str, globs: Iterable[str]) -> bool:
-    globs = list(globs)
-    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+        called = not self.sites or globs.any_of(self.sites, stream.site)
+        return called and (not self.logs or globs.any_of(self.logs, stream.log))
 
 
 class Display(Protocol):
