@@ -16,6 +16,7 @@ import os
 import random
 import time
 import traceback
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import grpc
@@ -58,6 +59,7 @@ LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
 LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
 GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+BUSY = 1.0  # seconds by which a busy loop may be late before more patience is due
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 HEED_EVERY = 5.0  # seconds
 NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is ahead
@@ -83,7 +85,8 @@ class SidecarOptions:
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = None  # directory of the checkpoint; None keeps none
     once: bool = False  # send what is there, wait for the receipts, end
-    drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
+    drain_timeout: float = DRAIN_TIMEOUT  # seconds for which a drain may go on though nothing is acknowledged
+    drain_limit: float | None = None  # seconds that a drain may take whatever is acknowledged; None: any
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
     ranks: bool = True  # look which ranks the processes have that write the logs
@@ -92,8 +95,9 @@ class SidecarOptions:
     def __post_init__(self) -> None:
         run_name(self.run)
         site_name(self.site)
-        if not (0 < self.drain_timeout < math.inf and 0 < self.heartbeat < math.inf):
-            raise InvalidOption("drain_timeout and heartbeat must be positive numbers of seconds")
+        bounds = (self.drain_timeout, self.heartbeat, 1.0 if self.drain_limit is None else self.drain_limit)
+        if not all(0 < bound < math.inf for bound in bounds):
+            raise InvalidOption("drain_timeout, drain_limit and heartbeat must be positive numbers of seconds")
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)
@@ -165,6 +169,8 @@ class Sidecar:
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
         self._moves, self._moved_at = 0, -math.inf
+        self._moved_at = -math.inf  # when something was acknowledged last
+        self._too_long = False  # a drain came to its limit
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
@@ -200,10 +206,10 @@ class Sidecar:
                     self.drain()
                 await self._draining.wait()
                 self._demand()
-                longest = min(FENCED_DRAIN, self.options.drain_timeout) if self._fenced else self.options.drain_timeout
                 try:
-                    async with asyncio.timeout(longest):
+                    async with self._while_it_moves():
                         await learning
+                        self.moved()
                         await self._drain()
                 except TimeoutError:
                     error = None if self._fenced else self._not_in_time()
@@ -241,12 +247,44 @@ class Sidecar:
                 left.append(tail.unread() + (0 if delivery is None else max(0, tail.end - delivery.acked)))
         return sum(left), len(left)
 
+    @contextlib.asynccontextmanager
+    async def _while_it_moves(self) -> AsyncIterator[None]:
+        """Raises TimeoutError, within it, when nothing has moved for drain_timeout seconds, or drain_limit is over."""
+        options, loop = self.options, asyncio.get_running_loop()
+        limits = [options.drain_limit or math.inf, FENCED_DRAIN if self._fenced else math.inf]
+        latest = loop.time() + min(limits)
+        timer: asyncio.Handle
+        self.moved()
+
+        def look(due: float) -> None:
+            nonlocal timer
+            now = loop.time()
+            # What was heard while the loop was busy is not taken in yet.
+            next_ = max(min(self._moved_at + options.drain_timeout, latest), now + BUSY if now > due + BUSY else 0)
+            if now < next_:
+                timer = loop.call_at(next_, look, next_)
+            else:
+                self._too_long = now >= latest
+                bound.reschedule(now)
+
+        timer = loop.call_soon(look, loop.time())
+        try:
+            async with asyncio.timeout(None) as bound:
+                yield
+        finally:
+            timer.cancel()
+
+    def moved(self) -> None:
+        """Something was acknowledged, or found out: whoever waits for the end is to wait on."""
+        self._moved_at = asyncio.get_running_loop().time()
+
     async def _drain(self) -> None:
         if self.discovery.root_missing and not self.options.once:
             raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
         while self.discovery.root_missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
+        self.moved()  # however long that look took
         group, self._group = self._group, None  # what appears from now on is not owed
         while self.discovery.waiting:
             # The descriptors of logs that are sent to their end serve those that had none.
@@ -257,16 +295,19 @@ class Sidecar:
         await asyncio.gather(*self._sending)
 
     def _not_in_time(self) -> FlarelogError:
-        seconds = f"{self.options.drain_timeout:g} s"
+        seconds = f"{(self.options.drain_limit if self._too_long else None) or self.options.drain_timeout:g} s"
         if self.discovery.root_missing:
             return NotFound(f"the root {self.options.source.root} did not appear within {seconds}")
         if not self._connected:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
         waiting = len(self.discovery.waiting)
         left = sum(not delivery.ended for delivery in self._deliveries.values()) + waiting
+        why = (
+            f"they may take {seconds} (--drain-limit)" if self._too_long else f"nothing was acknowledged for {seconds}"
+        )
         return errors.TimedOut(
-            f"{left} of {len(self._deliveries) + waiting} logs were not sent to their end within {seconds};"
-            " a sidecar that is started again goes on from there"
+            f"{left} of {len(self._deliveries) + waiting} logs were not sent to their end: {why}; a sidecar that is"
+            " started again goes on from there"
         )
 
     # --- files
@@ -381,7 +422,9 @@ class Sidecar:
             except ENDED:
                 trouble = CannotConnect(f"{self.options.receiver} ended the call")
             else:
-                self._connected = True
+                if not self._connected:
+                    self._connected = True
+                    self.moved()
                 return found
             await self.pause(trouble, failures)
             failures += 1
@@ -585,6 +628,10 @@ class _Delivery:
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
         self._moved = 0  # connections that led to another process of the receiver
+        self._most = (
+            -1,
+            -1,
+        )  # bytes and marks that were acknowledged: what a receiver loses again moves nothing
         self._opened = math.inf  # when the present connection was answered
         self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
         self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
@@ -639,6 +686,7 @@ class _Delivery:
         else:
             log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True
+        self._sidecar.moved()
         text = str(self.error) if self.error else f"sealed at offset {self._producer.acked}"
         self._sidecar.bus.publish(
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
@@ -718,6 +766,9 @@ class _Delivery:
         """Take in what the receiver says; returns whether it owes another answer."""
         producer = self._producer
         producer.receive(reply)
+        if reply.code in (Code.OK, Code.SEALED) and (producer.acked, producer.marks_acked) > self._most:
+            self._most = producer.acked, producer.marks_acked
+            self._sidecar.moved()
         self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
@@ -744,6 +795,8 @@ class _Delivery:
                 await self._sidecar.consents()
             await stream.room()
             stream.check()
+            if producer.state is State.SEALED:  # it was while there was no room, and nothing will wake this again
+                return
             self.wake.clear()
             now = time.monotonic()
             if 0 < (rest := self._sent_at + self._pace - now) <= self._pace and self._gathers():
