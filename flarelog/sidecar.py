@@ -54,7 +54,7 @@ from flarelog.version import __version__
 
 log = logging.getLogger(__name__)
 
-DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
+DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
 LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
 LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
 GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
@@ -795,7 +795,7 @@ class _Delivery:
                 await self._sidecar.consents()
             await stream.room()
             stream.check()
-            if producer.state is State.SEALED:  # it was while there was no room, and nothing will wake this again
+            if self._sealed:  # it was while there was no room, and nothing will wake this again
                 return
             self.wake.clear()
             now = time.monotonic()
@@ -816,6 +816,10 @@ class _Delivery:
                 stream.put(self._receipt)
             else:  # until the file has changed, or a reply has come
                 await self.wake.wait(self._patience())
+
+    @property
+    def _sealed(self) -> bool:
+        return self._producer.state is State.SEALED
 
     def _gathers(self) -> bool:
         """Whether lines that come now should wait for more of them."""
