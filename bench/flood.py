@@ -28,7 +28,7 @@ async def opened(receiver: str, site: str, moves: int) -> Any:
     while True:
         channel = wire.channel(receiver, None)
         call = wire.push(channel)()
-        await call.write(wire.Said(1, Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves)))
+        await call.write(wire.encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
         if not (await call.read()).elsewhere:
             return call
         moves += 1
@@ -57,7 +57,7 @@ async def flood(receiver: str, site: str, data: bytes, begun: asyncio.Event, mov
             answered.clear()
             await answered.wait()
         digest = extend(digest, data)
-        await call.write(wire.Said(1, Chunk(offset, data, digest)))
+        await call.write(wire.encode_request(Chunk(offset, data, digest), 1))
         offset += len(data)
 
 

@@ -6,14 +6,19 @@ same call may be made again without harm; ``exit_code`` is what a command ends w
 
 from __future__ import annotations
 
+from flarelog.text import encodable
+
 OK, FAILED, USAGE, NOT_FOUND, CANNOT_CONNECT, NOT_ALLOWED, GAPS, TIMEOUT, CONFIGURATION = 0, 1, 2, 3, 4, 5, 6, 7, 78
 
 
 class FlarelogError(Exception):
-    """The base of all of them."""
+    """The base of all of them. A *sentence* may name files, whatever they are called: it is sent and printed later."""
 
     retry_safe = False
     exit_code = FAILED
+
+    def __init__(self, sentence: str = "") -> None:
+        super().__init__(encodable(sentence))
 
 
 class InvalidName(FlarelogError, ValueError):

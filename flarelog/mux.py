@@ -16,15 +16,14 @@ from typing import Any
 import grpc
 
 from flarelog import wire
-from flarelog.model import Chunk, Code, Leave, News, Packed, Reply
-from flarelog.wire import Said
+from flarelog.model import Chunk, Code, Leave, News, Reply
 
 HEARTBEAT = 15.0  # seconds without a message after which one is sent
 LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
 IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
 REPLY_TIMEOUT = 30.0  # seconds that an answer may take
 MAX_WAITING = 256 << 10  # bytes of messages that may wait before another one is made
-MESSAGE_COST = 256  # bytes that a message counts beside its data
+MESSAGE_COST = 256  # bytes that a message counts beside its own
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
 """What gRPC raises where a call has ended."""
@@ -60,11 +59,12 @@ class Stream:
             raise self.error
 
     def put(self, request: wire.Request) -> None:
-        """Send *request* behind what was put before, whatever waits. Raises as ``check``."""
+        """Send *request* behind what was put before, whatever waits. Raises as ``check``, and what encoding it does."""
         self.check()
+        raw = wire.encode_request(request, self.number)
         if self.owed is None and not isinstance(request, News):
             self.owed = asyncio.get_running_loop().time()
-        self._uplink.put(Said(self.number, request))
+        self._uplink.put(raw)
 
     async def room(self) -> None:
         """Return when another message may be made."""
@@ -99,7 +99,7 @@ class Uplink:
         self._heartbeat = heartbeat
         self._streams: dict[int, Stream] = {}
         self._last = 0  # number of a stream
-        self._queue: deque[Said] = deque()
+        self._queue: deque[bytes] = deque()
         self._waiting = 0  # bytes
         self._at_the_door: deque[asyncio.Future[None]] = deque()
         self._put_at = self._heard_at = asyncio.get_running_loop().time()
@@ -124,7 +124,7 @@ class Uplink:
         if not self._streams:
             self.close()
         elif stream.error is None:
-            self.put(Said(stream.number, Leave()))
+            self.put(wire.encode_request(Leave(), stream.number))
 
     def close(self) -> None:
         """End the call; harmless when repeated."""
@@ -149,11 +149,11 @@ class Uplink:
 
     # --- what leaves
 
-    def put(self, said: Said) -> None:
+    def put(self, raw: bytes) -> None:
         if self.over:
             return
-        self._queue.append(said)
-        self._waiting += _size(said)
+        self._queue.append(raw)
+        self._waiting += len(raw) + MESSAGE_COST
         self._put_at = asyncio.get_running_loop().time()
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
@@ -168,9 +168,9 @@ class Uplink:
     async def _write(self) -> None:
         try:
             while self._queue:
-                said = self._queue.popleft()
-                await self._call.write(said)
-                self._waiting -= _size(said)
+                raw = self._queue.popleft()
+                await self._call.write(raw)
+                self._waiting -= len(raw) + MESSAGE_COST
                 if self._waiting <= MAX_WAITING:
                     self._let_in()
             while self._at_the_door:  # those who were let in may have had nothing to say
@@ -234,10 +234,13 @@ class Uplink:
 
     def _beat(self) -> None:
         for stream in self._streams.values():
-            beat = stream.beat() if stream.error is None and stream.answered else None
-            if beat is not None:
-                stream.put(beat)
-                return
+            try:
+                beat = stream.beat() if stream.error is None and stream.answered else None
+                if beat is not None:
+                    stream.put(beat)
+                    return
+            except Exception as error:  # is that stream's alone
+                stream.lost(error)
 
     def _miss(self, now: float) -> None:
         """A stream that waits for so long begins anew; if nothing was heard of any, the call has ended."""
@@ -248,8 +251,3 @@ class Uplink:
             return
         for stream in late:
             stream.lost(gone)
-
-
-def _size(said: Said) -> int:
-    """Bytes, about."""
-    return MESSAGE_COST + (len(said.request.data) if isinstance(said.request, Chunk | Packed) else 0)

@@ -11,10 +11,10 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
+from flarelog.globs import whole
 from flarelog.model import Action, site_name
 
 MAX_PATTERN = 256  # characters
@@ -340,8 +340,8 @@ def strings(where: str, key: str, value: object) -> tuple[str, ...]:
 
 
 def _any_of(patterns: Iterable[str], names: Iterable[str]) -> bool:
-    names = list(names)
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+    patterns = list(patterns)
+    return any(whole(patterns, name) for name in names)
 
 
 def _shown(name: str) -> str:

@@ -53,6 +53,7 @@ log = logging.getLogger(__name__)
 
 LISTEN = "127.0.0.1:4721"
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
+STOP_WITHIN = 15.0  # seconds after which it stops though what was taken is still being committed
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
@@ -231,17 +232,27 @@ class Server:
             self._spawn(states())
 
     async def stop(self) -> None:
-        """Accept nothing new, finish what is being appended, tell the producers, and close."""
+        """Accept nothing new, finish what is being appended, tell the producers, and close.
+
+        It ends in little more than STOP_WITHIN seconds, whatever a call or a disk does.
+        """
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, "the receiver is stopping")
-        stopping = [server.stop(STOP_GRACE) for server in self._servers]
-        await asyncio.gather(*stopping, *([self.workers.stop(STOP_GRACE)] if self.workers is not None else []))
+        stopping = [asyncio.create_task(server.stop(STOP_GRACE)) for server in self._servers]
+        if self.workers is not None:
+            stopping.append(asyncio.create_task(self.workers.stop(STOP_GRACE)))
+        if stopping and (await asyncio.wait(stopping, timeout=STOP_WITHIN))[1]:
+            log.error(
+                "%d calls did not end within %g s; what they brought and was not committed is sent again",
+                *(len(self.calls), STOP_WITHIN),
+            )
         self.guard.look(0, at_once=True)
         for timer in self._silent.values():
             timer.cancel()
-        for task in self._tasks:
+        for task in (*stopping, *self._tasks):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if left := [*stopping, *self._tasks]:
+            await asyncio.wait(left, timeout=STOP_GRACE)
         self.unpacking.close()
         if self.workers is not None:
             await self.workers.close()
@@ -758,6 +769,12 @@ class Server:
             self._said.clear()
         self._said[sentence] = now
         return False
+
+    def wrong(self, where: object, bug: Exception) -> Refused:
+        """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""
+        if not self.said(f"{where}: {bug!r}"):
+            log.error("%s: the receiver failed at it; what else it receives goes on", where, exc_info=bug)
+        return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log says how")
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)

@@ -2,7 +2,8 @@
 
 The call's own task takes, message by message; another one answers, many messages at a time. Only what may take long has
 a task of its own: a stream that is being opened, and one that ends. A stream ends with the first reply that is not OK;
-the call goes on for the others.
+the call goes on for the others. So it does when the receiver itself is wrong about one stream: that is said once, with
+a traceback, its producer is told to ask again, and nothing of the stream stays behind.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Call:
         self._silence: asyncio.TimerHandle | None = None
         self._alone: asyncio.TimerHandle | None = None
         self._answering: asyncio.TimerHandle | None = None
-        self._bug: Exception | None = None
+        self._own_cancels = 0  # of the task that takes: to be told from those of gRPC
         self._elsewhere: tuple[int, bytes] | None = None  # the worker whose call this is, and its first message
 
     async def run(self) -> None:
@@ -95,9 +96,7 @@ class Call:
                 server.peers.ends(self.address, self.peer)
         except FlarelogError as error:
             self.refuse(0, error)
-            await _settled(self._spoken())
-        if self._bug is not None:
-            raise self._bug
+            await self._settled(self._spoken())
 
     async def _serve(self) -> None:
         self._left_alone()
@@ -108,7 +107,7 @@ class Call:
             if self._last < 0 and not self._over and self._elsewhere is None:
                 raise Refused(Code.REJECTED, "the call ended before its Open")
         except asyncio.CancelledError:
-            if not self._over:
+            if self._cancelled:
                 self._deaf = self.gone = True
                 raise
         finally:
@@ -116,7 +115,23 @@ class Call:
             for timer in (self._alone, self._silence, self._answering):
                 if timer is not None:
                     timer.cancel()
-            await _settled(self._close())
+            await self._settled(self._close())
+
+    @property
+    def _cancelled(self) -> bool:
+        """Whether this task was cancelled by anybody else than the call itself."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > self._own_cancels
+
+    async def _settled(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* to its end, however often gRPC cancels its call meanwhile; then the call is cancelled."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):  # which is raised below
+                await asyncio.wait((task,))
+        task.result()
+        if self._cancelled:
+            raise asyncio.CancelledError
 
     # --- what comes
 
@@ -134,7 +149,7 @@ class Call:
             try:
                 try:
                     number, request = wire.decode_said(raw)
-                except FlarelogError:
+                except Exception:
                     number = wire.number_of(raw)
                     raise
                 session = self._sessions.get(number)
@@ -151,12 +166,15 @@ class Call:
                 elif number > self._last:
                     raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
                 # else the stream has ended, which its producer had not heard yet
-            except FlarelogError as error:
+            except Exception as error:
                 session = self._sessions.get(number)
+                trouble = error
+                if not isinstance(trouble, FlarelogError):
+                    trouble = self.server.wrong(session.stream if session is not None else self.address, trouble)
                 if session is not None:
-                    session.end(error)
+                    session.end(trouble)
                 else:
-                    self.refuse(number, error)
+                    self.refuse(number, trouble)
 
     def _open(self, number: int, opened: Open) -> None:
         if number <= self._last:
@@ -216,6 +234,7 @@ class Call:
     def _stop_taking(self) -> None:
         self._over = True
         if self._taking is not None and self._taking is not asyncio.current_task():
+            self._own_cancels += 1
             self._taking.cancel()
 
     # --- what is answered
@@ -256,10 +275,6 @@ class Call:
         self._dirty.pop(session, None)
         self._later.pop(session, None)
         self._left_alone()
-
-    def failed(self, bug: Exception) -> None:
-        self._bug = self._bug or bug
-        self._stop_taking()
 
     def _speak(self) -> None:
         if self._saying is None:
@@ -338,15 +353,6 @@ class Call:
             await asyncio.gather(saying, return_exceptions=True)
 
 
-async def _settled(work: Coroutine[Any, Any, None]) -> None:
-    """Do *work* to its end, however often gRPC cancels its call."""
-    task = asyncio.create_task(work)
-    while not task.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait((task,))
-    task.result()
-
-
 class Session:
     """One stream in a call."""
 
@@ -404,8 +410,7 @@ class Session:
         except FlarelogError as error:
             self.end(error)
         except Exception as bug:
-            self.end(None)
-            self.call.failed(bug)
+            self.failed(bug)
         finally:
             self._opening = None  # a task that is done would be kept as long as the stream
 
@@ -507,6 +512,8 @@ class Session:
             await self.appender.sync()
         except FlarelogError as error:
             self.end(error)
+        except Exception as bug:
+            self.failed(bug)
 
     def reply(self, code: Code, reason: str = "") -> Reply:
         appender = self.appender
@@ -538,27 +545,43 @@ class Session:
         if self.ending is None:
             self.ending = asyncio.create_task(self._end())
 
+    def failed(self, bug: Exception) -> None:
+        """The receiver is wrong about this stream: say so, and let its producer ask again."""
+        self.end(self.server.wrong(self.stream, bug))
+
     async def _end(self) -> None:
-        if self._opening is not None and (self._why is not None or self.call.gone):
-            self._opening.cancel()
-        await self._opened()
         sealed = False
         try:
+            if self._opening is not None and (self._why is not None or self.call.gone):
+                self._opening.cancel()
+            await self._opened()
             if self._receiver is not None:
                 async with self.server.ending.one(self.call.peer):
                     pass  # thousands of streams may end in the same moment, with their connection
                 sealed = await self._settle()
             if isinstance(self._why, FlarelogError) and not sealed:
                 self._refuse(self._why)
+        except Exception as bug:
+            self.server.wrong(self.stream, bug)
         finally:
-            if self._receiver is not None:
+            try:
+                await self._close(sealed)
+            except Exception as bug:
+                self.server.wrong(self.stream, bug)
+
+    async def _close(self, sealed: bool) -> None:
+        """Leave nothing of the stream behind, whatever any of this raises."""
+        with contextlib.ExitStack() as stack:  # the last one first
+            stack.callback(self.call.closed, self)
+            stack.callback(self.closed.set_result, None)
+            if self._counted:
+                stack.callback(self.server.quota.closes, self.stream)
+            stack.callback(self.server.left, self, sealed)
+            if self._opening is not None:
+                self._opening.cancel()
+            if hasattr(self, "appender"):
                 with contextlib.suppress(FlarelogError):
                     await self.appender.close()
-                self.server.left(self, sealed)
-            if self._counted:
-                self.server.quota.closes(self.stream)
-            self.closed.set_result(None)
-            self.call.closed(self)
 
     async def _settle(self) -> bool:
         """Commit what was taken, and the receipt; whether the stream is sealed."""
@@ -572,6 +595,8 @@ class Session:
                 self.call.last_word(self.reply(Code.OK))
         except FlarelogError as late:
             self.end(late)
+        except Exception as bug:
+            self.failed(bug)
         return False
 
     def _refuse(self, error: FlarelogError) -> None:

@@ -2,7 +2,8 @@
 
 One loop watches the files, one loop a log sends them, all over one call, and the receiver's record says where each goes
 on. A lost connection is not an answer: it is tried again for as long as the sidecar is wanted. One log that fails does
-not hold the others, and none fails the run.
+not hold the others, and none fails the run. So it is where flarelog itself is wrong about one: that is said once, with
+a traceback, and the exit code tells.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import math
 import os
 import random
 import time
+import traceback
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
 import grpc
@@ -39,7 +42,7 @@ from flarelog.model import (
     run_name,
     site_name,
 )
-from flarelog.mux import HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
+from flarelog.mux import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
@@ -51,11 +54,12 @@ from flarelog.version import __version__
 
 log = logging.getLogger(__name__)
 
-DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM
+DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
 LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
 LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
 GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
 SAY_EVERY = 30.0  # seconds between two log lines about the same trouble
+BUSY = 1.0  # seconds by which a busy loop may be late before more patience is due
 FENCED_DRAIN = 5.0  # seconds to send what only this sidecar may still have open, once a newer one has taken over
 HEED_EVERY = 5.0  # seconds
 NEWS_EVERY = 2.0  # seconds between two words of a log on how far its source is ahead
@@ -81,7 +85,8 @@ class SidecarOptions:
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = None  # directory of the checkpoint; None keeps none
     once: bool = False  # send what is there, wait for the receipts, end
-    drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
+    drain_timeout: float = DRAIN_TIMEOUT  # seconds for which a drain may go on though nothing is acknowledged
+    drain_limit: float | None = None  # seconds that a drain may take whatever is acknowledged; None: any
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
     ranks: bool = True  # look which ranks the processes have that write the logs
@@ -90,8 +95,9 @@ class SidecarOptions:
     def __post_init__(self) -> None:
         run_name(self.run)
         site_name(self.site)
-        if not (0 < self.drain_timeout < math.inf and 0 < self.heartbeat < math.inf):
-            raise InvalidOption("drain_timeout and heartbeat must be positive numbers of seconds")
+        bounds = (self.drain_timeout, self.heartbeat, 1.0 if self.drain_limit is None else self.drain_limit)
+        if not all(0 < bound < math.inf for bound in bounds):
+            raise InvalidOption("drain_timeout, drain_limit and heartbeat must be positive numbers of seconds")
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)
@@ -150,7 +156,9 @@ class Sidecar:
         self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self.discovery = Discovery(options.source, best_watch())
-        self._checkpoint = Checkpoint(options.state, options.run, options.site) if options.state else None
+        self._checkpoint: Checkpoint | None = None
+        if options.state:
+            self._checkpoint = Checkpoint(options.state, options.run, options.site, options.receiver)
         self._writers = Writers(self.discovery, self._wake)
         name = options.tls.server_name if options.tls is not None else ""
         self.compressing = Compressing(options.compression, options.receiver, name)
@@ -161,9 +169,12 @@ class Sidecar:
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
         self._moves, self._moved_at = 0, -math.inf
+        self._moved_at = -math.inf  # when something was acknowledged last
+        self._too_long = False  # a drain came to its limit
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
         self._said: dict[str, float] = {}
+        self._mistakes: set[str] = set()  # flarelog's own, which are no log's
         self._sites = list(options.source.sites)
         self._refused = asyncio.Event()  # the site has taken its consent back
 
@@ -190,15 +201,15 @@ class Sidecar:
                 learning = group.create_task(self._learn(group))
                 heeding = group.create_task(self._heed())
                 minding = group.create_task(self._mind())
-                asking = group.create_task(self._writers.run() if self.options.ranks else asyncio.sleep(0))
+                asking = group.create_task(self._ranks() if self.options.ranks else asyncio.sleep(0))
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
                 self._demand()
-                longest = min(FENCED_DRAIN, self.options.drain_timeout) if self._fenced else self.options.drain_timeout
                 try:
-                    async with asyncio.timeout(longest):
+                    async with self._while_it_moves():
                         await learning
+                        self.moved()
                         await self._drain()
                 except TimeoutError:
                     error = None if self._fenced else self._not_in_time()
@@ -208,6 +219,9 @@ class Sidecar:
                     task.cancel()
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
+        except* Exception as bugs:  # other sidecars of this process go on
+            error = _Mistake(f"flarelog failed, and nothing more is sent to {self.options.receiver}: {_in_words(bugs)}")
+            error.__cause__ = _first(bugs)
         finally:
             self.discovery.close()
             self.compressing.close()
@@ -219,9 +233,10 @@ class Sidecar:
             for channel in (*self._old_channels, self.channel):
                 await channel.close()
         if error is not None:
-            log.log(logging.WARNING if isinstance(error, NoConsent) else logging.ERROR, "%s", error)
+            level = logging.WARNING if isinstance(error, NoConsent) else logging.ERROR
+            log.log(level, "%s", error, exc_info=_cause(error))
         streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
-        return Outcome(streams, tuple(self.discovery.troubles.values()), error)
+        return Outcome(streams, (*self.discovery.troubles.values(), *self._mistakes), error)
 
     def unsent(self) -> tuple[int, int]:
         """(bytes, logs) that are not acknowledged."""
@@ -232,12 +247,44 @@ class Sidecar:
                 left.append(tail.unread() + (0 if delivery is None else max(0, tail.end - delivery.acked)))
         return sum(left), len(left)
 
+    @contextlib.asynccontextmanager
+    async def _while_it_moves(self) -> AsyncIterator[None]:
+        """Raises TimeoutError, within it, when nothing has moved for drain_timeout seconds, or drain_limit is over."""
+        options, loop = self.options, asyncio.get_running_loop()
+        limits = [options.drain_limit or math.inf, FENCED_DRAIN if self._fenced else math.inf]
+        latest = loop.time() + min(limits)
+        timer: asyncio.Handle
+        self.moved()
+
+        def look(due: float) -> None:
+            nonlocal timer
+            now = loop.time()
+            # What was heard while the loop was busy is not taken in yet.
+            next_ = max(min(self._moved_at + options.drain_timeout, latest), now + BUSY if now > due + BUSY else 0)
+            if now < next_:
+                timer = loop.call_at(next_, look, next_)
+            else:
+                self._too_long = now >= latest
+                bound.reschedule(now)
+
+        timer = loop.call_soon(look, loop.time())
+        try:
+            async with asyncio.timeout(None) as bound:
+                yield
+        finally:
+            timer.cancel()
+
+    def moved(self) -> None:
+        """Something was acknowledged, or found out: whoever waits for the end is to wait on."""
+        self._moved_at = asyncio.get_running_loop().time()
+
     async def _drain(self) -> None:
         if self.discovery.root_missing and not self.options.once:
             raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
         while self.discovery.root_missing:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
+        self.moved()  # however long that look took
         group, self._group = self._group, None  # what appears from now on is not owed
         while self.discovery.waiting:
             # The descriptors of logs that are sent to their end serve those that had none.
@@ -248,16 +295,19 @@ class Sidecar:
         await asyncio.gather(*self._sending)
 
     def _not_in_time(self) -> FlarelogError:
-        seconds = f"{self.options.drain_timeout:g} s"
+        seconds = f"{(self.options.drain_limit if self._too_long else None) or self.options.drain_timeout:g} s"
         if self.discovery.root_missing:
             return NotFound(f"the root {self.options.source.root} did not appear within {seconds}")
         if not self._connected:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
         waiting = len(self.discovery.waiting)
         left = sum(not delivery.ended for delivery in self._deliveries.values()) + waiting
+        why = (
+            f"they may take {seconds} (--drain-limit)" if self._too_long else f"nothing was acknowledged for {seconds}"
+        )
         return errors.TimedOut(
-            f"{left} of {len(self._deliveries) + waiting} logs were not sent to their end within {seconds};"
-            " a sidecar that is started again goes on from there"
+            f"{left} of {len(self._deliveries) + waiting} logs were not sent to their end: {why}; a sidecar that is"
+            " started again goes on from there"
         )
 
     # --- files
@@ -269,17 +319,36 @@ class Sidecar:
         looked, every = float("-inf"), watch.slow_poll
         while True:
             now = time.monotonic()
-            touched = discovery.apply(found, now) if found else set()
-            if found is None or now - looked >= every:
-                used = time.thread_time()
-                touched |= discovery.look(now)
-                looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
-                if discovery.root_missing:
-                    every = ROOT_POLL
-                if self._checkpoint is not None:
-                    self._checkpoint.save(discovery.starts())
+            try:
+                touched = discovery.apply(found, now) if found else set()
+                if found is None or now - looked >= every:
+                    used = time.thread_time()
+                    touched |= discovery.look(now)
+                    looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
+                    if discovery.root_missing:
+                        every = ROOT_POLL
+                    if self._checkpoint is not None:
+                        self._checkpoint.save(discovery.starts())
+            except FlarelogError:
+                raise
+            except Exception as bug:  # what is being sent goes on, and the next look may do better
+                self._mistaken("the files could not be looked at", bug)
+                touched, looked = set(), now
             self._wake(touched)
             found = await watch.changes(max(0.0, looked + every - time.monotonic()))
+
+    def _mistaken(self, what: str, bug: Exception) -> None:
+        """Say once what flarelog is wrong about, if it is no single log; the exit code tells."""
+        sentence = f"{what}: {_in_words(bug)}"
+        if sentence not in self._mistakes:
+            self._mistakes.add(sentence)
+            log.error("%s; what is being sent goes on", sentence, exc_info=bug)
+
+    async def _ranks(self) -> None:
+        try:
+            await self._writers.run()
+        except Exception as bug:
+            self._mistaken("nobody looks any more which ranks write the logs", bug)
 
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and begin to send."""
@@ -346,12 +415,16 @@ class Sidecar:
                 )
             except grpc.RpcError as error:
                 trouble = wire.error_of(error, self.options.receiver)
-                if not isinstance(trouble, CannotConnect):
+                if not trouble.retry_safe:
                     raise trouble from error
             except TimeoutError:
                 trouble = CannotConnect(f"{self.options.receiver} did not answer for {REPLY_TIMEOUT:g} s")
+            except ENDED:
+                trouble = CannotConnect(f"{self.options.receiver} ended the call")
             else:
-                self._connected = True
+                if not self._connected:
+                    self._connected = True
+                    self.moved()
                 return found
             await self.pause(trouble, failures)
             failures += 1
@@ -462,7 +535,7 @@ class Sidecar:
     def failed(self, delivery: _Delivery, error: FlarelogError) -> None:
         """Say why *delivery* ended; a newer sidecar is said once, and is the end of all others as well."""
         if not isinstance(error, StreamFenced):
-            log.error("%s: %s", delivery.stream, error)
+            log.error("%s: %s", delivery.stream, error, exc_info=_cause(error))
         elif not self._fenced:
             self._fenced = True
             log.error("%s: %s", delivery.stream, error)
@@ -470,6 +543,25 @@ class Sidecar:
     def ended(self) -> None:
         if self._fenced or all(other.error for other in self._deliveries.values()):
             self.drain()  # nothing is left that this sidecar could be wanted for
+
+
+class _Mistake(FlarelogError):
+    """Flarelog itself was wrong about one log; the cause says how."""
+
+
+def _cause(error: FlarelogError) -> BaseException | None:
+    """What a traceback is to be shown of."""
+    return error.__cause__ if isinstance(error, _Mistake) else None
+
+
+def _first(bug: BaseException) -> BaseException:
+    """The first of several, which led to the others."""
+    return _first(bug.exceptions[0]) if isinstance(bug, BaseExceptionGroup) else bug
+
+
+def _in_words(bug: BaseException) -> str:
+    """What a traceback would end with."""
+    return traceback.format_exception_only(_first(bug))[-1].strip()
 
 
 class _Again(Exception):
@@ -536,6 +628,10 @@ class _Delivery:
         self._producer.acked, self._producer.marks_acked = tail.end, len(tail.marks)
         self._receipt: Receipt | None = None
         self._moved = 0  # connections that led to another process of the receiver
+        self._most = (
+            -1,
+            -1,
+        )  # bytes and marks that were acknowledged: what a receiver loses again moves nothing
         self._opened = math.inf  # when the present connection was answered
         self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
         self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
@@ -582,10 +678,15 @@ class _Delivery:
                     failures += 1
         except FlarelogError as error:
             self.error = error
-            self._sidecar.failed(self, error)
+        except Exception as bug:
+            self.error = _Mistake(f"flarelog failed at it, and the other logs go on: {_in_words(bug)}")
+            self.error.__cause__ = bug
+        if self.error is not None:
+            self._sidecar.failed(self, self.error)
         else:
             log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True
+        self._sidecar.moved()
         text = str(self.error) if self.error else f"sealed at offset {self._producer.acked}"
         self._sidecar.bus.publish(
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
@@ -665,6 +766,9 @@ class _Delivery:
         """Take in what the receiver says; returns whether it owes another answer."""
         producer = self._producer
         producer.receive(reply)
+        if reply.code in (Code.OK, Code.SEALED) and (producer.acked, producer.marks_acked) > self._most:
+            self._most = producer.acked, producer.marks_acked
+            self._sidecar.moved()
         self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")
@@ -691,6 +795,8 @@ class _Delivery:
                 await self._sidecar.consents()
             await stream.room()
             stream.check()
+            if self._sealed:  # it was while there was no room, and nothing will wake this again
+                return
             self.wake.clear()
             now = time.monotonic()
             if 0 < (rest := self._sent_at + self._pace - now) <= self._pace and self._gathers():
@@ -710,6 +816,10 @@ class _Delivery:
                 stream.put(self._receipt)
             else:  # until the file has changed, or a reply has come
                 await self.wake.wait(self._patience())
+
+    @property
+    def _sealed(self) -> bool:
+        return self._producer.state is State.SEALED
 
     def _gathers(self) -> bool:
         """Whether lines that come now should wait for more of them."""

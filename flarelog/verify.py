@@ -16,6 +16,7 @@ from flarelog.model import EMPTY_DIGEST, Extent, Redaction, StreamId, extend, ex
 from flarelog.sources.identity import identity, inode
 from flarelog.stores.journal import Journal, replay
 from flarelog.stores.local import LocalStore
+from flarelog.text import legible
 
 _READ = 1 << 20
 _MASK = ord("*")
@@ -93,7 +94,8 @@ def _against_source(stream: StreamId, fd: int, held: Journal, source: Path, text
                         at += len(ours)
                         continue
                     first = extent.offset + at + same
-                    text = f"differs at offset {first} from {path}, offset {extent.source_offset + at + same}"
+                    name = legible(str(path))  # as whoever writes there chose it
+                    text = f"differs at offset {first} from {name}, offset {extent.source_offset + at + same}"
                     return Verdict(stream, held.committed, compared + at + same, first, text)
                 at += len(ours)
         compared += extent.length

@@ -8,6 +8,7 @@ that are compressed are small, and left to the generated code.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
@@ -55,6 +56,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
+from flarelog.text import encodable, legible
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.version import __version__
@@ -184,10 +186,11 @@ def server(max_connections: int, *, shared: bool = False, local: bool = False) -
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push, which takes what is Said; it gives Malformed, as a value, for an answer that is no Reply."""
-    return channel.stream_stream(
-        f"/{SERVICE}/Push", request_serializer=_encode_said, response_deserializer=_reply_or_malformed
-    )
+    """The call of Push, which takes encoded requests; it gives Malformed, as a value, for an answer that is no Reply.
+
+    What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
+    """
+    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=_reply_or_malformed)
 
 
 def read(channel: grpc.aio.Channel) -> Any:
@@ -423,7 +426,8 @@ def status_of(error: FlarelogError) -> grpc.StatusCode:
 def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     """What a failed call to *address* means."""
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
-    details = (error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)) or status.name
+    said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
+    details = _one_line(said or status.name)
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
@@ -435,11 +439,26 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:
             return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
-        case grpc.StatusCode.RESOURCE_EXHAUSTED:
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    return CannotConnect(
-        f"no connection to {address}: {details.rsplit(': ', 1)[-1]}"
-    )  # gRPC wraps the cause three times
+    return CannotConnect(f"no connection to {address}: {_cause(details)}")
+
+
+# In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
+_WRAPPING = re.compile(
+    r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
+    r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
+)
+_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+
+
+def _cause(details: str) -> str:
+    if resolving := _RESOLVING.fullmatch(details):
+        return resolving[1]
+    at = 0
+    while wrapping := _WRAPPING.match(details, at):
+        at = wrapping.end()
+    return details[at:]
 
 
 # --- what a producer says
@@ -456,10 +475,6 @@ def _varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
-
-
-def _encode_said(said: Said) -> bytes:
-    return encode_request(said.request, said.number)
 
 
 def encode_request(request: Request, number: int = 0) -> bytes:
@@ -670,8 +685,8 @@ def decode_reply(raw: bytes) -> Reply:
 
 
 def _one_line(text: str) -> str:
-    """*text* as it may be shown to people, and stand in their logs."""
-    return " ".join(text[: 2 * MAX_TEXT].split())
+    """*text*, of the other end, as it may be shown to people, and stand in their logs."""
+    return legible(" ".join(text[: 2 * MAX_TEXT].split()))
 
 
 def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
@@ -755,7 +770,7 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
     message = pb.Mark(offset=mark.offset, digest=mark.digest)
     match mark:
         case Generation():
-            message.generation.path = mark.path
+            message.generation.path = encodable(mark.path)[:MAX_TEXT]  # up to 4096 bytes, and any of them
             message.generation.source_offset = mark.source_offset
             message.generation.identity = mark.identity
             message.generation.head_length = mark.head_length

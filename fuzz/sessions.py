@@ -200,8 +200,8 @@ class Heard:
     steps: Steps
     said: list[wire.Request]
 
-    def stream_stream(self, _: str, request_serializer: Any, response_deserializer: Any) -> Callable[[], Any]:
-        return lambda: _Push(self, request_serializer, response_deserializer)
+    def stream_stream(self, _: str, response_deserializer: Any) -> Callable[[], Any]:
+        return lambda: _Push(self, response_deserializer)
 
     def unary_stream(self, _: str, request_serializer: Any) -> Any:
         def call(request: Any, timeout: float | None = None) -> _List:
@@ -253,14 +253,14 @@ class _List:
 
 
 class _Push:
-    def __init__(self, heard: Heard, serialize: Any, deserialize: Any) -> None:
-        self._heard, self._serialize, self._deserialize = heard, serialize, deserialize
+    def __init__(self, heard: Heard, deserialize: Any) -> None:
+        self._heard, self._deserialize = heard, deserialize
         self._left = 1 + heard.steps.one(6)
 
-    async def write(self, said: wire.Said) -> None:
-        again = wire.decode_said(self._serialize(said))
-        hold(again == said, (again, said))
-        self._heard.said.append(again.request)
+    async def write(self, raw: bytes) -> None:
+        said = wire.decode_said(raw)
+        hold(wire.encode_request(said.request, said.number) == raw, (said, raw))
+        self._heard.said.append(said.request)
         await asyncio.sleep(0)
 
     async def read(self) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 from unittest import mock
 
 from flarelog import compression, states, wire
+from flarelog import globs as matching
 from flarelog import policy as policies
 from flarelog import tokens as secrets
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
@@ -225,7 +226,7 @@ _state = tempfile.TemporaryDirectory(prefix="flarelog-fuzz-", dir="/dev/shm" if 
 
 def checkpoint(raw: bytes) -> None:
     """Any state of a sidecar, as it is and with a checksum that fits: nothing, or logs and offsets."""
-    cache = Checkpoint(_state.name, "run-1", "site-1")
+    cache = Checkpoint(_state.name, "run-1", "site-1", "receiver:1")
     for text in (raw, b"%08x %b" % (extend(0, raw), raw)):
         fd = os.open(cache.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.write(fd, text)
@@ -282,17 +283,17 @@ def globs(raw: bytes) -> None:
     """PATTERN LF PATH: matched in time that is bounded, and by both ways of matching alike."""
     pattern, _, path = raw.decode(errors="surrogateescape").partition("\n")
     pattern, path = pattern[:100], path[:500]
-    patterns._patterns.clear()
+    matching._patterns.clear()
     try:
         options = patterns.SourceOptions("root", (pattern,))
     except InvalidOption:
         return
     sent = options.matches(path)
-    tokens = [token for token, _ in patterns._tokens(pattern)]
+    tokens = [token for token, _ in matching._tokens(pattern)]
     name = path if "/" in pattern else path.rsplit("/", 1)[-1]
-    hold(sent == patterns._walk(tokens)(name), (pattern, path))
-    if sum(token in patterns._STARS for token in tokens) <= 3 and len(name) < 60:
-        expression = re.compile("".join(map(patterns._text, tokens)) + r"\Z", re.DOTALL)
+    hold(sent == matching._walk(tokens)(name), (pattern, path))
+    if sum(token in matching._STARS for token in tokens) <= 3 and len(name) < 60:
+        expression = re.compile("".join(map(matching._text, tokens)) + r"\Z", re.DOTALL)
         hold(sent == (expression.match(name) is not None), (pattern, path))
 
 
@@ -562,7 +563,7 @@ def view(raw: bytes) -> None:
         bare = plain(line.text)
         hold(not _NOT_SHOWN.search(bare) and len(bare) <= limit, line)
         hold(0 <= line.offset <= line.end <= len(data), line)
-        hold(plain(highlighted(line.text, re.compile("[a-f]+"))) == bare, line)
+        hold(plain(highlighted(line.text, [re.compile("[a-f]+"), re.compile(r"(.)\1")])) == bare, line)
     for block in Blocks().feed(whole[0]):
         hold(bool(block), block)
 

@@ -331,6 +331,31 @@ def test_a_name_that_no_log_can_have_is_said_once_and_the_others_go_on(place: Pl
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"]
 
 
+def test_a_file_that_is_known_and_got_a_name_that_is_no_text_is_sent_to_its_end(place: Place) -> None:
+    app, odd = place.root / "app.log", os.fsencode(place.root) + b"/app.log.\xe9"
+    append(app, DATA)
+    address, state = free_address(), place.directory / "state"
+    sidecar = place.sidecar(address, "--state", str(state))  # it meets the file, and reaches nobody
+    until(lambda: b"app.log" in b"".join(path.read_bytes() for path in state.glob("*.json")), "a checkpoint")
+    sidecar.kill()
+    os.rename(app, odd)
+    receiver = place.serve(listen=address)
+    sidecar = place.once(receiver, "--state", str(state))
+    assert sidecar.ends() == 0
+    assert "Traceback" not in sidecar.said
+    stream = receiver.streams()[f"{SITE}/app.log"]
+    assert (stream["committed"], stream["sealed"]) == (len(DATA), True)
+    assert [generation["path"] for generation in stream["generations"]] == ["app.log.\\xe9"]
+    assert receiver.stored("app.log") == DATA
+    done = place.call("verify", RUN, "--store", str(receiver.store), "--source", str(place.root))
+    assert done.ends() == 0
+    with open(odd, "r+b") as file:
+        file.write(b"?")
+    done = place.call("verify", RUN, "--store", str(receiver.store), "--source", str(place.root))
+    assert done.ends() == 1
+    assert "differs at offset 0" in done.printed
+
+
 def test_what_is_no_file_is_passed_over(place: Place) -> None:
     append(place.log, DATA)
     os.mkfifo(place.root / "pipe.log")

@@ -39,7 +39,7 @@ runs = ["public-*"]
 
 async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
     call = wire.push(channel)()
-    await call.write(wire.Said(1, Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, wire.MAJOR, "test")))
+    await call.write(wire.encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, wire.MAJOR, "test"), 1))
     reply = await call.read()
     call.cancel()
     assert isinstance(reply, Reply)

@@ -111,11 +111,11 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
 
 async def _pushed(channel: grpc.aio.Channel, site: str, log: str, moves: int = 0) -> Reply:
     call = wire.push(channel)()
-    await call.write(wire.Said(1, Open(StreamId(RUN, site, log), os.urandom(16), moves=moves)))
+    await call.write(wire.encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
     reply = await call.read()
     assert isinstance(reply, Reply)
     if reply.code is Code.OK:
-        await call.write(wire.Said(1, Chunk(0, DATA, extend(0, DATA))))
+        await call.write(wire.encode_request(Chunk(0, DATA, extend(0, DATA)), 1))
         while reply.code is Code.OK and reply.committed < len(DATA):
             reply = await call.read()
             assert isinstance(reply, Reply)
@@ -271,7 +271,7 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
                 request_serializer=lambda said: wire.encode_request(said.request, said.number),
                 response_deserializer=wire.decode_reply,
             )(metadata=(forged,))
-            await call.write(wire.Said(1, Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16)))
+            await call.write(wire.encode_request(Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16), 1))
             assert (await call.read()).code is Code.REJECTED
             call.cancel()
             await channel.close()

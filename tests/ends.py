@@ -295,7 +295,7 @@ class SendingEnd:
         self.delivery = delivery
         watch: Watch = InotifyWatch() if inotify else NoWatch()
         self.discovery = Discovery(source, watch)
-        self._checkpoint = Checkpoint(state, RUN, SITE)
+        self._checkpoint = Checkpoint(state, RUN, SITE, "receiver:1")
         self.discovery.remembered.update(self._checkpoint.load())
         self.learned = False  # what the receiver holds
         self.deliveries: dict[str, Delivery] = {}

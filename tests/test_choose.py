@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Choice, Chooser, any_of, moment, patterns
+from flarelog.render.choose import Choice, Chooser, moment, patterns
 from flarelog.render.container import Renderer
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND, rfc3339
@@ -81,20 +80,6 @@ def test_what_is_no_pattern() -> None:
         patterns(["(a"])
 
 
-def test_the_longer_of_two_patterns_is_marked() -> None:
-    found = any_of(patterns(["match", "match on the longer one"]))
-    assert found is not None
-    assert found.findall("a match on the longer one") == ["match on the longer one"]
-    assert any_of([]) is None
-
-
-def test_flags_of_one_pattern_are_its_own() -> None:
-    found = any_of(patterns(["(?i)error", "loss", "(?x) step [ ] \\d # a number"]))
-    assert found is not None
-    assert found.findall("ERROR Error LOSS loss step 1") == ["ERROR", "Error", "loss", "step 1"]
-    assert any_of(patterns(["(?P<n>long one)", "(?P<n>two)"])) == re.compile("(?P<n>long one)")
-
-
 # --- the console
 
 
@@ -118,7 +103,7 @@ RED = Line(5, 9, "\x1b[31mred\x1b[0m", "stderr", NOW)
         pytest.param({"colour": True}, "\x1b[31mred\x1b[0m\n", id="colour"),
         pytest.param({"timestamps": True}, "2026-11-20T12:00:00.000000000Z red\n", id="timestamps"),
         pytest.param({"prefix": 7}, "a.log   │ red\n", id="prefix"),
-        pytest.param({"highlight": re.compile("e")}, "red\n", id="no-highlight-without-colour"),
+        pytest.param({"highlight": patterns(["e"])}, "red\n", id="no-highlight-without-colour"),
         pytest.param({"limit_bytes": 2}, "re", id="a-limit"),
         pytest.param(
             {"output": "json"},

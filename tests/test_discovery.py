@@ -359,12 +359,16 @@ def whole(body: bytes) -> bytes:
         pytest.param(b"{", id="cut"),
         pytest.param(b'00000000 {"version": 1}', id="wrong-checksum"),
         pytest.param(whole(b"[" * 100_000), id="nested-without-end"),
-        pytest.param(whole(b'{"version":1,"owner":"run/site","files":{"1":["a",1e999]}}'), id="an-infinite-start"),
-        pytest.param(whole(b'{"version":1,"owner":"run/site","files":{"1":["a",-5]}}'), id="a-negative-start"),
+        pytest.param(
+            whole(b'{"version":1,"owner":"run/site to receiver:1","files":{"1":["a",1e999]}}'), id="an-infinite-start"
+        ),
+        pytest.param(
+            whole(b'{"version":1,"owner":"run/site to receiver:1","files":{"1":["a",-5]}}'), id="a-negative-start"
+        ),
     ],
 )
 def test_a_checkpoint_that_cannot_be_believed_is_not(tmp_path: Path, raw: bytes) -> None:
-    checkpoint = Checkpoint(str(tmp_path), "run", "site")
+    checkpoint = Checkpoint(str(tmp_path), "run", "site", "receiver:1")
     checkpoint.path.write_bytes(raw)
     assert checkpoint.load() == {}
 
@@ -378,17 +382,38 @@ def test_a_checkpoint_that_cannot_be_believed_is_not(tmp_path: Path, raw: bytes)
     ],
 )
 def test_a_checkpoint_is_believed(tmp_path: Path, version: int, damage: int, believed: bool) -> None:
-    checkpoint = Checkpoint(str(tmp_path), "run", "site")
-    body = b'{"version": %d, "owner": "run/site", "files": {"1:2:3": ["a.log", 7]}}' % version
+    checkpoint = Checkpoint(str(tmp_path), "run", "site", "receiver:1")
+    body = b'{"version": %d, "owner": "run/site to receiver:1", "files": {"1:2:3": ["a.log", 7]}}' % version
     checkpoint.path.write_bytes(b"%08x %b" % (extend(0, body) ^ damage, body))
     assert checkpoint.load() == ({"1:2:3": ("a.log", 7)} if believed else {})
 
 
 def test_a_checkpoint_is_read_back_by_its_owner_alone(tmp_path: Path) -> None:
     starts = {"1:2:3": ("a.log", 7)}
-    Checkpoint(str(tmp_path), "run", "site").save(starts)
-    assert Checkpoint(str(tmp_path), "run", "site").load() == starts
-    other = Checkpoint(str(tmp_path), "run", "other")
-    (tmp_path / "run.site.json").rename(other.path)
+    Checkpoint(str(tmp_path), "run", "site", "receiver:1").save(starts)
+    mine = Checkpoint(str(tmp_path), "run", "site", "receiver:1")
+    assert mine.load() == starts
+    other = Checkpoint(str(tmp_path), "run", "other", "receiver:1")
+    mine.path.rename(other.path)
     assert other.load() == {}
-    assert [path.name for path in tmp_path.iterdir()] == ["run.other.json"]
+    assert list(tmp_path.iterdir()) == [other.path]
+
+
+def test_each_receiver_each_run_and_each_site_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
+    names = [("a.b", "c", "r:1"), ("a", "b.c", "r:1"), ("a", "b.c", "r:2"), ("a" * 128, "b" * 128, "r:1")]
+    for n, (run, site, receiver) in enumerate(names):
+        Checkpoint(str(tmp_path), run, site, receiver).save({"1:2:3": (f"{n}.log", n)})
+    for n, (run, site, receiver) in enumerate(names):
+        assert Checkpoint(str(tmp_path), run, site, receiver).load() == {"1:2:3": (f"{n}.log", n)}
+
+
+def test_the_checkpoint_of_an_earlier_version_is_read_until_there_is_a_newer_one(tmp_path: Path) -> None:
+    body = b'{"version": 1, "owner": "run/site", "files": {"1:2:3": ["a.log", 7]}}'
+    (tmp_path / "run.site.json").write_bytes(whole(body))
+    first, second = (Checkpoint(str(tmp_path), "run", "site", receiver) for receiver in ("r:1", "r:2"))
+    assert first.load() == second.load() == {"1:2:3": ("a.log", 7)}
+    first.save({"1:2:3": ("a.log", 7), "4:5:6": ("b.log", 0)})
+    assert first.load() == {"1:2:3": ("a.log", 7), "4:5:6": ("b.log", 0)}
+    assert second.load() == {"1:2:3": ("a.log", 7)}
+    first.save({})
+    assert first.load() == {}

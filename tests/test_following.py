@@ -167,6 +167,25 @@ def test_from_a_byte_on_and_the_last_lines() -> None:
         assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
 
 
+def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "TAIL_WINDOW", 10)
+    monkeypatch.setattr(core, "TAIL_MOST", 800)
+    monkeypatch.setattr(core, "TAIL_MORE", 0)
+
+    def starts(data: bytes, tail: int) -> list[int]:
+        """From where on *data* was read: first for its last lines, and then to be shown."""
+        origin = Held({"a/l": data}, 7)
+        read(origin, Selection(RUN, tail=tail))
+        return [start for _, start, _ in origin.asked]
+
+    one = b"x" * 5000
+    assert starts(one, 3) == [4990, 4960, 4840, 4360, 4200, 4200]
+    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first ones lie further back
+    assert starts(lines, 300)[-2:] == [5400, 5401]
+    assert starts(lines, 3)[-1] == len(lines) - 15  # the last one has no end yet
+    assert starts(b"x" * 500, 3)[-1] == 0
+
+
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     class Goes(Held):
         async def streams(self, run: str) -> list[StreamInfo]:

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"errors", "model", "v1", "version"},
+    {"errors", "globs", "model", "text", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers"},
@@ -23,7 +23,7 @@ LAYERS = [
 ]
 # What may be used by a sibling: the words before the machines, the contract before the stores.
 WITHIN = {
-    *{("model", "errors"), ("cli", "__main__"), ("__main__", "cli")},
+    *{("model", "errors"), ("errors", "text"), ("globs", "errors"), ("cli", "__main__"), ("__main__", "cli")},
     *{("server", "session"), ("session", "server")},  # a receiver, and one of its calls
 }
 

@@ -41,10 +41,10 @@ class Line:
 
     # the producer's end
 
-    async def write(self, said: wire.Said) -> None:
+    async def write(self, raw: bytes) -> None:
         await self.passing.wait()
-        await self.up.put(wire._encode_said(said))
-        self.said.append(said)
+        await self.up.put(raw)
+        self.said.append(wire.decode_said(raw))
 
     async def read(self) -> Any:
         raw = await self.down.get()
@@ -196,7 +196,7 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
         await other.opened()
         await other.sealed()
         ends.uplink._streams[other.stream.number] = log.stream  # what comes for it is seen
-        ends.uplink.put(wire.Said(other.stream.number, Open(stream_id("3.log"), ME)))
+        ends.uplink.put(wire.encode_request(Open(stream_id("3.log"), ME), other.stream.number))
         await log.until(bool)
 
     with pytest.raises(StreamRejected, match="the numbers of streams grow"):

@@ -114,7 +114,7 @@ def state_files() -> list[Any]:
     found = [pytest.param(*raw, id=f"{key}-{names[key]}") for key, raw in raws.items()]
 
     def body(**changed: object) -> bytes:
-        text = json.dumps({"version": 1, "owner": "run/site", "files": {}} | changed).encode()
+        text = json.dumps({"version": 1, "owner": "run/site to receiver:1", "files": {}} | changed).encode()
         return b"%08x %b" % (extend(0, text), text)
 
     return [
@@ -136,7 +136,7 @@ def test_a_state_file_that_cannot_be_believed_is_said_once_and_costs_no_byte(
     raw: bytes | None,
     unfinished: bytes | None,
 ) -> None:
-    site, state = make_site(include=("a.log",)), Checkpoint(str(tmp_path / "state"), "run", "site")
+    site, state = make_site(include=("a.log",)), Checkpoint(str(tmp_path / "state"), "run", "site", "receiver:1")
     site.append("a.log", b"one\n")
     site.settle()
     state.save(saved := site.discovery.starts())
@@ -152,13 +152,16 @@ def test_a_state_file_that_cannot_be_believed_is_said_once_and_costs_no_byte(
     site.discovery.remembered.update(loaded)
     site.settle()
     assert site.content("a.log") == b"one\ntwo\n"
-    Checkpoint(str(tmp_path / "state"), "run", "site").save(site.discovery.starts())
-    assert [path.name for path in state.path.parent.iterdir()] == ["run.site.json"]  # C243: nothing unfinished is left
+    Checkpoint(str(tmp_path / "state"), "run", "site", "receiver:1").save(site.discovery.starts())
+    assert [path.name for path in state.path.parent.iterdir()] == [state.path.name]  # C243: nothing unfinished is left
     assert state.load() == site.discovery.starts()
 
 
 def test_c246_the_age_of_a_state_makes_nothing_be_sent_again(make_site: Callable[..., Site], tmp_path: Path) -> None:
-    site, state = make_site(include=("*.log",), ignore_older=12.0), Checkpoint(str(tmp_path / "s"), "run", "site")
+    site, state = (
+        make_site(include=("*.log",), ignore_older=12.0),
+        Checkpoint(str(tmp_path / "s"), "run", "site", "receiver:1"),
+    )
     for name in ("newer", "oldish", "older"):
         site.append(f"{name}.log", b"one\n")
     site.settle()

@@ -304,18 +304,26 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
 
 
 @pytest.mark.parametrize(
-    ("text", "pattern", "shown"),
+    ("text", "patterns", "shown"),
     [
-        pytest.param("a bc d", "bc", "a <bc> d", id="in-plain-text"),
-        pytest.param("bcbc", "bc|bc", "<bc><bc>", id="twice"),
-        pytest.param("\x1b[31mab\x1b[0mcd", "bc", "\x1b[31ma<bc>d", id="across-colours"),
-        pytest.param("\x1b[31mabc\x1b[0m", "b", "\x1b[31ma<b]c\x1b[0m", id="the-line's-colour-goes-on-behind"),
-        pytest.param("\x1b[31mabc\x1b[0m", "3|m", "\x1b[31mabc\x1b[0m", id="colours-are-not-matched"),
-        pytest.param("abc", "x*", "abc", id="an-empty-match-marks-nothing"),
+        pytest.param("a bc d", ["bc"], "a <bc> d", id="in-plain-text"),
+        pytest.param("bcbc", ["bc|bc"], "<bc><bc>", id="twice"),
+        pytest.param("\x1b[31mab\x1b[0mcd", ["bc"], "\x1b[31ma<bc>d", id="across-colours"),
+        pytest.param("\x1b[31mabc\x1b[0m", ["b"], "\x1b[31ma<b]c\x1b[0m", id="the-line's-colour-goes-on-behind"),
+        pytest.param("\x1b[31mabc\x1b[0m", ["3|m"], "\x1b[31mabc\x1b[0m", id="colours-are-not-matched"),
+        pytest.param("abc", ["x*"], "abc", id="an-empty-match-marks-nothing"),
+        pytest.param("abc", [], "abc", id="no-pattern"),
+        pytest.param("a match on it", ["match", "match on"], "a <match on> it", id="the-longer-of-two"),
+        pytest.param("abcd", ["abc", "bcd"], "<abcd>", id="two-that-overlap"),
+        pytest.param("abcd", ["cd", "ab"], "<ab><cd>", id="two-side-by-side"),
+        pytest.param("zz ab, bb", ["(a)b", r"(z)\1", r"(b)\1"], "<zz> <ab>, <bb>", id="each-with-groups-of-its-own"),
+        pytest.param("zz two", ["(?P<n>z)(?P=n)", "(?P<n>two)"], "<zz> <two>", id="groups-of-one-name"),
+        pytest.param("aXbX", [r"(a)?X(?(1)b|$)", "(q)"], "<aXb><X>", id="what-depends-on-a-group"),
+        pytest.param("A b", ["(?i)a", "B"], "<A> b", id="flags-of-its-own"),
     ],
 )
-def test_highlights(text: str, pattern: str, shown: str) -> None:
-    found = highlighted(text, re.compile(pattern))
+def test_highlights(text: str, patterns: list[str], shown: str) -> None:
+    found = highlighted(text, map(re.compile, patterns))
     shown = shown.replace("<", "\x1b[0;1;7m").replace("]c", "\x1b[0;31mc").replace(">", "\x1b[0m")
     assert found == shown
     assert plain(found) == plain(text)

@@ -17,6 +17,7 @@ from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unava
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
 from flarelog.server import Server, ServerOptions
 from flarelog.session import code_of
+from flarelog.stores.appender import LocalAppender
 from flarelog.stores.local import LocalStore
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -137,3 +138,114 @@ def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_pat
 )
 def test_what_a_producer_is_told_of_the_stores_trouble(error: Callable[[str], FlarelogError], code: Code) -> None:
     assert code_of(error("trouble")) is code
+
+
+class Failing(LocalStore):
+    """A store whose appenders raise *trouble* when they are closed, and wait for *go_on* if there is one."""
+
+    trouble: Exception | None = None
+    go_on: asyncio.Event | None = None
+
+    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
+        appender = await super().appender(stream, producer, epoch)
+        close = appender.close
+
+        async def closing() -> None:
+            await close()
+            if self.go_on is not None:
+                await self.go_on.wait()
+            if self.trouble is not None:
+                raise self.trouble
+
+        appender.close = closing  # type: ignore[method-assign]
+        return appender
+
+
+def test_a_stream_whose_end_fails_is_none_of_the_receivers_any_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def go() -> list[Reply]:
+        async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
+            store.trouble = OSError(5, "Input/output error")
+            server, call = Server(store), Call([OPEN, CHUNK])
+            await server._push(None, call)
+            assert (server._sessions, server.quota._open) == ({}, {})
+            return call.replies
+
+    replies = asyncio.run(go())
+    assert [(reply.code, reply.committed) for reply in replies] == [
+        (Code.OK, 0),
+        (Code.OK, len(DATA)),
+        (Code.OK, len(DATA)),
+    ]
+    (said,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "run-1/site-1/log.txt: the receiver failed" in said.getMessage()
+    assert said.exc_info is not None
+
+
+def test_a_stream_at_which_the_receiver_is_wrong_is_to_be_asked_for_again(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch.object(Server, "take", side_effect=KeyError("a bug"))
+    ok, paused = pushed(tmp_path, OPEN, CHUNK)
+    assert (ok.code, paused.code) == (Code.OK, Code.PAUSE)
+    assert "KeyError" in paused.reason
+
+
+def test_a_call_that_is_cancelled_while_its_streams_end_stays_cancelled(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
+            store.go_on = asyncio.Event()
+            server, call = Server(store), Staying([OPEN])
+            pushing = asyncio.create_task(server._push(None, call))
+            while not call.replies:
+                await asyncio.sleep(0)
+            for _ in range(3):
+                pushing.cancel()
+                await asyncio.sleep(0)
+            assert not pushing.done()  # what was taken is being committed
+            store.go_on.set()
+            await asyncio.wait((pushing,))
+            assert pushing.cancelled()
+            assert server._sessions == {}
+
+    asyncio.run(go())
+
+
+def test_a_call_that_the_receiver_ends_is_cancelled_only_by_somebody_else(tmp_path: Path) -> None:
+    async def go(cancelled: bool) -> bool:
+        async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
+            store.go_on = asyncio.Event()
+            server, call = Server(store), Staying([OPEN])
+            pushing = asyncio.create_task(server._push(None, call))
+            while not call.replies:
+                await asyncio.sleep(0)
+            (at_work,) = server.calls
+            at_work._leave_all("the receiver is stopping")
+            await asyncio.sleep(0)
+            if cancelled:
+                pushing.cancel()
+            store.go_on.set()
+            await asyncio.wait((pushing,))
+            return pushing.cancelled()
+
+    assert [asyncio.run(go(cancelled)) for cancelled in (False, True)] == [False, True]
+
+
+def test_stopping_ends_within_its_bound_whatever_a_call_does(
+    tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    mocker.patch("flarelog.server.STOP_WITHIN", 0.05)
+
+    class Stuck:
+        async def stop(self, grace: float) -> None:
+            await asyncio.Event().wait()
+
+    async def go() -> None:
+        async with asyncio.timeout(10), LocalStore(tmp_path, "memory") as store:
+            server = Server(store)
+            server._servers.append(Stuck())  # type: ignore[arg-type]
+            await server.stop()
+
+    asyncio.run(go())
+    assert "calls did not end" in caplog.text

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from pathlib import Path
 
+import grpc
+import pytest
+from pytest_mock import MockerFixture
+
+from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, NotFound, StreamRejected, TimedOut
-from flarelog.model import StreamId
-from flarelog.sidecar import Outcome, StreamOutcome
+from flarelog.model import StreamId, StreamInfo
+from flarelog.sidecar import Outcome, Sidecar, SidecarOptions, StreamOutcome
+from flarelog.sources.patterns import SourceOptions
 
 
 def stream(gaps: int = 0, error: FlarelogError | None = None) -> StreamOutcome:
@@ -31,3 +38,36 @@ REJECTED = StreamRejected("no", offset=0)
 )
 def test_a_sidecars_exit_code(outcome: Outcome, code: int) -> None:
     assert outcome.exit_code == code
+
+
+def answered(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(status, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(answered(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"), id="too-late"),
+        pytest.param(answered(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls"), id="too-many"),
+        pytest.param(answered(grpc.StatusCode.UNAVAILABLE, "gone"), id="gone"),
+        pytest.param(asyncio.InvalidStateError("the call has ended"), id="ended"),
+        pytest.param(TimeoutError(), id="silence"),
+    ],
+)
+def test_the_receivers_record_is_asked_for_until_there_is_an_answer(
+    trouble: Exception, tmp_path: Path, mocker: MockerFixture
+) -> None:
+    mocker.patch("flarelog.sidecar.why", return_value="")
+    asked = mocker.patch("flarelog.wire.streams", side_effect=[trouble, []])
+
+    async def go() -> list[StreamInfo]:
+        sending = DeliveryOptions(first_delay=0.001, max_delay=0.001)
+        sidecar = Sidecar(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), sending))
+        try:
+            return await sidecar.record()
+        finally:
+            sidecar.discovery.close()
+            await sidecar.channel.close()
+
+    assert asyncio.run(go()) == []
+    assert asked.call_count == 2

@@ -96,8 +96,8 @@ def test_a_run_or_a_site_that_is_no_plain_name_is_refused_wherever_a_path_is_mad
         lambda: StreamId("run-1", name, "log.txt"),
         lambda: SidecarOptions("127.0.0.1:1", name, "site-1", source=source),
         lambda: SidecarOptions("127.0.0.1:1", "run-1", name, source=source),
-        lambda: Checkpoint(str(tmp_path / "state"), name, "site-1"),
-        lambda: Checkpoint(str(tmp_path / "state"), "run-1", name),
+        lambda: Checkpoint(str(tmp_path / "state"), name, "site-1", "receiver:1"),
+        lambda: Checkpoint(str(tmp_path / "state"), "run-1", name, "receiver:1"),
         lambda: asyncio.run(LocalStore(tmp_path / "store").set_run(name, RunState.RUNNING)),
     ]
     for make in makes:
@@ -160,7 +160,7 @@ def test_files_and_directories_are_never_more_open_than_0640_and_0750(
         (root / JOURNAL).write_bytes(b"spoilt\n")
         async with LocalStore(root) as store:
             await store.appender(STREAM, A)
-        Checkpoint(str(tmp_path / "kept" / "state"), "run-1", "site-1").save({"1:2:3": ("log.txt", 0)})
+        Checkpoint(str(tmp_path / "kept" / "state"), "run-1", "site-1", "receiver:1").save({"1:2:3": ("log.txt", 0)})
 
     before = os.umask(umask)
     try:
@@ -172,7 +172,7 @@ def test_files_and_directories_are_never_more_open_than_0640_and_0750(
     assert {name: stat.S_IMODE(mode) for name, mode in found.items()} == wanted
     names = {Path(name).name for name in found}
     assert names >= {".lock", ".run.journal", "log.txt", ".log.txt.journal", ".log.txt.quarantine.1.old-journal"}
-    assert "run-1.site-1.json" in names
+    assert any(name.startswith("run-1.site-1.") and name.endswith(".json") for name in names)
 
 
 # --- what somebody planted
@@ -433,7 +433,7 @@ def test_the_root_itself_may_be_a_link(store: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_is_not_written_through_what_stands_in_its_place(tmp_path: Path, plant: Plant) -> None:
     target = tmp_path / "target"
     target.write_bytes(SECRET)
-    checkpoint = Checkpoint(str(tmp_path / "state"), "run-1", "site-1")
+    checkpoint = Checkpoint(str(tmp_path / "state"), "run-1", "site-1", "receiver:1")
     plant(checkpoint.path.with_suffix(".new"), target)
     checkpoint.save({"1:2:3": ("log.txt", 7)})
     assert checkpoint.load() == {"1:2:3": ("log.txt", 7)}

@@ -367,6 +367,21 @@ def test_processes_of_one_receiver_share_its_lock_until_the_first_gives_it_back(
     run(go())
 
 
+def test_a_store_is_closed_though_one_of_its_streams_cannot_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store") as store:
+            bad, good = [await store.appender(StreamId("run-1", "site-1", log), A) for log in ("bad", "good")]
+            monkeypatch.setattr(bad, "sync", lambda: 1 / 0)
+            await good.append(0, DATA)
+        async with LocalStore(tmp_path / "store") as again:  # the lock is free
+            assert await again.last_offset(good.stream) == len(DATA)
+
+    run(go())
+    assert "run-1/site-1/bad: it could not be closed" in caplog.text
+
+
 def test_of_several_processes_each_lists_its_own_sites(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as store:

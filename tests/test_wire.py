@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import grpc
 import pytest
 
 from flarelog import wire
-from flarelog.errors import FlarelogError, InvalidName, NotAllowed, NotFound, StreamRejected
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    InvalidName,
+    NotAllowed,
+    NotFound,
+    StreamRejected,
+    TimedOut,
+    Unavailable,
+)
 from flarelog.model import (
     Attributes,
     Chunk,
@@ -246,7 +257,6 @@ def test_what_is_no_request(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "mark",
     [
-        pytest.param(lambda text: Generation(0, 0, text, 0, ""), id="path"),
         pytest.param(lambda text: Generation(0, 0, "", 0, text), id="identity"),
         pytest.param(lambda text: Ended(0, 0, text), id="end"),
         pytest.param(lambda text: Gap(0, 0, 0, text), id="gap"),
@@ -257,6 +267,34 @@ def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
     assert wire.decode_request(wire.encode_request((0, longest))) == (0, longest)
     with pytest.raises(Malformed, match=f"more than {wire.MAX_TEXT} characters"):
         wire.decode_request(wire.encode_request((0, mark("x" * (wire.MAX_TEXT + 1)))))
+
+
+def test_a_path_in_a_mark_is_bounded_whoever_sends_it() -> None:
+    mark = pb.Mark(generation=pb.Generation(path="x" * (wire.MAX_TEXT + 1)))
+    with pytest.raises(Malformed, match=f"more than {wire.MAX_TEXT} characters"):
+        wire.decode_request(pb.PushRequest(mark=pb.MarkAt(mark=mark)).SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        pytest.param(b"app.log.1", "app.log.1", id="ascii"),
+        pytest.param("größe.log".encode(), "größe.log", id="utf-8"),
+        pytest.param(b"app.log.\xe9", "app.log.\\xe9", id="latin-1"),
+        pytest.param(b"\xff\xfe/\xed\xa0\x80", "\\xff\\xfe/\\xed\\xa0\\x80", id="no-text-at-all"),
+        pytest.param(b"d" * 4000, "d" * 1024, id="longer-than-a-mark-may-say"),
+        pytest.param(b"\xff" * 4000, ("\\xff" * 256), id="longer-once-it-is-written-out"),
+    ],
+)
+def test_a_mark_tells_of_a_file_whatever_its_name_is(name: bytes, path: str) -> None:
+    mark = Generation(7, 1, os.fsdecode(name), 12, "fh:0102")
+    assert wire.decode_request(wire.encode_request((3, mark))) == (3, replace(mark, path=path))
+
+
+def test_a_refusal_that_names_a_file_can_be_sent() -> None:
+    error = Unavailable(os.fsdecode(b"/logs/\xe9 could not be opened"))
+    assert str(error) == r"/logs/\xe9 could not be opened"
+    assert wire.decode_reply(wire.encode_reply(Reply(Code.PAUSE, reason=str(error)))).reason == str(error)
 
 
 @pytest.mark.parametrize(
@@ -372,3 +410,72 @@ def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_excepti
 )
 def test_an_error_travels_as_a_status(error: FlarelogError, status: grpc.StatusCode) -> None:
     assert wire.status_of(error) is status
+
+
+def failed(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
+    return grpc.aio.AioRpcError(status, grpc.aio.Metadata(), grpc.aio.Metadata(), details=details)
+
+
+HERE = "127.0.0.1:4721"
+MANY = "9 calls of ipv4:10.0.0.7 are open, at most 9 are taken: wait until one has ended, or start the receiver anew"
+NO_HOST = "address lookup failed for r:1: Domain name not found"
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        pytest.param(MANY, MANY, id="a-sentence-of-flarelogs"),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNKNOWN: ipv4:{HERE}: Failed to connect to remote host:"
+            " connect: Connection refused (111)",
+            "Connection refused (111)",
+            id="what-grpc-wraps-often",
+        ),
+        pytest.param(
+            "failed to connect to all addresses; last error: UNKNOWN: ipv6:%5B::1%5D:1: Failed to connect to remote"
+            " host: getsockopt(SO_ERROR): Connection reset by peer",
+            "Connection reset by peer",
+            id="an-address-with-colons",
+        ),
+        pytest.param(
+            f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:{HERE}: Socket closed",
+            "Socket closed",
+            id="what-grpc-wraps",
+        ),
+        pytest.param(
+            "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
+            "No such file or directory",
+            id="a-socket",
+        ),
+        pytest.param(f"errors resolving r:1: [field:hostname lookup error:{NO_HOST}]", NO_HOST, id="no-such-host"),
+        pytest.param("recvmsg: connection: reset", "recvmsg: connection: reset", id="what-nobody-knows"),
+        pytest.param("a\x1b]0;b\x07\nc", "a\ufffd]0;b\ufffd c", id="what-drives-a-terminal"),
+        pytest.param("", "UNAVAILABLE", id="nothing"),
+    ],
+)
+def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> None:
+    error = wire.error_of(failed(grpc.StatusCode.UNAVAILABLE, details), HERE)
+    assert (type(error), str(error)) == (CannotConnect, f"no connection to {HERE}: {cause}")
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "kind", "again"),
+    [
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", TimedOut, True),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls", CannotConnect, True),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "CLIENT: Received message larger than max (5 vs. 4)",
+            StreamRejected,
+            False,
+        ),
+        (grpc.StatusCode.UNKNOWN, "", CannotConnect, True),
+        (grpc.StatusCode.PERMISSION_DENIED, "no", NotAllowed, False),
+        (grpc.StatusCode.NOT_FOUND, "gone", NotFound, False),
+    ],
+)
+def test_which_failed_calls_are_made_again(
+    status: grpc.StatusCode, details: str, kind: type[FlarelogError], again: bool
+) -> None:
+    error = wire.error_of(failed(status, details), HERE)
+    assert (type(error), error.retry_safe) == (kind, again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -123,7 +124,7 @@ def _certs() -> tuple[ModuleType, datetime]:
 
 def _show(one: Issued, *talk: str) -> None:
     for path in (one.certificate, one.key):
-        click.echo(path)
+        click.echo(os.fsencode(path))  # whatever it is called
     for line in talk:
         click.echo(line, err=True)
 

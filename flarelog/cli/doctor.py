@@ -32,8 +32,9 @@ from flarelog.sources.consent import in_force
 from flarelog.sources.identity import identity, remote, witness
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.watch import InotifyWatch
+from flarelog.text import legible
 from flarelog.tls import Tls, why
-from flarelog.viewers.console import colours, legible
+from flarelog.viewers.console import colours
 
 EXAMPLES = """\b
 Examples:

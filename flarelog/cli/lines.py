@@ -14,7 +14,7 @@ import click
 
 from flarelog.cli import option, with_options
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Choice, any_of, moment, patterns
+from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.screen import LIMIT
 from flarelog.render.times import stamp
@@ -96,7 +96,7 @@ class Lines:
     def __init__(self, given: dict[str, Any], *, terminal: bool) -> None:
         now = time.time_ns()
         self.stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
-        self.highlight = any_of((*patterns(given["highlight"]), *patterns(given["include"])))
+        self.highlight = (*patterns(given["highlight"]), *patterns(given["include"]))
         around = given["context"]
         self.choice = Choice(
             patterns(given["include"]),

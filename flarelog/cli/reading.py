@@ -133,7 +133,7 @@ def selection(run: str, given: dict[str, Any], tail: int | None) -> Selection:
 
 
 def names_one(chosen: Selection) -> bool:
-    """Whether there can be no second stream."""
+    """Whether no second stream is to be expected: a log's name without a directory may be that of several."""
     if chosen.starts:
         return len(chosen.starts) == 1
     return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
@@ -179,7 +179,9 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
         live = terminal and follow and given["output"] == "text"
         pipe = Pipe(pager.fd)
         console = lines.console(pipe, live=live, template=given["template"])
-        prefix = given["prefix"] if given["prefix"] is not None else not names_one(chosen) and given["template"] is None
+        prefix: bool | None = given["prefix"]
+        if prefix is None:
+            prefix = False if given["template"] is not None else None if names_one(chosen) else True
         ranks = RankChooser(RankChoice.of(given["rank_globs"], given["ranks"], given["rank_map"]))
         display = ConsoleDisplay(
             *(console, pipe), prefix=prefix, align=terminal, colour=lines.colour, live=live,

@@ -86,7 +86,14 @@ log = logging.getLogger(__name__)
     help="Of what is sent, where the receiver takes it; auto: not on loopback, nor while it is faster without. What is"
     f" stored is the same.{'' if AVAILABLE else ' Not to be had here: pip install backports.zstd.'}",
 )
-@option("--drain-timeout", type=float, default=DRAIN_TIMEOUT, show_default=True, help="Seconds.")
+@option(
+    "--drain-timeout",
+    type=float,
+    default=DRAIN_TIMEOUT,
+    show_default=True,
+    help="Seconds for which --once, or SIGTERM, waits on though nothing is acknowledged.",
+)
+@option("--drain-limit", type=float, help="Seconds that it may take at all.  [default: as long as something moves]")
 @tls_options
 @option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
 def command(
@@ -107,8 +114,8 @@ def command(
 
     A second signal ends at once; SIGHUP has it read its certificates again. Exit codes: 0 everything is stored, 1
     something was not sent, 4 no receiver, 5 a newer sidecar has taken over, or the site lets no log go (do not start
-    this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 the drain took too long, 78 the site's policy
-    makes no sense.
+    this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 nothing was acknowledged for too long, 78 the
+    site's policy makes no sense.
 
     \b
     Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job

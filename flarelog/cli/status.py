@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
@@ -22,11 +21,12 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound
+from flarelog.globs import any_of, check
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
 from flarelog.stores.local import LocalStore
-from flarelog.viewers.console import legible
+from flarelog.text import legible
 
 EXAMPLES = """\b
 Examples:
@@ -171,7 +171,8 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
     found = await look(asked.run, store, connected)
     if asked.patterns:
-        found = [info for info in found if any(fnmatchcase(info.stream.site, one) for one in asked.patterns)]
+        check(asked.patterns)
+        found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
             raise NotFound(f"no site is called {' or '.join(asked.patterns)}: look at all of them without --site")
     state = ""

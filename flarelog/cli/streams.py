@@ -14,6 +14,7 @@ from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
 from flarelog.stores.local import LocalStore
+from flarelog.text import legible
 
 
 @click.command
@@ -96,6 +97,6 @@ def _notes(found: list[StreamInfo]) -> list[str]:
             redacted = info.redacted if word == REDACTED else None
             logs.setdefault(word, []).append(f"{info.stream}{f': {redaction_text(redacted)}' if redacted else ''}")
     return [
-        f"note: {_SENTENCES.get(word, word)} ({', '.join(names[:3])}{' and others' if len(names) > 3 else ''})"
+        f"note: {_SENTENCES.get(word, legible(word))} ({', '.join(names[:3])}{' and others' if len(names) > 3 else ''})"
         for word, names in sorted(logs.items())
     ]

@@ -24,7 +24,8 @@ from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
 from flarelog.render.merge import by_time
 from flarelog.render.rows import Line
-from flarelog.viewers.console import Enough, legible, summary
+from flarelog.text import legible
+from flarelog.viewers.console import Enough, summary
 
 PIECE = 1 << 18  # bytes that are read at once
 QUIET = 0.1  # seconds without a byte after which what is complete is shown

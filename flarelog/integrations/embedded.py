@@ -422,6 +422,7 @@ class Producer(_Embedded):
             SidecarOptions(
                 *(address, run, self._site, source),
                 drain_timeout=self._join_timeout,
+                drain_limit=self._join_timeout,  # a program is not held up for longer, whatever moves
                 tls=self._tls,
                 compression=self._compression,
             )

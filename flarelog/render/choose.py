@@ -102,26 +102,6 @@ def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
     return tuple(found)
 
 
-def any_of(found: Sequence[re.Pattern[str]]) -> re.Pattern[str] | None:
-    """One pattern for all of them, the longest first, so that the longer of two that begin alike is marked."""
-    texts = sorted({pattern.pattern for pattern in found}, key=lambda text: (-len(text), text))
-    if len(texts) < 2:
-        return found[0] if found else None
-    try:
-        return re.compile("|".join(map(_within, texts)))
-    except re.error:  # two groups of one name, say: of marks one is better than none
-        return next(pattern for pattern in found if pattern.pattern == texts[0])
-
-
-def _within(text: str) -> str:
-    """*text* as a part of a pattern; flags for all of it are for that part alone then."""
-    flags = re.match(r"\(\?([aimsux]+)\)", text)
-    if flags is None:
-        return f"(?:{text})"
-    end = "\n" if "x" in flags[1] else ""  # a comment goes on to the end of its line
-    return f"(?{flags[1]}:{text[flags.end() :]}{end})"
-
-
 def moment(text: str, now: int) -> int:
     """The time that *text* tells: RFC 3339, a date, or how long ago (``5m``, ``2h30m``). Raises InvalidOption."""
     if re.fullmatch(r"-?(\d{1,9}[smhdw])+", text):

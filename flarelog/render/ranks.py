@@ -13,9 +13,9 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 from flarelog.errors import InvalidOption
+from flarelog.globs import any_of, check
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line
@@ -66,9 +66,10 @@ def rank_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
         entry = _MAP.fullmatch(text)
         if entry is None:
             raise InvalidOption(
-                f"{text!r} is no entry of a rank map: write SITE/LOG=RANK, as in 'site-1/*=0', or SITE/LOG:LOCAL=RANK,"
+                f"{text!r} is no entry of a rank map: write SITE/LOG=RANK, as in 'site-1/**=0', or SITE/LOG:LOCAL=RANK,"
                 " as in 'site-2/node.log:3=11', of lines that begin with [default3]:"
             )
+        check((entry["glob"],))
         local = entry["local"]
         found.append(Mapped(entry["glob"], None if local is None else int(local), int(entry["rank"])))
     return tuple(found)
@@ -97,7 +98,7 @@ def _only(numbers: set[int]) -> int | None:
 def known(info: StreamInfo, mapping: Sequence[Mapped] = ()) -> list[Known]:
     """What is known of *info*, stretch by stretch from offset 0 on."""
     by_name, by_log = named(info.stream.log), f"{info.stream.site}/{info.stream.log}"
-    said = [entry for entry in mapping if fnmatchcase(by_log, entry.glob)]
+    said = [entry for entry in mapping if any_of((entry.glob,), by_log)]
     whole = next((entry.rank for entry in said if entry.local is None), None)
     locals_ = {entry.local: entry.rank for entry in reversed(said) if entry.local is not None}
     return [
@@ -216,6 +217,7 @@ class RankChoice:
                 raise InvalidOption(
                     f"{glob!r} can match no rank: write a number, or a glob of numbers as '1?' or '[0-3]'"
                 )
+        check(globs)
         return cls(tuple(globs), "first" in words, "last" in words, rank_map(mapping))
 
     @property
@@ -285,7 +287,7 @@ class RankChooser:
 
     def _of(self, stream: str, stretch: Known, rank: int) -> Verdict:
         choice = self.choice
-        if any(fnmatchcase(str(rank), glob) for glob in choice.globs) or (choice.first and rank == 0):
+        if any_of(choice.globs, str(rank)) or (choice.first and rank == 0):
             return Verdict.SHOW
         if not choice.last:
             return self._others()

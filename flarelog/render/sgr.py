@@ -7,6 +7,7 @@ A style is the text of its parameters, each attribute once and in a fixed order,
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
@@ -84,10 +85,15 @@ def plain(text: str) -> str:
     return SGR.sub("", text) if "\x1b" in text else text
 
 
-def highlighted(text: str, pattern: re.Pattern[str], style: str = "1;7") -> str:
-    """*text* with what *pattern* matches in *style*; its own colours hold outside, and are not matched."""
+def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;7") -> str:
+    """*text* with what any of *patterns* matches in *style*; its own colours hold outside, and are not matched."""
     bare = plain(text)
-    spans = [match.span() for match in pattern.finditer(bare) if match.end() > match.start()]
+    spans: list[tuple[int, int]] = []
+    for begin, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(bare)):
+        if spans and begin < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        elif end > begin:
+            spans.append((begin, end))
     if not spans:
         return text
     out, at, own = [], 0, ""

@@ -1,12 +1,14 @@
 """What a producer remembers of the files it has met, for the time when it starts again before the receiver knows them.
 
 It is a cache: the receiver's record is the authority, and a checkpoint that is lost, torn or another's costs no byte.
-It only keeps the log that a file belongs to, and where its reading began (``--start-at end``).
+It only keeps the log that a file belongs to, and where its reading began (``--start-at end``). Each receiver has one of
+its own: what files belong to is what its own record says.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -18,18 +20,25 @@ from flarelog.model import extend, log_name, run_name, site_name
 log = logging.getLogger(__name__)
 
 VERSION = 1
+_LONGEST = 200  # characters of a file's name, to which the digest is added
 Starts = dict[str, tuple[str, int]]
 """File identity: (log, the source offset where its reading began)."""
 
 
 class Checkpoint:
-    """One file, ``RUN.SITE.json`` in *directory*, replaced as a whole. Raises NotAllowed when the directory cannot be
-    made.
+    """One file in *directory*, ``RUN.SITE.DIGEST.json``, for what *site* sends of *run* to *receiver*, replaced as a
+    whole. Earlier versions had one for all receivers, ``RUN.SITE.json``, which is read where its successor is missing.
+
+    Raises NotAllowed when the directory cannot be made.
     """
 
-    def __init__(self, directory: str, run: str, site: str) -> None:
-        self.path = Path(directory) / f"{run_name(run)}.{site_name(site)}.json"
-        self._owner = f"{run}/{site}"
+    def __init__(self, directory: str, run: str, site: str, receiver: str) -> None:
+        name, self._before = f"{run_name(run)}.{site_name(site)}", f"{run}/{site}"
+        self._owner = f"{self._before} to {receiver}"
+        # The names alone tell neither receivers apart nor a.b of c from a of b.c, and may be too long together.
+        digest = hashlib.blake2b(self._owner.encode(), digest_size=6).hexdigest()
+        self.path = Path(directory) / f"{name[:_LONGEST]}.{digest}.json"
+        self._earlier = Path(directory) / f"{name}.json"
         self._saved: Starts | None = None
         try:
             _make(self.path.parent)
@@ -38,20 +47,25 @@ class Checkpoint:
 
     def load(self) -> Starts:
         """What was saved; nothing, with a warning, when it cannot be believed."""
+        found = self._load(self.path, self._owner)
+        return found if found is not None else self._load(self._earlier, self._before) or {}
+
+    def _load(self, path: Path, owner: str) -> Starts | None:
+        """None where nothing is there."""
         try:
-            raw = self.path.read_bytes()
+            raw = path.read_bytes()
         except OSError:
-            return {}
+            return None
         try:
             checksum, _, body = raw.partition(b" ")
             if int(checksum, 16) != extend(0, body):
                 raise ValueError("its checksum is wrong")
             state = json.loads(body)
-            if state["version"] != VERSION or state["owner"] != self._owner:
-                raise ValueError("it is of another version, run or site")
+            if state["version"] != VERSION or state["owner"] != owner:
+                raise ValueError("it is of another version, run, site or receiver")
             return {str(key): (log_name(name), _offset(start)) for key, (name, start) in state["files"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("the state %s is not used: %s; the receiver knows what it holds", self.path, error)
+            log.warning("the state %s is not used: %s; the receiver knows what it holds", path, error)
             return {}
 
     def save(self, starts: Starts) -> None:

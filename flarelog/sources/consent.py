@@ -11,8 +11,8 @@ import stat
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import ConsentChanged, InvalidOption, NoConsent
+from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
-from flarelog.sources.patterns import any_of, check_globs
 from flarelog.sources.redact import UNREDACTED, Rules
 
 VARIABLE = "FLARELOG_SITE_POLICY"
@@ -121,7 +121,7 @@ def parse(text: str, where: str = "the site's policy") -> Consent:
         raise InvalidOption(f"{where}: allow_log_streaming is true or false")
     include, exclude, redact, own = (strings(where, key, said[key]) if key in said else () for key in _KEYS[1:])
     try:
-        check_globs((*include, *exclude))
+        check((*include, *exclude))
         return Consent(allow, include, exclude, Rules(redact, own), where)
     except InvalidOption as error:
         raise InvalidOption(f"{where}: {error}") from error

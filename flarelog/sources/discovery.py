@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from flarelog.errors import InvalidName
+from flarelog.errors import FlarelogError, InvalidName
 from flarelog.model import Generation, Redaction, StreamInfo, log_name
 from flarelog.sources.copies import Copies
 from flarelog.sources.file import SourceFile
@@ -96,6 +96,7 @@ class Discovery:
     _passed: set[tuple[int, int, int]] = field(default_factory=set)
     _renames: Renames = field(default_factory=Renames)
     _copies: Copies = field(default_factory=Copies)
+    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _said_waiting: float = -math.inf
     _started: bool = False
@@ -126,9 +127,13 @@ class Discovery:
         if self.waiting:
             self._make_room(now)
         for tail in self.tails.values():
-            tail.look(now)
-            tail.release(now)
-            if len(tail.files) > 1 or any(not file.linked or file.size(now) != file.position for file in tail.files):
+            try:
+                tail.look(now)
+                tail.release(now)
+                grown = any(not file.linked or file.size(now) != file.position for file in tail.files)
+            except Exception as error:  # is that log's alone
+                tail.failed, grown = error, True
+            if len(tail.files) > 1 or grown:
                 touched.add(tail.log)
         return touched
 
@@ -302,7 +307,14 @@ class Discovery:
             path = self._target(met) if met in look.links else met
             if held and path in self.waiting:
                 continue
-            tail_and_file = self._meet(path, look.strangers[met], look, now)
+            if self._strange.get(path) == look.strangers[met].is_of:
+                continue
+            try:
+                tail_and_file = self._meet(path, look.strangers[met], look, now)
+            except Exception as error:  # is that file's alone
+                self._strange[path] = look.strangers[met].is_of
+                self._trouble(path, f"{shown(path)} cannot be sent: {error!r}", error)
+                continue
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
                 look.seen.setdefault(tail_and_file[1], []).append(path)
@@ -443,10 +455,11 @@ class Discovery:
             return replace(known[1].age, born=newest.born)
         return Age(newest.born) if newest.born is not None else None
 
-    def _trouble(self, path: str, sentence: str) -> None:
+    def _trouble(self, path: str, sentence: str, bug: Exception | None = None) -> None:
         if path not in self.troubles:
             self.troubles[path] = sentence
-            log.warning("%s; the other files go on", sentence)
+            level = logging.WARNING if bug is None else logging.ERROR
+            log.log(level, "%s; the other files go on", sentence, exc_info=bug)
 
     # --- meeting a file
 
@@ -698,8 +711,14 @@ class Discovery:
             before = in_order(replace(info, marks=tuple(tail.marks)))
             order = {key: place for place, key in enumerate(held | before)}
             tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
-            if tail.files:
-                tail.resume(info)
+            try:
+                if tail.files:
+                    tail.resume(info)
+            except OSError as error:
+                why = f"what was sent cannot be compared with its files: {error.strerror}; start the sidecar again"
+                tail.failed = FlarelogError(why)  # for good: where it goes on is not known
+            except Exception as error:
+                tail.failed = error
         if not self._resumed:
             self._resumed = True
             self._reunite(now)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from flarelog.errors import InvalidOption
+from flarelog.globs import any_of, check, expect
 from flarelog.sources.lineage import names_of
 from flarelog.sources.redact import Rules
 
@@ -22,14 +21,15 @@ NOT_LOGS = (
     *("*.swp", "*~", "*.tmp", ".*", ".*/**", "**/.*/**", "*.crt", "*.key", "*.pem"),
 )
 """What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
+expect(NOT_LOGS)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """Which files are sent. Raises InvalidOption.
 
-    A pattern without ``/`` is compared with a file's name, one with ``/`` with its path under *root*; ``**`` stands
-    for any number of directories. Without *include* everything is sent but NOT_LOGS.
+    The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include*
+    everything is sent but NOT_LOGS.
     """
 
     root: str
@@ -42,7 +42,7 @@ class SourceOptions:
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
 
     def __post_init__(self) -> None:
-        check_globs((*self.include, *self.exclude))
+        check((*self.include, *self.exclude))
         Rules(self.redact)
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
@@ -86,83 +86,3 @@ class SourceOptions:
         """
         limited = self.include or any(site.include for site in self.sites)
         return bool(limited) and self.matches(origin) and not self.excludes(path)
-
-
-def check_globs(patterns: Iterable[str]) -> None:
-    """Raises InvalidOption for the first of *patterns* that makes no sense."""
-    for pattern in patterns:
-        if not pattern or pattern.startswith("/"):
-            raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it relative to the root")
-        try:
-            _compiled(pattern)
-        except re.error as error:
-            raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]") from error
-
-
-def any_of(patterns: Iterable[str], path: str) -> bool:
-    name = path.rsplit("/", 1)[-1]
-    return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
-
-
-_patterns: dict[str, Callable[[str], object]] = {}
-
-
-def _compiled(pattern: str) -> Callable[[str], object]:
-    """What says whether a name matches *pattern*: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number
-    of parts. Raises re.error.
-    """
-    if pattern not in _patterns:
-        # The same stars in a row are one: they would only be tried in each other's place.
-        pieces = [piece for piece, before in _tokens(pattern) if piece != before or piece not in _STARS]
-        # A regular expression tries each star at each place, times each place of every other: names are a writer's
-        # choice, and a long one must not hold up the logs beside it.
-        many = sum(piece in _STARS for piece in pieces) > 2 and pattern not in NOT_LOGS
-        _patterns[pattern] = _walk(pieces) if many else re.compile("".join(map(_text, pieces)) + r"\Z", re.DOTALL).match
-    return _patterns[pattern]
-
-
-_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-_STARS = ("**/", "**", "*")
-
-
-def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
-    """Each piece, and the one before it."""
-    found = re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+(?:\][^]/]*|[^]/]+)\]|.", pattern, re.DOTALL)
-    return zip(found, ["", *found], strict=False)
-
-
-def _text(piece: str) -> str:
-    """The regular expression of *piece*."""
-    if piece in _WILD:
-        return _WILD[piece]
-    if len(piece) == 1:
-        return re.escape(piece)
-    # Two hyphens and other signs mean something between brackets to a later version of re.
-    return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", piece[1:-1])) + "]"
-
-
-def _walk(pieces: list[str]) -> Callable[[str], bool]:
-    """Matches in time that is the number of *pieces* times the length of the name."""
-    singles = {piece: re.compile(_text(piece), re.DOTALL).match for piece in pieces if piece not in _STARS}
-
-    def match(path: str) -> bool:
-        reached = [True] + [False] * len(path)  # after which characters the pieces so far can end
-        for piece in pieces:
-            if piece in singles:
-                one = singles[piece]
-                reached = [
-                    False,
-                    *(at and one(character) is not None for at, character in zip(reached, path, strict=False)),
-                ]
-                continue
-            open_ = False
-            for n, at in enumerate(reached):
-                if piece == "**/":
-                    reached[n] = at or (open_ and path[n - 1] == "/")
-                    open_ = open_ or at
-                else:
-                    open_ = at or (open_ and (piece == "**" or path[n - 1] != "/"))
-                    reached[n] = open_
-        return reached[-1]
-
-    return match

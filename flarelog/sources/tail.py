@@ -59,6 +59,7 @@ class Tail:
     # The identities of all generations that were begun, in their order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
     newest: Newest | None = None
+    failed: Exception | None = None  # what a look at all logs met in this one: its own reader is to deal with it
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
@@ -71,8 +72,11 @@ class Tail:
         """What stands at *offset* of the stream, *marks* marks having been sent: a mark, at most *room* bytes, or
         nothing yet.
 
-        Raises OSError when the source cannot be read.
+        Raises OSError when the source cannot be read, and whatever else a look at this log raised.
         """
+        if self.failed is not None:
+            failed, self.failed = self.failed, None
+            raise failed
         if offset == self.end and marks == len(self.marks):
             self._look(now)
         if marks < len(self.marks) and self.marks[marks].offset == offset:

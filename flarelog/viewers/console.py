@@ -54,7 +54,7 @@ class ConsoleOptions:
     output: Output = "text"
     colour: bool = False
     timestamps: bool = False
-    highlight: re.Pattern[str] | None = None
+    highlight: tuple[re.Pattern[str], ...] = ()
     limit_bytes: int | None = None  # of all that is written
     offsets: bool = True  # whether a line's offset is that of the file's bytes
     prefix: int = 0  # columns of the source's name before each line; 0: none
@@ -143,7 +143,7 @@ class Console:
 
     def _decorated(self, line: Line, source: Label) -> str:
         options, text = self._options, line.text
-        if options.highlight is not None and options.colour and not isinstance(line, Note):
+        if options.highlight and options.colour and not isinstance(line, Note):
             text = highlighted(text, options.highlight)
         if options.template is not None and not isinstance(line, Note):
             return options.template.text(line, text, source, self._time(line), options.zone)
@@ -247,12 +247,6 @@ def colours(choice: str, environment: Callable[[str], str | None], is_terminal: 
     if any(environment(name) not in (None, "", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
     return is_terminal and environment("TERM") != "dumb"
-
-
-def legible(name: str) -> str:
-    """*name*, of a file, with what could drive a terminal, and what is no text, replaced."""
-    text = name.encode(errors="surrogateescape").decode(errors="replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def summary(replaced: int, source: str) -> Iterable[str]:

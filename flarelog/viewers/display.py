@@ -40,14 +40,16 @@ def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line:
 
 
 class ConsoleDisplay:
-    """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name; *align*: in a column."""
+    """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name, None: once there are several;
+    *align*: in a column.
+    """
 
     def __init__(
         self,
         console: Console,
         pipe: Pipe,
         *,
-        prefix: bool,
+        prefix: bool | None,
         align: bool = False,
         colour: bool = False,
         live: bool = False,
@@ -65,9 +67,9 @@ class ConsoleDisplay:
             if stream not in self._labels:
                 style = self._styles.setdefault(stream.site, STYLES[len(self._styles) % len(STYLES)])
                 self._labels[stream] = label(stream, style if self._colour else "", self._ranks)
-                if self._prefix:
-                    width = len(self._labels[stream].name) if self._align else 1
-                    self._console.prefix = max(self._console.prefix, width)
+        if self._labels and (self._prefix or (self._prefix is None and len(self._labels) > 1)):
+            width = max(len(each.name) for each in self._labels.values()) if self._align else 1
+            self._console.prefix = max(self._console.prefix, width)
 
     def wants(self, stream: StreamId) -> bool:
         return True

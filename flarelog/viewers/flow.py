@@ -19,7 +19,7 @@ from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
-from flarelog.viewers.console import legible
+from flarelog.text import legible
 
 QUIET = 0.05  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time

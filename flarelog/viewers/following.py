@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fnmatch
 import itertools
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
-from flarelog import states
+from flarelog import globs, states
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
@@ -46,7 +45,7 @@ PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which streams of *run*, and from where on."""
+    """Which streams of *run*, and from where on. Raises InvalidOption."""
 
     run: str
     sites: tuple[str, ...] = ()  # globs; none: all
@@ -54,15 +53,14 @@ class Selection:
     starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: these alone
     tail: int | None = None
 
+    def __post_init__(self) -> None:
+        globs.check((*self.sites, *self.logs))
+
     def has(self, stream: StreamId) -> bool:
         if self.starts:
             return (stream.site, stream.log) in self.starts
-        return _any(stream.site, self.sites) and _any(stream.log, self.logs)
-
-
-def _any(name: str, globs: Iterable[str]) -> bool:
-    globs = list(globs)
-    return not globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+        called = not self.sites or globs.any_of(self.sites, stream.site)
+        return called and (not self.logs or globs.any_of(self.logs, stream.log))
 
 
 class Display(Protocol):
@@ -458,24 +456,19 @@ class Following:
             each.received = start
 
     async def _line_start(self, stream: StreamId, end: int, lines: int) -> int:
-        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST."""
-        window = TAIL_WINDOW
-        while True:
-            begin, found = max(0, end - window), bytearray()
-            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=end)) as pieces:
+        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST bytes."""
+        begin, wanted, first = end, lines + 1, -1  # how many ends of lines are wanted, and where the first of all is
+        while begin > max(0, end - TAIL_MOST) and wanted:
+            behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
+            found = bytearray()
+            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=behind)) as pieces:
                 async for _, what in pieces:
                     found += what if isinstance(what, Buffer) else b""
-            del found[end - begin :]
+            del found[behind - begin :]
             at = len(found)
-            for _ in range(lines + 1):
-                at = found.rfind(b"\n", 0, at)
-                if at < 0:
-                    break
-            if at >= 0:
-                return begin + at + 1
-            if not begin or window >= TAIL_MOST:
-                return begin and begin + found.find(b"\n") + 1
-            window *= 4
+            while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
+                first, wanted = begin + at, wanted - 1
+        return 0 if wanted and not begin else max(begin, first + 1)
 
     async def _pieces(self, each: _Stream, *, follow: bool) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """What there is of a stream behind what was received; lines that cannot match are left out."""

@@ -1,0 +1,116 @@
+"""Globs: the one language of patterns for names, whatever they name.
+
+``*`` is anything within a part of a name, ``?`` one character, ``[...]`` one of some, ``[!...]`` none of them; ``**``
+is any number of parts. A pattern without ``/`` is compared with the last part of a name, wherever that is; one with
+``/`` with the whole of it. Letters are compared as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable
+
+from flarelog.errors import InvalidOption
+
+_patterns: dict[str, Callable[[str], object]] = {}
+
+
+def check(patterns: Iterable[str]) -> None:
+    """Raises InvalidOption for the first of *patterns* that makes no sense."""
+    for pattern in patterns:
+        if not pattern or pattern.startswith("/"):
+            raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it without a '/' before it")
+        try:
+            _compiled(pattern)
+        except re.error as error:
+            raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]") from error
+
+
+def any_of(patterns: Iterable[str], path: str) -> bool:
+    """Whether one of *patterns* matches *path*, or, where it has no ``/``, the last part of it."""
+    name = path.rsplit("/", 1)[-1]
+    return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
+
+
+def whole(patterns: Iterable[str], name: str) -> bool:
+    """Whether one of *patterns* matches *name* as it is: who may do what does not hang on the last part of a name.
+
+    One that makes no sense matches nothing.
+    """
+    for pattern in patterns:
+        with contextlib.suppress(re.error):
+            if _compiled(pattern)(name):
+                return True
+    return False
+
+
+def expect(patterns: Iterable[str]) -> None:
+    """Match *patterns*, the program's own, faster than those of which nothing is known."""
+    for pattern in patterns:
+        _patterns[pattern] = _expression([piece for piece, _ in _tokens(pattern)])
+
+
+def _compiled(pattern: str) -> Callable[[str], object]:
+    """What says whether a name matches *pattern*: ``*``, ``?`` and ``[...]`` stay within a part, ``**`` is any number
+    of parts. Raises re.error.
+    """
+    if pattern not in _patterns:
+        # The same stars in a row are one: they would only be tried in each other's place.
+        pieces = [piece for piece, before in _tokens(pattern) if piece != before or piece not in _STARS]
+        # A regular expression tries each star at each place, times each place of every other: names are a writer's
+        # choice, and a long one must not hold up the logs beside it.
+        many = sum(piece in _STARS for piece in pieces) > 2
+        _patterns[pattern] = _walk(pieces) if many else _expression(pieces)
+    return _patterns[pattern]
+
+
+def _expression(pieces: Iterable[str]) -> Callable[[str], object]:
+    return re.compile("".join(map(_text, pieces)) + r"\Z", re.DOTALL).match
+
+
+_WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_STARS = ("**/", "**", "*")
+
+
+def _tokens(pattern: str) -> Iterable[tuple[str, str]]:
+    """Each piece, and the one before it."""
+    found = re.findall(r"\*\*/|\*\*|\*|\?|\[[!^]?+(?:\][^]/]*|[^]/]+)\]|.", pattern, re.DOTALL)
+    return zip(found, ["", *found], strict=False)
+
+
+def _text(piece: str) -> str:
+    """The regular expression of *piece*."""
+    if piece in _WILD:
+        return _WILD[piece]
+    if len(piece) == 1:
+        return re.escape(piece)
+    # Two hyphens and other signs mean something between brackets to a later version of re.
+    return "(?!/)[" + re.sub(r"([\\[&~|]|(?<=-)-)", r"\\\1", re.sub(r"^[!^]", "^", piece[1:-1])) + "]"
+
+
+def _walk(pieces: list[str]) -> Callable[[str], bool]:
+    """Matches in time that is the number of *pieces* times the length of the name."""
+    singles = {piece: re.compile(_text(piece), re.DOTALL).match for piece in pieces if piece not in _STARS}
+
+    def match(path: str) -> bool:
+        reached = [True] + [False] * len(path)  # after which characters the pieces so far can end
+        for piece in pieces:
+            if piece in singles:
+                one = singles[piece]
+                reached = [
+                    False,
+                    *(at and one(character) is not None for at, character in zip(reached, path, strict=False)),
+                ]
+                continue
+            open_ = False
+            for n, at in enumerate(reached):
+                if piece == "**/":
+                    reached[n] = at or (open_ and path[n - 1] == "/")
+                    open_ = open_ or at
+                else:
+                    open_ = at or (open_ and (piece == "**" or path[n - 1] != "/"))
+                    reached[n] = open_
+        return reached[-1]
+
+    return match

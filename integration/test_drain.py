@@ -1,0 +1,73 @@
+"""How long a drain may take: as long as something moves."""
+
+from __future__ import annotations
+
+import time
+
+from integration.conftest import SITE, Place, Proxy, append, free_address, noise
+
+# Bytes a second, four seconds' worth at once; with the idle timeout a heartbeat goes every second.
+SLOW = ("--max-site-rate", "1000000", "--idle-timeout", "3")
+PATIENCE = 4.0  # seconds
+
+
+def filled(place: Place, logs: int, size: int) -> dict[str, bytes]:
+    return {f"{n}.log": append(place.root / f"{n}.log", noise(size, n + 1)) for n in range(logs)}
+
+
+def test_what_is_sent_slowly_is_sent_to_its_end(place: Place) -> None:
+    written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
+    began = time.monotonic()
+    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", str(PATIENCE))
+    assert sidecar.ends(120) == 0, sidecar.talk()
+    assert time.monotonic() - began > 2 * PATIENCE  # or it shows nothing
+    for log, data in written.items():
+        receiver.holds(data, log)
+
+
+def test_so_is_what_is_left_at_sigterm(place: Place) -> None:
+    written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
+    sidecar = place.sidecar(receiver, "--drain-timeout", str(PATIENCE))
+    sidecar.says("sending from")
+    assert sidecar.stop(120) == 0, sidecar.talk()
+    for log, data in written.items():
+        receiver.holds(data, log)
+
+
+def test_a_limit_is_one_whatever_moves(place: Place) -> None:
+    filled(place, 14, 1 << 20)
+    receiver = place.serve(*SLOW)
+    began = time.monotonic()
+    sidecar = place.sidecar(receiver, "--once", "--drain-limit", "3")
+    assert sidecar.ends() == 7
+    assert 3 <= time.monotonic() - began < 20
+    assert "they may take 3 s (--drain-limit)" in sidecar.said
+    assert place.once(receiver).ends() == 0  # it goes on from there
+
+
+def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Place) -> None:
+    append(place.log, noise(5 << 20))
+    receiver = place.serve("--max-run-bytes", "1000000")  # and one chunk more
+    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "2")
+    assert sidecar.ends() == 7
+    assert "nothing was acknowledged for 2 s" in sidecar.said
+
+
+def test_one_receiver_that_is_gone_is_not_waited_for_because_another_takes_much(place: Place) -> None:
+    written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
+    sidecar = place.sidecar(receiver, "--receiver", free_address(), "--once", "--drain-timeout", str(PATIENCE))
+    assert sidecar.ends(120) == 4
+    assert sidecar.said.index("no receiver answered") < sidecar.said.rindex("sealed at offset")
+    assert len([each for each in receiver.streams() if each.startswith(f"{SITE}/")]) == len(written)
+
+
+def test_a_connection_that_stalls_ends_it(place: Place) -> None:
+    filled(place, 4, 1 << 20)
+    receiver = place.serve(*SLOW)
+    with Proxy(receiver.address) as network:
+        sidecar = place.sidecar(network.address, "--once", "--drain-timeout", "2")
+        sidecar.says("sending from")
+        network.hold()
+        began = time.monotonic()
+        assert sidecar.ends() == 7
+        assert time.monotonic() - began < 20
