@@ -2365,8 +2365,22 @@ MUTANTS = [
     Mutant(
         "expiry: a run goes under an open stream",
         "stores/expiry.py",
-        "or store.busy(run)",
+        "or not unchanged()",
         "or False",
+        "expiry",
+    ),
+    Mutant(
+        "expiry: a run goes that was written while its files were looked at",
+        "stores/local.py",
+        "return lambda: not self.busy(run) and run not in self._changed_runs",
+        "return lambda: not self.busy(run)",
+        "expiry",
+    ),
+    Mutant(
+        "expiry: a run goes while its state is being written",
+        "stores/local.py",
+        "return run in self._run_locks or any(",
+        "return any(",
         "expiry",
     ),
     Mutant(

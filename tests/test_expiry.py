@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,11 +19,26 @@ from flarelog.stores.expiry import expire
 from flarelog.stores.local import LocalStore
 
 DAY = 86_400.0
+T = TypeVar("T")
 
 
-def play(root: Path, act: Callable[[LocalStore], Awaitable[None]]) -> None:
+class Racing(LocalStore):
+    """A store in which something happens, once, right after the files of a run were looked at."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        found = await super().aside(work)
+        if isinstance(found, float) and self.meanwhile is not None:  # the age of a run, and nothing else
+            act, self.meanwhile = self.meanwhile, None
+            await act()
+        return found
+
+
+def play(root: Path, act: Callable[[Racing], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with LocalStore(root, "memory") as store:
+        store = Racing(root, "memory")
+        async with store:
             await act(store)
 
     asyncio.run(run())
@@ -73,6 +90,66 @@ def test_a_run_with_an_open_stream_stays_however_long_it_says_nothing(tmp_path: 
         aged(store.root / "run", 8)
         assert await expire(store, 7 * DAY) == []
         await appender.close()
+
+    play(tmp_path, act)
+
+
+def test_a_run_stays_whose_stream_was_opened_and_closed_while_its_files_were_looked_at(tmp_path: Path) -> None:
+    async def act(store: Racing) -> None:
+        stream = await stored(store, "run", days=8)
+
+        async def meanwhile() -> None:
+            appender = await store.appender(stream, b"producer")
+            await appender.append(4, b"two\n")
+            await appender.close()
+
+        store.meanwhile = meanwhile
+        assert await expire(store, 7 * DAY) == []
+        assert [data async for _, data in store.read(stream)] == [b"one\ntwo\n"]
+
+    play(tmp_path, act)
+
+
+def test_a_run_stays_whose_stream_was_open_and_was_closed_while_its_files_were_looked_at(tmp_path: Path) -> None:
+    async def act(store: Racing) -> None:
+        stream = await stored(store, "run", days=8)
+        appender = await store.appender(stream, b"producer")
+        aged(store.root / "run", 8)
+
+        async def meanwhile() -> None:
+            await appender.append(4, b"two\n")
+            await appender.close()
+
+        store.meanwhile = meanwhile
+        assert await expire(store, 7 * DAY) == []
+        assert await store.last_offset(stream) == 8
+
+    play(tmp_path, act)
+
+
+def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path: Path) -> None:
+    async def act(store: Racing) -> None:
+        await stored(store, "run", days=8)
+        store.meanwhile = lambda: store.set_run("run", RunState.RUNNING)
+        assert await expire(store, 7 * DAY) == []
+        assert await store.runs() == {"run": RunState.RUNNING}
+
+    play(tmp_path, act)
+
+
+def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def act(store: Racing) -> None:
+        await stored(store, "run", days=8)
+        write, go_on = store._write_run, threading.Event()
+        monkeypatch.setattr(store, "_write_run", lambda *what: go_on.wait() and write(*what))
+        writing = asyncio.create_task(store.set_run("run", RunState.RUNNING))
+        await asyncio.sleep(0)
+        try:
+            assert await expire(store, 7 * DAY) == []
+        finally:
+            go_on.set()
+            await writing
+        assert await store.runs() == {"run": RunState.RUNNING}
 
     play(tmp_path, act)
 

@@ -1,7 +1,8 @@
 """Runs that nobody needs any more leave a local store: those in which nothing has changed for some time.
 
 A run goes whole or not at all: it gets another name first, so that a crash leaves no half of it. One with a stream that
-is open, or being opened, stays.
+is open, or being opened, stays; so does one in which anything was written while its files were looked at, which takes
+time, and of which the files that were looked at first do not tell.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ async def expire(store: LocalStore, age: float) -> list[str]:
     await store.aside(partial(_clear, store))
     gone = []
     for run in await store.aside(store.run_names):
-        if time.time() - await store.aside(partial(_touched, store, run)) < age or store.busy(run):
+        unchanged = store.unchanged(run)
+        if time.time() - await store.aside(partial(_touched, store, run)) < age or not unchanged():
             continue
         _rename(store, run)  # in the loop: nobody opens a stream of it meanwhile
         store.forget_run(run)

@@ -90,6 +90,7 @@ class LocalStore:
         self._aside_threads: ThreadPoolExecutor | None = None
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
+        self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
         self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -314,6 +315,7 @@ class LocalStore:
 
     async def set_run(self, run: str, state: RunState) -> None:
         async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
+            self._changed_runs.add(run)
             await self.aside(lambda: self._write_run(run, state))
 
     def _write_run(self, run: str, state: RunState) -> None:
@@ -353,11 +355,17 @@ class LocalStore:
         return self._directories()
 
     def busy(self, run: str) -> bool:
-        """Whether a stream of *run* is open, or being opened."""
-        return any(stream.run == run for stream in (*self._open, *self._opening))
+        """Whether a stream of *run* is open, or being opened, or the run's state is being written."""
+        return run in self._run_locks or any(stream.run == run for stream in (*self._open, *self._opening))
+
+    def unchanged(self, run: str) -> Callable[[], bool]:
+        """What tells later whether nothing of *run* was written since this call. One asks about a run at a time."""
+        self._changed_runs.discard(run)
+        return lambda: not self.busy(run) and run not in self._changed_runs
 
     def forget_run(self, run: str) -> None:
         """*run* is no longer there."""
+        self._changed_runs.discard(run)
         for stream in [stream for stream in self._infos if stream.run == run]:
             self._forget(stream)
         for site in [site for site in self._epochs if site[0] == run]:
@@ -524,6 +532,7 @@ class LocalStore:
             wake.set()
 
     def closed(self, appender: LocalAppender) -> None:
+        self._changed_runs.add(appender.stream.run)
         if self._open.get(appender.stream) is appender:
             del self._open[appender.stream]
         self.changed(appender.stream)
