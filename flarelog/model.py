@@ -10,7 +10,8 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from flarelog.errors import InvalidName, InvalidOption
@@ -212,6 +213,8 @@ class Generation:
     head_length: int = 0
     head_digest: int = 0
     notes: str = ""  # words with commas between them, as in the wire contract: no-handle, hole:N and the like
+    clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +224,8 @@ class Ended:
     offset: int
     digest: int
     reason: str  # rotated, truncated, replaced or removed
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +238,8 @@ class Gap:
     digest: int
     length: int
     reason: str
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +251,8 @@ class Attributes:
     offset: int
     digest: int
     words: str  # NAME:VALUE with commas between them, as in the wire contract
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
     @property
     def values(self) -> dict[str, str]:
@@ -251,6 +260,10 @@ class Attributes:
 
 
 Mark = Generation | Ended | Gap | Attributes
+"""Each has two times, in milliseconds since 1970, 0 where one is not known: *clock*, the producer's when it first sent
+the mark, and *at*, the receiver's when it took it. Times are no part of what a mark means: marks that differ in nothing
+else are the same.
+"""
 
 
 class Code(enum.IntEnum):
@@ -372,6 +385,10 @@ class StreamInfo:
     marks: tuple[Mark, ...] = ()
     redacted: Redaction | None = None  # as the receipt said; None also while there is none
     state: State | None = None  # what only a receiver knows
+    # When, by the receiver's clock, in milliseconds since 1970; 0: it has not happened, or nobody wrote it down.
+    begun: int = field(default=0, compare=False)  # the stream was first opened
+    grown: int = field(default=0, compare=False)  # its latest bytes became durable
+    ended: int = field(default=0, compare=False)  # it was sealed
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -400,6 +417,8 @@ class Extent:
     identity: str
     ended: str | None  # why no byte can be added; None while the generation is open
     notes: str = ""  # the generation's
+    begun: int = field(default=0, compare=False)  # when, as Mark's at and clock
+    begun_there: int = field(default=0, compare=False)
 
     @property
     def redacted(self) -> bool:
@@ -416,7 +435,7 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             found.append(
                 Extent(
                     *(current.offset, end - current.offset, current.path, current.source_offset, current.identity),
-                    *(why, current.notes),
+                    *(why, current.notes, current.at, current.clock),
                 )
             )
 
@@ -431,6 +450,17 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             current = None
     close(committed, None)
     return found
+
+
+def moment(milliseconds: int) -> str | None:
+    """A time since 1970 as people and programs read it, ``2026-11-22T16:08:39.123Z``; None for 0, and for one that no
+    calendar has.
+    """
+    try:
+        when = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (OverflowError, ValueError, OSError):
+        return None
+    return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
 def stream_record(info: StreamInfo) -> dict[str, object]:
@@ -451,11 +481,25 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
                 "ended": extent.ended,
                 "identity": extent.identity,
                 "notes": [word for word in extent.notes.split(",") if word],
+                "time": moment(extent.begun),
+                "site_time": moment(extent.begun_there),
             }
             for extent in extents(info.marks, info.committed)
         ],
         "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
-        "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
+        "gaps": [
+            {
+                "offset": gap.offset,
+                "length": gap.length,
+                "reason": gap.reason,
+                "time": moment(gap.at),
+                "site_time": moment(gap.clock),
+            }
+            for gap in info.gaps
+        ],
         "notes": list(info.notes),
         "redacted": None if info.redacted is None else asdict(info.redacted),
+        "begun": moment(info.begun),
+        "last_byte": moment(info.grown),
+        "ended": moment(info.ended) if info.sealed else None,
     }

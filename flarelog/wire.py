@@ -752,7 +752,7 @@ def _redaction(message: pb.Receipt | pb.StreamInfo) -> Redaction | None:
 
 
 def _mark_to_pb(mark: Mark) -> pb.Mark:
-    message = pb.Mark(offset=mark.offset, digest=mark.digest)
+    message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
     match mark:
         case Generation():
             message.generation.path = mark.path
@@ -781,19 +781,23 @@ def _mark(message: pb.Mark) -> Mark:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
     if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
         raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
+    # A time that makes no sense is a hint that does not: it must not cost a stream.
+    there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
             return Generation(
                 *(at, digest, found.path, found.source_offset, found.identity),
                 *(found.head_length, found.head_digest, found.notes),
+                clock=there,
+                at=here,
             )
         case "ended":
-            return Ended(at, digest, message.ended.reason)
+            return Ended(at, digest, message.ended.reason, clock=there, at=here)
         case "gap":
-            return Gap(at, digest, message.gap.length, message.gap.reason)
+            return Gap(at, digest, message.gap.length, message.gap.reason, clock=there, at=here)
         case "attributes":
-            return Attributes(at, digest, message.attributes.words)
+            return Attributes(at, digest, message.attributes.words, clock=there, at=here)
     raise Malformed("a mark is of no kind that this version knows")
 
 
@@ -905,6 +909,9 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
         sealed=info.sealed,
         marks=[_mark_to_pb(mark) for mark in info.marks],
         first_mark=first_mark,
+        begun_ms=info.begun,
+        grown_ms=info.grown,
+        sealed_ms=info.ended,
     )
     _set_stream(message.stream, info.stream)
     _set_redaction(message, info.redacted)
@@ -928,6 +935,7 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         _marks(message.marks),
         _redaction(message),
         _state(message.state) if message.HasField("state") else None,
+        *(min(when, MAX_OFFSET) for when in (message.begun_ms, message.grown_ms, message.sealed_ms)),
     )
     return info, message.first_mark
 

@@ -889,7 +889,7 @@ MUTANTS = [
     Mutant(
         "fence: who has a stream is not remembered",
         APPENDER,
-        'b"" if known else journals.holder_line(holder.epoch, producer)',
+        'b"" if known else journals.holder_line(holder.epoch, producer, journals.now())',
         'b""',
         "stores",
     ),
@@ -1102,6 +1102,27 @@ MUTANTS = [
         JOURNAL,
         "while self.marks and self.marks[-1].offset > length:",
         "while False:",
+        "journal",
+    ),
+    Mutant(
+        "journal: one that was compacted forgets when bytes came",
+        JOURNAL,
+        "sorted({**telling, **vouching}.items())",
+        "sorted(vouching.items())",
+        "journal",
+    ),
+    Mutant(
+        "journal: a compacted one tells when bytes came for ever finer",
+        JOURNAL,
+        "if len(points) <= 2 * STRETCHES:",
+        "if True:",
+        "journal",
+    ),
+    Mutant(
+        "journal: what a crash cost counts as growth",
+        JOURNAL,
+        "while found and found[-1][1] >= length:  # it grew",
+        "while False:  # it grew",
         "journal",
     ),
     Mutant(

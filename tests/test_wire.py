@@ -106,6 +106,9 @@ def test_reading_and_listing_there_and_back() -> None:
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
         assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
+    timed = StreamInfo(STREAM, 0, 0, 0, True, (Ended(0, 0, "rotated", clock=5, at=BIG),), begun=1, grown=BIG, ended=3)
+    ((again, _),) = [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(timed)]
+    assert (again.begun, again.grown, again.ended, again.marks[0].clock, again.marks[0].at) == (1, BIG, 3, 5, BIG)
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
     parts = list(wire.parts_of(many))
     assert all(len(wire._encode_info(part)) < wire.MAX_MESSAGE for part in parts)

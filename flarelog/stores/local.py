@@ -319,7 +319,7 @@ class LocalStore:
             await self.aside(lambda: self._write_run(run, state))
 
     def _write_run(self, run: str, state: RunState) -> None:
-        line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
+        line = b"\n" + journals.run_line(run, state.value, journals.now())  # a torn line before it must not swallow it
         durable = self.durability == "disk"
         try:
             with Directory(self.root, (run,), make=True, durable=durable) as directory:
@@ -486,7 +486,12 @@ class LocalStore:
                 return None
             journal = found
         redacted = journal.redacted if journal.sealed else None
-        return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks), redacted)
+        return StreamInfo(
+            *(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks), redacted),
+            begun=journal.begun,
+            grown=journal.grown,
+            ended=journal.ended,
+        )
 
     def _recorded(self, stream: StreamId) -> journals.Journal | None:
         """What the journal says, as far as the bytes are there; None when there is none."""
@@ -506,6 +511,8 @@ class LocalStore:
                     self._growing.pop(stream, None)
             if not journal.sealed:
                 _believe(directory, self.path(stream).name, journal)
+            if journal.committed and not journal.grown:  # its lines are of a version that wrote no times
+                journal.grown = directory.changed(self.path(stream).name)
             return journal
 
         return self._look(lambda: self.directory(stream), recorded)
