@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidName, InvalidOption
 
@@ -152,6 +152,7 @@ class Action(enum.Enum):
     START_RUN = "announce"
     END_RUN = "end"
     DELETE = "delete"
+    LIST_RUNS = "look for"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -404,6 +405,55 @@ class StreamInfo:
         """What is to be known of any of its generations, each word once."""
         words = [word for mark in self.marks if isinstance(mark, Generation) for word in mark.notes.split(",")]
         return tuple(sorted({word for word in words if word}))
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is held of one run."""
+
+    run: str
+    state: str = ""  # as RunState names it; empty: nobody said
+    sites: int = 0
+    streams: int = 0
+    open: int = 0  # of them: that a producer has
+    sealed: int = 0
+    size: int = 0  # bytes
+    gaps: int = 0
+    begun: int = 0  # the first of its streams, as those of StreamInfo
+    grown: int = 0  # the latest
+
+    def with_more(self, other: RunInfo) -> RunInfo:
+        """Of two parts of one run."""
+        counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        begun = min(filter(None, (self.begun, other.begun)), default=0)
+        return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
+
+
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed."""
+
+    streams: int
+    size: int  # bytes, of their logs
+
+
+def run_record(info: RunInfo) -> dict[str, object]:
+    """*info* as ``flarelog runs --json`` shows it."""
+    return {
+        "run": info.run,
+        "state": info.state or "unknown",
+        "sites": info.sites,
+        "streams": info.streams,
+        "open": info.open,
+        "sealed": info.sealed,
+        "bytes": info.size,
+        "gaps": info.gaps,
+        "first": moment(info.begun),
+        "last": moment(info.grown),
+    }
 
 
 @dataclass(frozen=True, slots=True)

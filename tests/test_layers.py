@@ -16,7 +16,7 @@ LAYERS = [
     {"wire", "guard", "peers"},
     {"mux"},
     {"workers"},
-    {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},
+    {"sidecar", "server", "session", "removals", "retention", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},
     {"cli", "__main__"},
@@ -25,6 +25,7 @@ LAYERS = [
 WITHIN = {
     *{("model", "errors"), ("cli", "__main__"), ("__main__", "cli")},
     *{("server", "session"), ("session", "server")},  # a receiver, and one of its calls
+    *{("server", "removals"), ("removals", "server")},  # and what leaves it
 }
 
 

@@ -8,12 +8,12 @@ refused); what lies at an offset never changes; after a newer appender of a stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
 from flarelog.delivery.receiver import Holder
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, Receipt, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 
 
 class Appender(Protocol):
@@ -94,3 +94,53 @@ class Store(Protocol):
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""
+
+    # --- what leaves
+
+    def hold(self, run: str, site: str = "") -> None:
+        """Let nobody open a stream of *run*, or of *site* in it: whoever tries gets Unavailable until ``release``."""
+
+    def release(self, run: str, site: str = "") -> None:
+        """Whatever ``hold`` was told of it; harmless when repeated."""
+
+    def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
+        """Those of *run*, or of *site* in it, that are open or being opened here."""
+
+    async def remove(self, run: str, site: str = "") -> Removed:
+        """Let *run*, or *site* in it, be gone for whoever reads and whoever writes; its name may be used again.
+
+        What it took is free after ``clear``. Raises NotFound, InUse while a stream of it is open, Unavailable.
+        """
+
+    def forget_run(self, run: str, site: str = "") -> None:
+        """Another process has removed it: what is remembered of it here no longer holds, and its readers end."""
+
+    async def clear(self) -> None:
+        """Free what removed runs took; what a crash left of them as well. It may take long. Raises Unavailable."""
+
+
+async def totals(
+    streams: AsyncIterator[StreamInfo], is_open: Callable[[StreamId], bool] = lambda stream: False
+) -> AsyncGenerator[RunInfo, None]:
+    """What *streams*, in the order of their names, come to, run by run; their states are not known here."""
+    now, site = None, ""
+    async for info in streams:
+        stream = info.stream
+        if now is None or now.run != stream.run:
+            if now is not None:
+                yield now
+            now, site = RunInfo(stream.run), ""
+        one = RunInfo(
+            stream.run,
+            sites=int(stream.site != site),
+            streams=1,
+            open=int(is_open(stream)),
+            sealed=int(info.sealed),
+            size=info.committed,
+            gaps=len(info.gaps),
+            begun=info.begun,
+            grown=info.grown,
+        )
+        now, site = now.with_more(one), stream.site
+    if now is not None:
+        yield now

@@ -31,12 +31,13 @@ from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Epochs
-from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
+from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Mark, StreamId, StreamInfo, run_name
+from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
+from flarelog.stores.removal import absent, clear, extent, in_use, move_away
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +92,9 @@ class LocalStore:
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
+        self._leaving: set[tuple[str, str]] = set()  # runs, with no site, and sites of runs
+        self._ended: set[asyncio.Event] = set()  # of those who follow what is no longer there
+        self._clearing = asyncio.Lock()
         self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -168,6 +172,8 @@ class LocalStore:
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
         lock = self._opening.setdefault(stream, asyncio.Lock())  # lives as long as somebody opens the stream
         async with lock:
+            if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
+                raise Unavailable(f"{stream} cannot be opened just now: its run is being removed")
             before = self._open.get(stream)
             if before is not None:
                 before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
@@ -260,8 +266,12 @@ class LocalStore:
             while True:
                 wake.clear()
                 info = await self._held(stream)
+                if wake in self._ended:
+                    raise NotFound(f"{stream} was removed")
                 if info is None:
                     raise NotFound(f"the store holds no stream {stream}")
+                if fd >= 0 and stream not in self._open and not self._is_file_of(stream, fd):
+                    raise NotFound(f"{stream} is no longer what was read so far: it was removed, and begun anew")
                 if fd < 0 and info.committed:
                     try:
                         with self.directory(stream) as directory:
@@ -278,12 +288,20 @@ class LocalStore:
                     async with asyncio.timeout(None if stream in self._open else _POLL):
                         await wake.wait()
         finally:
+            self._ended.discard(wake)
             self._followers[stream].discard(wake)
             if not self._followers[stream]:
                 del self._followers[stream]
                 self._growing.pop(stream, None)
             if fd >= 0:
                 os.close(fd)
+
+    def _is_file_of(self, stream: StreamId, fd: int) -> bool:
+        """Whether *fd* is the file of *stream* as it is now: another process may have removed what it was opened as."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.lstat(self.path(stream)))
+        except OSError:
+            return False
 
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
         appender = self._open.get(stream)
@@ -363,13 +381,52 @@ class LocalStore:
         self._changed_runs.discard(run)
         return lambda: not self.busy(run) and run not in self._changed_runs
 
-    def forget_run(self, run: str) -> None:
-        """*run* is no longer there."""
-        self._changed_runs.discard(run)
-        for stream in [stream for stream in self._infos if stream.run == run]:
+    # --- what leaves (see removal.py)
+
+    def hold(self, run: str, site: str = "") -> None:
+        self._leaving.add((run, site))
+
+    def release(self, run: str, site: str = "") -> None:
+        self._leaving.discard((run, site))
+
+    def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
+        return [one for one in {*self._open, *self._opening} if one.run == run and site in ("", one.site)]
+
+    async def remove(self, run: str, site: str = "") -> Removed:
+        run_name(run)
+        place = self.root / run / site if site and site_name(site) else self.root / run
+        self.hold(run, site)
+        try:
+            found = await self.aside(partial(extent, place))
+            async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile
+                if opened := self.open_streams(run, site):
+                    raise InUse(in_use(run, site, len(opened)))
+                try:
+                    move_away(self.root, run, site)  # in the loop: nobody has begun to open one since
+                except (FileNotFoundError, NotADirectoryError):
+                    raise absent(run, site) from None
+                except OSError as error:
+                    raise meaning(error, f"{place} could not be removed") from error
+            self.forget_run(run, site)
+        finally:
+            self.release(run, site)
+        return Removed(found.files, found.log_bytes)
+
+    def forget_run(self, run: str, site: str = "") -> None:
+        if not site:
+            self._changed_runs.discard(run)
+        for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
             self._forget(stream)
-        for site in [site for site in self._epochs if site[0] == run]:
-            del self._epochs[site]
+        for known in [known for known in self._epochs if known[0] == run and site in ("", known[1])]:
+            del self._epochs[known]
+        for stream in [one for one in self._followers if one.run == run and site in ("", one.site)]:
+            self._growing.pop(stream, None)
+            self._ended |= self._followers[stream]
+            self.changed(stream)
+
+    async def clear(self) -> None:
+        async with self._clearing:
+            await self.aside(partial(clear, self.root))
 
     # --- paths: names were validated when the StreamId was made
 
