@@ -167,9 +167,9 @@ class Guard:
         finally:
             await pieces.aclose()
 
-    def removed(self, identity: Identity, peer: str, run: str, site: str, found: Removed) -> None:
-        """Say that *identity*, or an option of the receiver's own, had *run*, or *site* in it, removed."""
-        what = _what(identity, Action.DELETE, peer, run, site or None)
+    def removed(self, who: str, peer: str, run: str, site: str, found: Removed) -> None:
+        """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
+        what = {**_what(NOBODY, Action.DELETE, peer, run, site or None), "identity": who}
         audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
 
     # --- what is said

@@ -16,7 +16,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Code, Open, Removed, run_name, site_name
-from flarelog.stores.removal import in_use
+from flarelog.stores.removal import Extent, in_use
 
 if TYPE_CHECKING:
     from flarelog.server import Server
@@ -47,8 +47,11 @@ class Removals:
                 " it anew",
             )
 
-    async def remove(self, run: str, site: str = "", *, force: bool = False, barred: bool = True) -> Removed:
-        """Remove *run*, or *site* in it. *force*: end the streams that are open; *barred*: keep those who sent it out.
+    async def remove(
+        self, run: str, site: str = "", *, force: bool = False, barred: bool = True, was: Extent | None = None
+    ) -> Removed:
+        """Remove *run*, or *site* in it. *force*: end the streams that are open; *barred*: keep those who sent it out;
+        *was*: only if it is still as it was found before.
 
         Raises InvalidName, NotFound, InUse, Unavailable.
         """
@@ -67,7 +70,7 @@ class Removals:
                     )
                 if opened:
                     raise InUse(in_use(run, site, opened))
-                found = await self._taken_away(run, site)
+                found = await self._taken_away(run, site, was)
                 removed = True
             except Refused as error:  # another process does not answer
                 raise Unavailable(str(error)) from error
@@ -78,13 +81,22 @@ class Removals:
         server.spawn(self.clear())
         return found
 
-    async def _taken_away(self, run: str, site: str) -> Removed:
+    async def _taken_away(self, run: str, site: str, was: Extent | None) -> Removed:
         try:
-            return await self._server.store.remove(run, site)
+            return await self._server.store.remove(run, site, was=was)
         except NotFound:
             if site or self._server.state(run) is RunState.UNKNOWN:
                 raise
             return Removed(0, 0)  # it was announced, and nothing of it could be stored
+
+    async def expire(self, run: str, was: Extent, why: str) -> None:
+        """Remove *run*, if it *was* found so and still is, because of *why*: whoever sends to it later begins anew.
+
+        Raises NotFound, InUse, Unavailable.
+        """
+        found = await self.remove(run, barred=False, was=was)
+        log.info("run %s: removed, because %s", run, why)
+        self._server.guard.removed("this receiver", self._server.address, run, "", found)
 
     async def hold(self, run: str, site: str, force: bool) -> int:
         """Let nobody open a stream of it here; with *force* those that are open end. How many are open then."""

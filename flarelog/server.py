@@ -637,7 +637,7 @@ class Server:
                     return await self.workers.ask_home_to_remove(request, context, self.who(context))
                 identity = self.asks(context, Action.DELETE, run_name(run), site_name(site) if site else None)
                 found = await self.removals.remove(run, site, force=force)
-                self.guard.removed(identity, context.peer(), run, site, found)
+                self.guard.removed(str(identity), context.peer(), run, site, found)
                 return found
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))

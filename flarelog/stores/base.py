@@ -14,6 +14,7 @@ from typing import Protocol
 from flarelog.delivery.receiver import Holder
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.stores.removal import Extent
 
 
 class Appender(Protocol):
@@ -106,10 +107,11 @@ class Store(Protocol):
     def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
         """Those of *run*, or of *site* in it, that are open or being opened here."""
 
-    async def remove(self, run: str, site: str = "") -> Removed:
+    async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
         """Let *run*, or *site* in it, be gone for whoever reads and whoever writes; its name may be used again.
 
-        What it took is free after ``clear``. Raises NotFound, InUse while a stream of it is open, Unavailable.
+        *was*: only if it is still as it was found before. What it took is free after ``clear``. Raises NotFound; InUse
+        while a stream of it is open, or if it has changed; Unavailable.
         """
 
     def forget_run(self, run: str, site: str = "") -> None:

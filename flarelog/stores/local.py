@@ -37,7 +37,7 @@ from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_n
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
-from flarelog.stores.removal import absent, clear, extent, in_use, move_away
+from flarelog.stores.removal import Extent, absent, clear, extent, in_use, move_away
 
 log = logging.getLogger(__name__)
 
@@ -392,15 +392,18 @@ class LocalStore:
     def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
         return [one for one in {*self._open, *self._opening} if one.run == run and site in ("", one.site)]
 
-    async def remove(self, run: str, site: str = "") -> Removed:
+    async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
         run_name(run)
         place = self.root / run / site if site and site_name(site) else self.root / run
         self.hold(run, site)
         try:
+            self._changed_runs.discard(run)
             found = await self.aside(partial(extent, place))
             async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile
                 if opened := self.open_streams(run, site):
                     raise InUse(in_use(run, site, len(opened)))
+                if was is not None and (found != was or run in self._changed_runs):
+                    raise InUse(f"run {run} has changed, and was not removed")
                 try:
                     move_away(self.root, run, site)  # in the loop: nobody has begun to open one since
                 except (FileNotFoundError, NotADirectoryError):
