@@ -36,6 +36,7 @@ from flarelog.errors import (
     StoreError,
 )
 from flarelog.guard import Guard, identity_of
+from flarelog.happenings import Happenings
 from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import (
     Action,
@@ -58,6 +59,7 @@ from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session, code_of
 from flarelog.states import States
 from flarelog.stores.base import Appender, Store, totals
+from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
 from flarelog.workers import Passed, Workers, said_of
@@ -183,6 +185,7 @@ class Server:
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self.states = States(self.options.idle_timeout, time.monotonic, time.time)
         self.removals = Removals(self)
+        self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []  # one a port
 
@@ -199,6 +202,7 @@ class Server:
         for server in self._servers:
             await server.start()
         self.spawn(self._share())
+        self.spawn(self.happenings.run())
         self.spawn(self._ask_again())
         if self.is_home:
             self.spawn(self.removals.clear())  # what a crash left
@@ -252,6 +256,8 @@ class Server:
 
     async def stop(self) -> None:
         """Accept nothing new, finish what is being appended, tell the producers, and close."""
+        for call in self.calls:
+            call.ended = "the receiver is stopping"
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, "the receiver is stopping")
         stopping = [server.stop(STOP_GRACE) for server in self._servers]
@@ -262,6 +268,7 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.happenings.close()
         self.unpacking.close()
         if self.workers is not None:
             await self.workers.close()
@@ -361,6 +368,7 @@ class Server:
             self._runs.pop(run, None)
         self._sites.forget(run)
         self.states.forget(run, site)
+        self.happenings.forget(run, site)
         self.quota.forget(run, site)
         self._counted.pop(run, None)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
@@ -820,6 +828,8 @@ class Server:
             )
         self._busy += session.busy
         self.states.opened(stream, producer)
+        if stream not in self.happenings.paused:
+            self.happenings.note(stream, OPENED)
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
@@ -829,6 +839,8 @@ class Server:
             return  # another call has the stream, and of this one nothing will be stored
         self.quota.take(session.stream, size)
         self.states.took(session.stream, size)
+        if size and self.happenings.paused:
+            self.happenings.resume(session.stream)
         session.taken += size
         if session.taken >= BUSY and not session.busy:
             session.busy = True
@@ -841,6 +853,10 @@ class Server:
         del self._sessions[stream]
         self._busy -= session.busy
         self.states.left(stream)
+        if sealed:
+            self.happenings.resume(stream)
+        elif stream not in self.happenings.paused:
+            self.happenings.note(stream, LEFT, session.left_because)
         self.quota.holds(stream, session.appender.committed)
         if sealed:
             log.info("%s: sealed at offset %d", stream, session.appender.committed)
@@ -861,6 +877,8 @@ class Server:
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
+        self.happenings.paused.pop(stream, None)
+        self.happenings.note(stream, CLOSED)
         text = f"closed without a receipt: its producer has been gone for {self.options.idle_timeout:g} s"
         log.warning("%s: %s", stream, text)
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)

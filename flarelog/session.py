@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
+from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from flarelog.mux import ENDED
 from flarelog.peers import Turns
 from flarelog.policy import NOBODY
 from flarelog.stores.base import Appender
+from flarelog.stores.chronicle import SILENT
 
 if TYPE_CHECKING:
     from flarelog.server import Server
@@ -62,6 +65,8 @@ class Call:
         self.address = str(context.peer())
         self.loop = asyncio.get_running_loop()
         self._sessions: dict[int, Session] = {}
+        self.had: Counter[tuple[str, str]] = Counter()  # streams that it had, by run and site
+        self.ended = ""  # why, if the receiver ended it
         self._last = -1  # the highest number of a stream so far
         self._last_words: list[Reply] = []
         self._dirty: dict[Session, None] = {}
@@ -117,6 +122,9 @@ class Call:
                 if timer is not None:
                     timer.cancel()
             await _settled(self._close())
+            why = self.ended or ("the connection was lost" if self.gone else "its producer ended it")
+            for (run, site), streams in self.had.items():
+                self.server.happenings.call_ended(run, site, streams, why)
 
     # --- what comes
 
@@ -207,8 +215,12 @@ class Call:
             self._silence = self.loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
             self._leave_all(f"nothing was heard for {idle:g} s")
+            since = time.time_ns() // 1_000_000 - int(1000 * (now - self._heard_at))
+            for session in self._sessions.values():
+                self.server.happenings.note(session.stream, SILENT, since=since)
 
     def _leave_all(self, why: str) -> None:
+        self.ended = why
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, why)
         self._stop_taking()
@@ -376,6 +388,13 @@ class Session:
     def open(self) -> bool:
         return self._receiver is not None and self.ending is None
 
+    @property
+    def left_because(self) -> str:
+        """Why nobody has the stream any more."""
+        if isinstance(self._why, FlarelogError):
+            return str(self._why)
+        return "the connection was lost" if self.call.gone else "its producer left it"
+
     def leave(self, code: Code, why: str) -> None:
         """End the stream in this call with *code*, once what has arrived is committed."""
         self.end(Refused(code, why))
@@ -400,6 +419,7 @@ class Session:
             server.quota.noted(stream, sum(map(size_of, appender.marks)))
             self._receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
             server.entered(self, self.producer)
+            self.call.had[stream.run, stream.site] += 1
             self.acknowledge()
         except FlarelogError as error:
             self.end(error)
@@ -582,5 +602,6 @@ class Session:
             reply = Reply(code, reason=str(error), incarnation=self.server.incarnation, number=self.number)
         if code is Code.PAUSE:
             self.server.states.held(self.stream, self.producer, str(error))
+            self.server.happenings.hold(self.stream, str(error))
         self.call.tell(self.stream, reply, error)
         self.call.last_word(reply)

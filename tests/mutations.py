@@ -2475,6 +2475,27 @@ MUTANTS = [
         "removals",
     ),
     Mutant(
+        "chronicle: a record grows for ever",
+        "stores/chronicle.py",
+        "if size + len(lines) > LIMIT:",
+        "if False:",
+        "chronicle",
+    ),
+    Mutant(
+        "chronicle: what is written behind a torn line is lost with it",
+        "stores/chronicle.py",
+        'torn = size and os.pread(fd, 1, size - 1) != b"\\n"',
+        "torn = False",
+        "chronicle",
+    ),
+    Mutant(
+        "happenings: a stream that is paused is told of each time that it asks",
+        "happenings.py",
+        "if self.paused.get(stream) != reason:",
+        "if True:",
+        "chronicle",
+    ),
+    Mutant(
         "expiry: who was there is remembered",
         "stores/expiry.py",
         "store.forget_run(run)",

@@ -13,7 +13,7 @@ LAYERS = [
     {"errors", "model", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
-    {"wire", "guard", "peers"},
+    {"wire", "guard", "peers", "happenings"},
     {"mux"},
     {"workers"},
     {"sidecar", "server", "session", "removals", "retention", "client", "verify", "certs", "sinks"},

@@ -289,7 +289,7 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
 def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> None:
     """As older versions wrote it; nothing else of it is lost or guessed."""
     lines = [record for record in journals.records((root / JOURNAL).read_bytes()) if record is not None]
-    raw = b"".join(journals._line({key: value for key, value in line.items() if key != "at"}) for line in lines)
+    raw = b"".join(journals.line({key: value for key, value in line.items() if key != "at"}) for line in lines)
     (root / JOURNAL).write_bytes(raw)
     os.utime(root / LOG, (1000.5, 1000.5))
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from flarelog.delivery.receiver import Holder
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.stores.chronicle import Happening
 from flarelog.stores.removal import Extent
 
 
@@ -95,6 +96,9 @@ class Store(Protocol):
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""
+
+    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
+        """Write down what happened to streams of *site*, for people; in a bounded place. Raises Full, Unavailable."""
 
     # --- what leaves
 

@@ -75,19 +75,19 @@ class Journal:
         no sense: what is believed here is compared, added up and sent to readers later.
         """
         self.records += 1
-        at = _number(record.get("at", 0))
+        at = number(record.get("at", 0))
         match record["t"]:
             case "stream":
                 if record["v"] != VERSION:
                     raise ValueError(f"journal version {record['v']}")
-                self.stream = StreamId(*(_text(record[name]) for name in ("run", "site", "log")))
+                self.stream = StreamId(*(text(record[name]) for name in ("run", "site", "log")))
                 self.begun = at
             case "length":
-                length, digest = _number(record["n"]), _number(record["d"], _CRC)
+                length, digest = number(record["n"]), number(record["d"], _CRC)
                 self._expect_marks(record.get("m", 0))
                 self.add_length(length, digest, at)
             case "mark":
-                mark = replace(_mark(record["kind"], record["mark"]), at=at, clock=_number(record.get("clock", 0)))
+                mark = replace(_mark(record["kind"], record["mark"]), at=at, clock=number(record.get("clock", 0)))
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -95,14 +95,14 @@ class Journal:
                     self.marks.append(mark)
                     self.sealed = False
             case "holder":
-                self.holder = self.holder.followed_by(_number(record["e"]), bytes.fromhex(record["p"]))
+                self.holder = self.holder.followed_by(number(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
                 self.redacted = _redaction(record.get("x"))
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
                 self.ended = at
 
     def _expect_marks(self, count: int) -> None:
-        _number(count, MAX_MARKS)
+        number(count, MAX_MARKS)
         while len(self.marks) < count:
             self.marks.append(Gap(self.committed, self.digest, 0, LOST))
 
@@ -152,7 +152,7 @@ class Journal:
         held = {(int(line[1]), line[2]): line[0] for line in _HELD.finditer(raw) if _is_good(line[0])}
         times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
         vouching = {(length, digest): times.get((length, digest), 0) for length, digest in self.lengths}
-        telling = {(length, digest): at for at, length, digest in _thinned([(at, *one) for one, at in times.items()])}
+        telling = {(length, digest): at for at, length, digest in thinned([(at, *one) for one, at in times.items()])}
         lines = []
         if self.stream is not None:
             lines.append(stream_line(self.stream, self.begun))
@@ -167,14 +167,14 @@ class Journal:
         return b"".join(lines)
 
 
-def _number(value: Any, most: int = _OFFSET) -> int:
+def number(value: Any, most: int = _OFFSET) -> int:
     """Raises ValueError."""
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
     return value
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     """Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
@@ -184,7 +184,7 @@ def _text(value: Any) -> str:
 
 def _redaction(value: Any) -> Redaction | None:
     """Raises ValueError or TypeError."""
-    return None if value is None else Redaction(*(_number(each) for each in value))
+    return None if value is None else Redaction(*(number(each) for each in value))
 
 
 def _mark(kind: str, fields: dict[str, Any]) -> Mark:
@@ -192,9 +192,9 @@ def _mark(kind: str, fields: dict[str, Any]) -> Mark:
     mark = _KINDS[kind](**fields)
     for name, value in asdict(mark).items():
         if name in _TEXTS:
-            _text(value)
+            text(value)
         else:
-            _number(value, _LARGEST.get(name, _OFFSET))
+            number(value, _LARGEST.get(name, _OFFSET))
     return mark
 
 
@@ -214,7 +214,7 @@ def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
     return found
 
 
-def _thinned(points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+def thinned(points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Of *points*, in the order of their lengths, the first and the last of each of STRETCHES that are equally long."""
     if len(points) <= 2 * STRETCHES:
         return points
@@ -231,7 +231,7 @@ def _is_good(line: bytes) -> bool:
     return int(line[:8], 16) == extend(0, line[9:-1])
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def line(record: dict[str, Any]) -> bytes:
     body = json.dumps(record, separators=(",", ":")).encode()
     return b"%08x %s\n" % (extend(0, body), body)
 
@@ -247,7 +247,7 @@ def now() -> int:
 
 def stream_line(stream: StreamId, at: int = 0) -> bytes:
     names = {"run": stream.run, "site": stream.site, "log": stream.log}
-    return _line({"t": "stream", "v": VERSION, **names, **_timed(at)})
+    return line({"t": "stream", "v": VERSION, **names, **_timed(at)})
 
 
 def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
@@ -261,20 +261,20 @@ def mark_line(index: int, mark: Mark) -> bytes:
     fields = asdict(mark)
     at, clock = fields.pop("at"), fields.pop("clock")
     said = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": fields, **_timed(at)}
-    return _line({**said, "clock": clock} if clock else said)
+    return line({**said, "clock": clock} if clock else said)
 
 
 def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:
-    return _line({"t": "holder", "e": epoch, "p": producer.hex(), **_timed(at)})
+    return line({"t": "holder", "e": epoch, "p": producer.hex(), **_timed(at)})
 
 
 def seal_line(length: int, digest: int, redacted: Redaction | None = None, at: int = 0) -> bytes:
     said = {} if redacted is None else {"x": [redacted.matches, redacted.bytes]}
-    return _line({"t": "seal", "n": length, "d": digest, **said, **_timed(at)})
+    return line({"t": "seal", "n": length, "d": digest, **said, **_timed(at)})
 
 
 def run_line(run: str, state: str, at: int = 0) -> bytes:
-    return _line({"t": "run", "run": run, "state": state, **_timed(at)})
+    return line({"t": "run", "run": run, "state": state, **_timed(at)})
 
 
 def records(raw: bytes) -> Iterable[dict[str, Any] | None]:

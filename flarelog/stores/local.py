@@ -3,6 +3,7 @@
     ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
     ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state
+    ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
     ROOT/.lock                      held by the receiver that writes here
 
 Opening a stream replays its journal and trusts no length that the journal does not vouch for: the last range is read
@@ -34,8 +35,10 @@ from flarelog.delivery.receiver import Epochs
 from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.stores import chronicle
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
+from flarelog.stores.chronicle import Happening
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
 from flarelog.stores.removal import Extent, absent, clear, extent, in_use, move_away
 
@@ -360,8 +363,7 @@ class LocalStore:
     async def run_state(self, run: str) -> RunState:
         """UNKNOWN where nothing was recorded."""
         found = RunState.UNKNOWN
-        raw = self._look(partial(Directory, self.root, (run,)), lambda run: run.read(_RUN_JOURNAL)) or b""
-        for record in journals.records(raw):
+        for record in journals.records(self.raw_of((run,), _RUN_JOURNAL)):
             with contextlib.suppress(ValueError):  # of a state that this version does not know
                 if record is not None and record.get("t") == "run":
                     found = RunState(record.get("state"))
@@ -380,6 +382,30 @@ class LocalStore:
         """What tells later whether nothing of *run* was written since this call. One asks about a run at a time."""
         self._changed_runs.discard(run)
         return lambda: not self.busy(run) and run not in self._changed_runs
+
+    # --- what happened (see chronicle.py and timeline.py)
+
+    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
+        try:
+            await self.aside(partial(chronicle.write, self.root, run, site, found))
+        except FileNotFoundError:
+            return  # it was removed
+        except OSError as error:
+            raise meaning(error, f"what happened in {run}/{site} could not be written down") from error
+
+    def raw_of(self, parts: Sequence[str], name: str) -> bytes:
+        """What the file *name* in the directory *parts* of the store holds; nothing where it cannot be read."""
+        return self._look(partial(Directory, self.root, parts), lambda directory: directory.read(name)) or b""
+
+    def run_record(self, run: str) -> bytes:
+        return self.raw_of((run_name(run),), _RUN_JOURNAL)
+
+    def journal_of(self, stream: StreamId) -> bytes:
+        path = self.journal_path(stream)
+        return self.raw_of(path.parent.relative_to(self.root).parts, path.name)
+
+    def streams_of(self, run: str, site: str) -> Sequence[StreamId]:
+        return self._streams_of(run, site)
 
     # --- what leaves (see removal.py)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flarelog.errors import NotFound, Unavailable
+from flarelog.stores.chronicle import name_of
 from flarelog.stores.directory import Directory
 
 REMOVED = ".removed."  # no run's name begins with a dot
@@ -44,7 +45,7 @@ def extent(directory: Path) -> Extent:
             changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not name.endswith(".journal"):
+                if not (name.startswith(".") and name.endswith((".journal", ".events"))):
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)
@@ -57,6 +58,9 @@ def move_away(root: Path, run: str, site: str = "") -> None:
         if not holding.is_directory(name):
             holding.size(name)  # a link is told as one
             raise FileNotFoundError(name)
+        if site:
+            with contextlib.suppress(FileNotFoundError):
+                holding.remove(name_of(site))
         # The names of a run and a site may take all the room that a name has: they are not told here.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 
