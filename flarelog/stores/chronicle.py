@@ -116,7 +116,8 @@ def _all(fd: int, lines: bytes) -> None:
 
 def shortened(raw: bytes) -> bytes:
     """*raw* without its middle, and what is to be known of that."""
-    begin = raw.rfind(b"\n", 0, KEPT) + 1
+    before = raw.find(b'"what":"%s"' % FORGOTTEN.encode())  # what was forgotten then is told with this
+    begin = raw.rfind(b"\n", 0, min(KEPT, before) if before >= 0 else KEPT) + 1
     end = max(begin, raw.find(b"\n", len(raw) - KEPT) + 1)
     lost, first = 0, 0
     for one in happenings(raw[begin:end]):

@@ -35,8 +35,8 @@ _READ = 1 << 20
 _REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
 _HOLDER = b'{"t":"holder",'
-_HELD = re.compile(rb'[0-9a-f]{8} \{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
-_GROWN = re.compile(rb'[0-9a-f]{8} \{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
+_HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
+_GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
 LOST = "the journal has lost what was marked here"
 
@@ -149,7 +149,7 @@ class Journal:
         """The same journal in the lines that still matter; *raw*, its lines so far, tells the times of those that have
         theirs in no other place.
         """
-        held = {(int(line[1]), line[2]): line[0] for line in _HELD.finditer(raw) if _is_good(line[0])}
+        held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if _is_good(one)}
         times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
         vouching = {(length, digest): times.get((length, digest), 0) for length, digest in self.lengths}
         telling = {(length, digest): at for at, length, digest in thinned([(at, *one) for one, at in times.items()])}
@@ -203,14 +203,14 @@ def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
     order of the lengths, none above *most*. Lines without a time tell nothing; times are as the receiver's clock was.
     """
     found: list[tuple[int, int, int]] = []
-    for line in _GROWN.finditer(raw):
-        if not _is_good(line[0]):
+    for one in _GROWN.finditer(raw):
+        if not _is_good(one):
             continue
-        length = int(line[1])
+        length = int(one[1])
         while found and found[-1][1] >= length:  # it grew again, behind what a crash had cost it
             found.pop()
         if length <= most:
-            found.append((int(line[3]), length, int(line[2])))
+            found.append((int(one[3]), length, int(one[2])))
     return found
 
 
@@ -227,8 +227,11 @@ def thinned(points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     return [point for pair in edges.values() for point in pair]
 
 
-def _is_good(line: bytes) -> bool:
-    return int(line[:8], 16) == extend(0, line[9:-1])
+def _is_good(body: re.Match[bytes]) -> bool:
+    """Whether *body* of a line has the checksum that stands before it."""
+    begin = body.start()
+    checksum = body.string[max(0, begin - 9) : begin]
+    return checksum == b"%08x " % extend(0, memoryview(body.string)[begin : body.end() - 1])
 
 
 def line(record: dict[str, Any]) -> bytes:
