@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
+LOST = "its producer went without a word: its process ended, or the connection was lost"
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
@@ -79,6 +80,7 @@ class Call:
         self._over = False  # nothing more is taken
         self._deaf = False  # no reply can leave
         self.gone = False  # the producer has
+        self.lost = False  # it has, without a word
         self.messages = 0  # since the server last looked
         self.breath = Breath()
         self._silence: asyncio.TimerHandle | None = None
@@ -114,7 +116,7 @@ class Call:
                 raise Refused(Code.REJECTED, "the call ended before its Open")
         except asyncio.CancelledError:
             if not self._over:
-                self._deaf = self.gone = True
+                self._deaf = self.gone = self.lost = True
                 raise
         finally:
             self._taking = None
@@ -122,7 +124,7 @@ class Call:
                 if timer is not None:
                     timer.cancel()
             await _settled(self._close())
-            why = self.ended or ("the connection was lost" if self.gone else "its producer ended it")
+            why = self.ended or (LOST if self.lost else "its producer ended it")
             for (run, site), streams in self.had.items():
                 self.server.happenings.call_ended(run, site, streams, why)
 
@@ -137,6 +139,7 @@ class Call:
             raw = await self.context.read()
             self._reading = False
             if raw is grpc.aio.EOF:
+                self.lost = any(session.open for session in self._sessions.values())  # gRPC tells no more than that
                 return
             self._heard_at = self.loop.time()
             try:
@@ -393,7 +396,7 @@ class Session:
         """Why nobody has the stream any more."""
         if isinstance(self._why, FlarelogError):
             return str(self._why)
-        return "the connection was lost" if self.call.gone else "its producer left it"
+        return LOST if self.call.lost else "its producer left it"
 
     def leave(self, code: Code, why: str) -> None:
         """End the stream in this call with *code*, once what has arrived is committed."""

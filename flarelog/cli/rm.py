@@ -77,7 +77,8 @@ def _question(info: RunInfo, site: str, where: str) -> str:
     state = f", {info.state}" if info.state not in ("", "unknown") else ""
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
-    about = f"run {info.run} ({info.sites} sites, {info.streams} logs, {info.size:,} bytes{since}{state})"
+    sites, logs = (f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((info.sites, "site"), (info.streams, "log")))
+    about = f"run {info.run} ({sites}, {logs}, {info.size:,} bytes{since}{state})"
     return f"Remove {f'site {site} of ' if site else ''}{about} at {where}?"
 
 
