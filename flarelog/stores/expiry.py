@@ -11,7 +11,7 @@ from functools import partial
 
 from flarelog.stores.appender import meaning
 from flarelog.stores.local import LocalStore
-from flarelog.stores.removal import clear, extent, move_away
+from flarelog.stores.removal import extent, move_away
 
 
 async def expire(store: LocalStore, age: float) -> list[str]:
@@ -19,7 +19,7 @@ async def expire(store: LocalStore, age: float) -> list[str]:
 
     Raises Unavailable where one cannot be removed.
     """
-    await store.aside(partial(clear, store.root))
+    await store.clear()
     gone = []
     for run in await store.aside(store.run_names):
         unchanged = store.unchanged(run)
@@ -32,5 +32,5 @@ async def expire(store: LocalStore, age: float) -> list[str]:
             raise meaning(error, f"{store.root / run} could not be removed") from error
         store.forget_run(run)
         gone.append(run)
-    await store.aside(partial(clear, store.root))
+    await store.clear()
     return gone

@@ -40,7 +40,7 @@ from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.chronicle import Happening
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
-from flarelog.stores.removal import Extent, absent, clear, extent, in_use, move_away
+from flarelog.stores.removal import Extent, absent, clear, extent, in_use, leftovers, move_away
 
 log = logging.getLogger(__name__)
 
@@ -455,7 +455,8 @@ class LocalStore:
 
     async def clear(self) -> None:
         async with self._clearing:
-            await self.aside(partial(clear, self.root))
+            for path in await self.aside(partial(leftovers, self.root)):  # whoever ends does not wait for all of it
+                await self.aside(partial(clear, path))
 
     # --- paths: names were validated when the StreamId was made
 

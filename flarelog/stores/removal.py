@@ -65,16 +65,25 @@ def move_away(root: Path, run: str, site: str = "") -> None:
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 
 
-def clear(root: Path) -> None:
-    """Remove what was moved away, just now or before a crash. Raises Unavailable."""
+def leftovers(root: Path) -> list[Path]:
+    """What was moved away, just now or before a crash, in parts: the sites of each before itself."""
+    found: list[Path] = []
     for name in os.listdir(root):
         if name.startswith(REMOVED):
             path = root / name
-            try:
-                with contextlib.suppress(FileNotFoundError):  # somebody else is about it as well
-                    path.unlink() if path.is_symlink() else shutil.rmtree(path)
-            except OSError as error:
-                raise Unavailable(f"{path} could not be removed: {error.strerror}") from error
+            if not path.is_symlink() and path.is_dir():
+                found += [part for part in path.iterdir() if part.is_dir() and not part.is_symlink()]
+            found.append(path)
+    return found
+
+
+def clear(path: Path) -> None:
+    """Remove *path*, one of the leftovers. Raises Unavailable."""
+    try:
+        with contextlib.suppress(FileNotFoundError):  # somebody else is about it as well
+            path.unlink() if path.is_symlink() else shutil.rmtree(path)
+    except OSError as error:
+        raise Unavailable(f"{path} could not be removed: {error.strerror}") from error
 
 
 def absent(run: str, site: str = "") -> NotFound:
