@@ -2465,7 +2465,7 @@ MUTANTS = [
         "stores/local.py",
         "if was is not None and (found != was or run in self._changed_runs):",
         "if False:",
-        "expiry",
+        "retention",
     ),
     Mutant(
         "removal: a producer brings back what was removed while he was at it",

@@ -13,6 +13,7 @@ from flarelog.errors import InUse, InvalidOption
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.retention import DAY, Ages, Keep, Retention, Stamp, stamped
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import LocalStore
 from flarelog.stores.removal import Extent
 
@@ -209,12 +210,12 @@ def test_neither_a_full_disk_nor_a_damaged_stamp_keeps_a_run(tmp_path: Path, mon
     async def act(playing: Playing) -> None:
         (tmp_path / ".retention").write_bytes(b"\xff nonsense")
         await playing.holds("run", days=8)
-        monkeypatch.setattr(os, "write", _full)
+        monkeypatch.setattr(Directory, "open_new", _full)
         await playing.retention.look(NOW, 0.0)
         assert playing.gone == ["run"]
 
     play(tmp_path, Keep(days=7), act)
 
 
-def _full(fd: int, data: bytes) -> int:
+def _full(directory: Directory, name: str) -> int:
     raise OSError(28, "No space left on device")
