@@ -16,7 +16,7 @@ import grpc
 from flarelog import wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
 from flarelog.lifecycle import RunState
-from flarelog.model import ReceiverInfo, StreamId, StreamInfo, parse_address
+from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
 from flarelog.tls import Tls, why
 
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
+REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
 
 
 class Client:
@@ -159,6 +160,36 @@ class Client:
     async def end_run(self, run: str) -> str:
         """Ask the producers of *run* to drain and finish; returns its state. Raises NotFound as well."""
         return (await self._run_call("EndRun", run)).state
+
+    async def runs(self, run: str = "") -> list[RunInfo]:
+        """The runs that the receiver knows, or *run* alone, if it does. Raises CannotConnect, NotAllowed."""
+
+        async def ask() -> list[RunInfo]:
+            return [info async for info in wire.list_runs(self._channel, run, TIMEOUT)]
+
+        return await self._answer(lambda: self._newer(ask))
+
+    async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
+        """Remove *run*, or *site* in it; with *force* though streams of it are open.
+
+        Raises NotFound, InUse, InvalidName, NotAllowed, CannotConnect.
+        """
+
+        async def ask() -> Removed:
+            return await wire.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT)
+
+        return await self._answer(lambda: self._newer(ask))
+
+    async def _newer(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What *ask* returns, of a receiver that may be older than the call."""
+        try:
+            return await ask()
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            raise NotAllowed(
+                f"{self.address} is an older flarelog, which neither lists nor removes runs: install this version there"
+            ) from error
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
         call: Callable[..., Awaitable[ReceiverInfo]] = wire.run_call(self._channel, method)

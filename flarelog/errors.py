@@ -49,6 +49,12 @@ class NotAuthenticated(NotAllowed):
     """Who asks is not known: no token that holds came with the call."""
 
 
+class InUse(FlarelogError):
+    """A run, or a site of one, of which streams are open: it is not removed under those who send it."""
+
+    exit_code = NOT_ALLOWED
+
+
 class NoConsent(NotAllowed):
     """The site's administrator does not let its logs go."""
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from flarelog.access import PolicyFile
 from flarelog.errors import NotAllowed, NotAuthenticated
-from flarelog.model import Action, StreamId
+from flarelog.model import Action, Removed, StreamId
 from flarelog.policy import NOBODY, Identity, Policy, certificate_identity
 from flarelog.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
 from flarelog.tokens import Token, Tokens, moment
@@ -166,6 +166,11 @@ class Guard:
                     yield piece
         finally:
             await pieces.aclose()
+
+    def removed(self, who: str, peer: str, run: str, site: str, found: Removed) -> None:
+        """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
+        what = {**_what(NOBODY, Action.DELETE, peer, run, site or None), "identity": who}
+        audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
 
     # --- what is said
 

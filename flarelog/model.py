@@ -10,8 +10,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidName, InvalidOption
 
@@ -152,6 +153,7 @@ class Action(enum.Enum):
     START_RUN = "announce"
     END_RUN = "end"
     DELETE = "delete"
+    LIST_RUNS = "look for"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -213,6 +215,8 @@ class Generation:
     head_length: int = 0
     head_digest: int = 0
     notes: str = ""  # words with commas between them, as in the wire contract: no-handle, hole:N and the like
+    clock: int = field(default=0, compare=False, kw_only=True)  # as in each mark, see Mark
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,8 @@ class Ended:
     offset: int
     digest: int
     reason: str  # rotated, truncated, replaced or removed
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +240,8 @@ class Gap:
     digest: int
     length: int
     reason: str
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +253,8 @@ class Attributes:
     offset: int
     digest: int
     words: str  # NAME:VALUE with commas between them, as in the wire contract
+    clock: int = field(default=0, compare=False, kw_only=True)
+    at: int = field(default=0, compare=False, kw_only=True)
 
     @property
     def values(self) -> dict[str, str]:
@@ -252,6 +262,10 @@ class Attributes:
 
 
 Mark = Generation | Ended | Gap | Attributes
+"""Each has two times, in milliseconds since 1970, 0 where one is not known: *clock*, the producer's when it first sent
+the mark, and *at*, the receiver's when it took it. Times are no part of what a mark means: marks that differ in nothing
+else are the same.
+"""
 
 
 class Code(enum.IntEnum):
@@ -373,6 +387,10 @@ class StreamInfo:
     marks: tuple[Mark, ...] = ()
     redacted: Redaction | None = None  # as the receipt said; None also while there is none
     state: State | None = None  # what only a receiver knows
+    # When, by the receiver's clock, in milliseconds since 1970; 0: it has not happened, or nobody wrote it down.
+    begun: int = field(default=0, compare=False)  # the stream was first opened
+    grown: int = field(default=0, compare=False)  # its latest bytes became durable
+    ended: int = field(default=0, compare=False)  # it was sealed
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -391,6 +409,55 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What is held of one run."""
+
+    run: str
+    state: str = ""  # as RunState names it; empty: nobody said
+    sites: int = 0
+    streams: int = 0
+    open: int = 0  # of them: that a producer has
+    sealed: int = 0
+    size: int = 0  # bytes
+    gaps: int = 0
+    begun: int = 0  # the first of its streams, as those of StreamInfo
+    grown: int = 0  # the latest
+
+    def with_more(self, other: RunInfo) -> RunInfo:
+        """Of two parts of one run."""
+        counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        begun = min(filter(None, (self.begun, other.begun)), default=0)
+        return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
+
+
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed."""
+
+    streams: int
+    size: int  # bytes, of their logs
+
+
+def run_record(info: RunInfo) -> dict[str, object]:
+    """*info* as ``flarelog runs --json`` shows it."""
+    return {
+        "run": info.run,
+        "state": info.state or "unknown",
+        "sites": info.sites,
+        "streams": info.streams,
+        "open": info.open,
+        "sealed": info.sealed,
+        "bytes": info.size,
+        "gaps": info.gaps,
+        "first": moment(info.begun),
+        "last": moment(info.grown),
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class Extent:
     """A piece of one generation as it lies in the stream: what stands between two marks."""
 
@@ -401,6 +468,8 @@ class Extent:
     identity: str
     ended: str | None  # why no byte can be added; None while the generation is open
     notes: str = ""  # the generation's
+    begun: int = field(default=0, compare=False)  # when, as Mark's at and clock
+    begun_there: int = field(default=0, compare=False)
 
     @property
     def redacted(self) -> bool:
@@ -417,7 +486,7 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             found.append(
                 Extent(
                     *(current.offset, end - current.offset, current.path, current.source_offset, current.identity),
-                    *(why, current.notes),
+                    *(why, current.notes, current.at, current.clock),
                 )
             )
 
@@ -432,6 +501,17 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             current = None
     close(committed, None)
     return found
+
+
+def moment(milliseconds: int) -> str | None:
+    """A time since 1970 as people and programs read it, ``2026-11-22T16:08:39.123Z``; None for 0, and for one that no
+    calendar has.
+    """
+    try:
+        when = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (OverflowError, ValueError, OSError):
+        return None
+    return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
 def stream_record(info: StreamInfo) -> dict[str, object]:
@@ -452,11 +532,25 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
                 "ended": extent.ended,
                 "identity": extent.identity,
                 "notes": [word for word in extent.notes.split(",") if word],
+                "time": moment(extent.begun),
+                "site_time": moment(extent.begun_there),
             }
             for extent in extents(info.marks, info.committed)
         ],
         "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
-        "gaps": [{"offset": gap.offset, "length": gap.length, "reason": gap.reason} for gap in info.gaps],
+        "gaps": [
+            {
+                "offset": gap.offset,
+                "length": gap.length,
+                "reason": gap.reason,
+                "time": moment(gap.at),
+                "site_time": moment(gap.clock),
+            }
+            for gap in info.gaps
+        ],
         "notes": list(info.notes),
         "redacted": None if info.redacted is None else asdict(info.redacted),
+        "begun": moment(info.begun),
+        "last_byte": moment(info.grown),
+        "ended": moment(info.ended) if info.sealed else None,
     }

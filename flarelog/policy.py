@@ -33,9 +33,10 @@ class Role(enum.Enum):
 
 
 _MAY = {
-    Role.SITE: {Action.PUSH, Action.LIST, Action.GET_RUN},
-    Role.READER: {Action.READ, Action.LIST, Action.GET_RUN},
-    Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.GET_RUN},
+    Role.SITE: {Action.PUSH, Action.LIST, Action.LIST_RUNS, Action.GET_RUN},
+    Role.READER: {Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN},
+    # Who removes runs must see which there are, how large and how old; of what they say it shows nothing.
+    Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.LIST_RUNS, Action.GET_RUN},
 }
 _NEEDED = {
     Action.PUSH: Role.SITE,
@@ -116,7 +117,7 @@ class Policy:
             NotAllowed: it may not. The sentence is the same whether or not there is such a run or stream.
             ValueError: the caller left out the run, or the site of a push or a read.
         """
-        if action is Action.LIST:
+        if action in (Action.LIST, Action.LIST_RUNS):
             run, site = run or None, site or None  # on the wire nothing stands for all
         elif run is None:
             raise ValueError(f"{action} needs the run")

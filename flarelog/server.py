@@ -36,15 +36,30 @@ from flarelog.errors import (
     StoreError,
 )
 from flarelog.guard import Guard, identity_of
+from flarelog.happenings import Happenings
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Action, Code, Open, StreamId, StreamInfo, is_loopback, parse_address, run_name, site_name
+from flarelog.model import (
+    Action,
+    Code,
+    Open,
+    Removed,
+    RunInfo,
+    StreamId,
+    StreamInfo,
+    is_loopback,
+    parse_address,
+    run_name,
+    site_name,
+)
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Identity, Policy
+from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session, code_of
 from flarelog.states import States
-from flarelog.stores.base import Appender, Store
+from flarelog.stores.base import Appender, Store, totals
+from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
 from flarelog.workers import Passed, Workers, said_of
@@ -71,6 +86,7 @@ GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piec
 SIEVED, SIEVE_SECONDS = (8 << 10, 128 << 10), 0.01  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 OPENING = 8  # streams that are opened side by side
+NO_SITE = "."  # which no site is called
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
@@ -169,6 +185,8 @@ class Server:
         self.answer_within = ANSWER_WITHIN[0]  # seconds, of what need not be answered at once
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
         self.states = States(self.options.idle_timeout, time.monotonic, time.time)
+        self.removals = Removals(self)
+        self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[grpc.aio.Server] = []  # one a port
 
@@ -184,8 +202,11 @@ class Server:
             self.reader_address = self._bind(self.options.reader_listen, self.guard.meet_token, demanded=False)
         for server in self._servers:
             await server.start()
-        self._spawn(self._share())
-        self._spawn(self._ask_again())
+        self.spawn(self._share())
+        self.spawn(self.happenings.run())
+        self.spawn(self._ask_again())
+        if self.is_home:
+            self.spawn(self.removals.clear())  # what a crash left
         for run in [run for run, state in self._runs.items() if state is RunState.ENDING and self.is_home]:
             self._finish(run, self.options.end_timeout)
         self.bus.publish(Event.SYSTEM_START)
@@ -218,7 +239,8 @@ class Server:
         runs: list[Any] = [self._start_run, self._end_run, self._get_run]
         if self.workers is not None and not self.workers.home:
             runs = [partial(self._ask_home, self.workers, method) for method in ("StartRun", "EndRun", "GetRun")]
-        return wire.handlers(self._push, self._read, self._list, *runs, counted=self.call, meet=meet)
+        more: dict[str, Any] = {"list_runs": self._list_runs, "remove_run": self._remove_run}
+        return wire.handlers(self._push, self._read, self._list, *runs, counted=self.call, meet=meet, **more)
 
     async def _meet_workers(self, workers: Workers) -> None:
         async def states() -> None:
@@ -227,15 +249,19 @@ class Server:
 
         known = self._runs
         handlers = self._handlers(workers.meet)
-        await workers.start(handlers, self._admit, self._join, lambda: {run: at.value for run, at in known.items()})
+        removing = self.removals.hold, self.removals.let_go
+        states_now = lambda: {run: at.value for run, at in known.items()}  # noqa: E731
+        await workers.start(handlers, self._admit, self._join, *removing, states_now)
         if not workers.home:
-            self._spawn(states())
+            self.spawn(states())
 
     async def stop(self) -> None:
         """Accept nothing new, finish what is being appended, tell the producers, and close.
 
         It ends in little more than STOP_WITHIN seconds, whatever a call or a disk does.
         """
+        for call in self.calls:
+            call.ended = "the receiver is stopping"
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, "the receiver is stopping")
         stopping = [asyncio.create_task(server.stop(STOP_GRACE)) for server in self._servers]
@@ -253,6 +279,7 @@ class Server:
             task.cancel()
         if left := [*stopping, *self._tasks]:
             await asyncio.wait(left, timeout=STOP_GRACE)
+        await self.happenings.close()
         self.unpacking.close()
         if self.workers is not None:
             await self.workers.close()
@@ -321,7 +348,7 @@ class Server:
             # A run must neither wait for a disk that is full nor be lost to it.
             log.warning("run %s is %s, which will be recorded when that is possible: %s", run, after.value, error)
             self._recording.add(run)
-            self._spawn(self._record(run))
+            self.spawn(self._record(run))
 
     async def _record(self, run: str) -> None:
         recorded = None
@@ -329,6 +356,8 @@ class Server:
             await asyncio.sleep(RECORD_AGAIN)
             with contextlib.suppress(StoreError):
                 state = self.state(run)
+                if state is RunState.UNKNOWN:
+                    break  # it was removed
                 await self.store.set_run(run, state)
                 recorded = state
         self._recording.discard(run)
@@ -340,12 +369,23 @@ class Server:
             self.bus.publish(implied, run)
         return self.state(run)
 
-    def forget(self, run: str) -> None:
-        """*run* is no longer in the store: it is none of those that are known, and whoever sends to it begins anew."""
-        if not self._of(run):
+    def forget(self, run: str, site: str = "") -> None:
+        """*run*, or *site* in it, is no longer in the store: it is none of those that are known, and whoever sends to
+        it begins anew.
+        """
+        if self.sessions_of(run, site):
+            return
+        if not site:
             self._runs.pop(run, None)
-            self._sites.forget(run)
-            self.states.forget(run)
+        self._sites.forget(run)
+        self.states.forget(run, site)
+        self.happenings.forget(run, site)
+        self.quota.forget(run, site)
+        self._counted.pop(run, None)
+        for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
+            self._silent.pop(stream).cancel()
+        if self.workers is not None:
+            self.workers.forget(run, site)
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""
@@ -361,12 +401,17 @@ class Server:
         return not waiting
 
     def _of(self, run: str) -> list[Session]:
-        return [session for session in self._sessions.values() if session.stream.run == run]
+        return self.sessions_of(run)
+
+    def sessions_of(self, run: str, site: str = "") -> list[Session]:
+        """Those that are open, of *run* or of *site* in it."""
+        sessions = self._sessions.values()
+        return [one for one in sessions if one.stream.run == run and site in ("", one.stream.site)]
 
     def _finish(self, run: str, patience: float = 0.0) -> None:
         if run not in self._finishing:  # however often a peer says that it is to end
             self._finishing.add(run)
-            self._spawn(self._finish_run(run, patience))
+            self.spawn(self._finish_run(run, patience))
 
     async def _finish_run(self, run: str, patience: float = 0.0) -> None:
         """End *run* when its streams have; *patience*: seconds that those get after a restart which are not sealed."""
@@ -379,7 +424,8 @@ class Server:
                 log.warning("run %s: streams are still open at its end", run)
         finally:
             self._finishing.discard(run)
-        await self.announce(run, Event.END_RUN)
+        if self.state(run) is not RunState.UNKNOWN:  # it was not removed meanwhile
+            await self.announce(run, Event.END_RUN)
 
     async def _all_sealed(self, run: str) -> bool:
         """Whether all that is held of *run* is sealed, so that nobody needs to come back for it."""
@@ -602,7 +648,68 @@ class Server:
             await context.abort(wire.status_of(error), str(error))
         return self.state(run).value
 
-    def _spawn(self, work: Any) -> None:
+    async def _remove_run(self, request: tuple[str, str, bool], context: Any) -> Removed:
+        run, site, force = request
+        try:
+            async with self.call(context):
+                if self.workers is not None and not self.workers.home:
+                    return await self.workers.ask_home_to_remove(request, context, self.who(context))
+                identity = self.asks(context, Action.DELETE, run_name(run), site_name(site) if site else None)
+                found = await self.removals.remove(run, site, force=force)
+                self.guard.removed(str(identity), context.peer(), run, site, found)
+                return found
+        except FlarelogError as error:
+            await context.abort(wire.status_of(error), str(error))
+            raise
+
+    async def _list_runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
+        async with self._reading(context) as (peer, patience):
+            passed = isinstance(context, Passed)
+            asked = run_name(run) if run else None
+            identity = identity_of(context) if passed else self.asks(context, Action.LIST_RUNS, asked)
+            known = {one: state.value for one, state in self._runs.items() if run in ("", one)}
+            found: AsyncGenerator[RunInfo, None] = self._runs_listed(run, peer, identity)
+            if self.workers is not None and not passed:
+                found = self.workers.list_runs(run, found, context, self.who(context))
+            rest = [] if passed else sorted(known, reverse=True)  # those without a stream are in no store's list
+            async with contextlib.aclosing(found) as infos:
+                async for info in infos:
+                    while rest and rest[-1] <= info.run:
+                        if (name := rest.pop()) != info.run and self._may_see(identity, name):
+                            yield RunInfo(name, known[name])
+                    with patience:
+                        yield replace(info, state=known.get(info.run, ""))
+            for name in reversed(rest):
+                if self._may_see(identity, name):
+                    yield RunInfo(name, known[name])
+
+    def _may_see(self, identity: Identity, run: str) -> bool:
+        """Whether *identity* may know of a run in which no site has a stream."""
+        return self.policy.permits(identity, Action.LIST_RUNS, run=run, site=NO_SITE)
+
+    async def _runs_listed(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
+        """What is held here of the runs, as far as *identity* may see it."""
+
+        async def seen() -> AsyncGenerator[StreamInfo, None]:
+            async with contextlib.aclosing(self.store.list(f"{run}/" if run else "")) as found:
+                while True:
+                    async with self._listing.one(peer):
+                        info = await anext(found, None)
+                    if info is None:
+                        return
+                    stream = info.stream
+                    if self.policy.permits(identity, Action.LIST_RUNS, run=stream.run, site=stream.site):
+                        yield info
+
+        async with (
+            contextlib.aclosing(seen()) as streams,
+            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
+        ):
+            async for info in found:
+                yield info
+
+    def spawn(self, work: Any) -> None:
+        """Do *work*, which raises nothing, beside the calls, for as long as the receiver serves."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -651,6 +758,7 @@ class Server:
 
     async def admit(self, opened: Open) -> None:
         """Let *opened* pass, or raise Refused: the receiver of its run is not registered."""
+        self.removals.check(opened)
         if self.workers is not None and not self.is_home:
             await self.workers.admit(opened.stream)
         else:
@@ -731,6 +839,8 @@ class Server:
             )
         self._busy += session.busy
         self.states.opened(stream, producer)
+        if stream not in self.happenings.paused:
+            self.happenings.note(stream, OPENED)
         log.info("%s: opened at offset %d", stream, session.appender.committed)
         self.bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
@@ -740,6 +850,8 @@ class Server:
             return  # another call has the stream, and of this one nothing will be stored
         self.quota.take(session.stream, size)
         self.states.took(session.stream, size)
+        if size and self.happenings.paused:
+            self.happenings.resume(session.stream)
         session.taken += size
         if session.taken >= BUSY and not session.busy:
             session.busy = True
@@ -752,6 +864,10 @@ class Server:
         del self._sessions[stream]
         self._busy -= session.busy
         self.states.left(stream)
+        if sealed:
+            self.happenings.resume(stream)
+        elif stream not in self.happenings.paused:
+            self.happenings.note(stream, LEFT, session.left_because)
         self.quota.holds(stream, session.appender.committed)
         if sealed:
             log.info("%s: sealed at offset %d", stream, session.appender.committed)
@@ -778,6 +894,8 @@ class Server:
 
     def _timed_out(self, stream: StreamId) -> None:
         self._silent.pop(stream, None)
+        self.happenings.paused.pop(stream, None)
+        self.happenings.note(stream, CLOSED)
         text = f"closed without a receipt: its producer has been gone for {self.options.idle_timeout:g} s"
         log.warning("%s: %s", stream, text)
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
+from collections import Counter
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from flarelog.mux import ENDED
 from flarelog.peers import Turns
 from flarelog.policy import NOBODY
 from flarelog.stores.base import Appender
+from flarelog.stores.chronicle import SILENT
 
 if TYPE_CHECKING:
     from flarelog.server import Server
@@ -35,6 +38,7 @@ log = logging.getLogger(__name__)
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
+LOST = "its producer went without a word: its process ended, or the connection was lost"
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
@@ -63,6 +67,8 @@ class Call:
         self.address = str(context.peer())
         self.loop = asyncio.get_running_loop()
         self._sessions: dict[int, Session] = {}
+        self.had: Counter[tuple[str, str]] = Counter()  # streams that it had, by run and site
+        self.ended = ""  # why, if the receiver ended it
         self._last = -1  # the highest number of a stream so far
         self._last_words: list[Reply] = []
         self._dirty: dict[Session, None] = {}
@@ -75,6 +81,7 @@ class Call:
         self._over = False  # nothing more is taken
         self._deaf = False  # no reply can leave
         self.gone = False  # the producer has
+        self.lost = False  # it has, without a word
         self.messages = 0  # since the server last looked
         self.breath = Breath()
         self._silence: asyncio.TimerHandle | None = None
@@ -108,7 +115,7 @@ class Call:
                 raise Refused(Code.REJECTED, "the call ended before its Open")
         except asyncio.CancelledError:
             if self._cancelled:
-                self._deaf = self.gone = True
+                self._deaf = self.gone = self.lost = True
                 raise
         finally:
             self._taking = None
@@ -116,6 +123,9 @@ class Call:
                 if timer is not None:
                     timer.cancel()
             await self._settled(self._close())
+            why = self.ended or (LOST if self.lost else "its producer ended it")
+            for (run, site), streams in self.had.items():
+                self.server.happenings.call_ended(run, site, streams, why)
 
     @property
     def _cancelled(self) -> bool:
@@ -144,6 +154,7 @@ class Call:
             raw = await self.context.read()
             self._reading = False
             if raw is grpc.aio.EOF:
+                self.lost = any(session.open for session in self._sessions.values())  # gRPC tells no more than that
                 return
             self._heard_at = self.loop.time()
             try:
@@ -225,8 +236,12 @@ class Call:
             self._silence = self.loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
             self._leave_all(f"nothing was heard for {idle:g} s")
+            since = time.time_ns() // 1_000_000 - int(1000 * (now - self._heard_at))
+            for session in self._sessions.values():
+                self.server.happenings.note(session.stream, SILENT, since=since)
 
     def _leave_all(self, why: str) -> None:
+        self.ended = why
         for session in list(self._sessions.values()):
             session.leave(Code.GOING_AWAY, why)
         self._stop_taking()
@@ -382,6 +397,13 @@ class Session:
     def open(self) -> bool:
         return self._receiver is not None and self.ending is None
 
+    @property
+    def left_because(self) -> str:
+        """Why nobody has the stream any more."""
+        if isinstance(self._why, FlarelogError):
+            return str(self._why)
+        return LOST if self.call.lost else "its producer left it"
+
     def leave(self, code: Code, why: str) -> None:
         """End the stream in this call with *code*, once what has arrived is committed."""
         self.end(Refused(code, why))
@@ -406,6 +428,7 @@ class Session:
             server.quota.noted(stream, sum(map(size_of, appender.marks)))
             self._receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
             server.entered(self, self.producer)
+            self.call.had[stream.run, stream.site] += 1
             self.acknowledge()
         except FlarelogError as error:
             self.end(error)
@@ -607,5 +630,6 @@ class Session:
             reply = Reply(code, reason=str(error), incarnation=self.server.incarnation, number=self.number)
         if code is Code.PAUSE:
             self.server.states.held(self.stream, self.producer, str(error))
+            self.server.happenings.hold(self.stream, str(error))
         self.call.tell(self.stream, reply, error)
         self.call.last_word(reply)

@@ -809,6 +809,8 @@ class _Delivery:
                 self._sent_at = now
                 stream.put(await self._packing.packed(producer.chunk(item)))
             elif item is not None:
+                if not item.clock:  # what is sent again is sent with the same time
+                    item = tail.marks[producer.marks_sent] = replace(item, clock=time.time_ns() // 1_000_000)
                 mark = replace(item, digest=producer.position_digest)
                 stream.put((producer.mark(), mark))
             elif self._complete(now):

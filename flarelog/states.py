@@ -189,10 +189,14 @@ class States:
             found.linked, found.changed = False, self._clock()
             self._remember(stream, found)
 
-    def forget(self, run: str) -> None:
-        """*run*, of which nobody has a stream, is no longer held."""
-        for stream in [stream for stream in self._left if stream.run == run]:
+    def forget(self, run: str, site: str = "") -> None:
+        """*run*, or *site* in it, of which nobody has a stream, is no longer held."""
+        for stream in [one for one in self._left if one.run == run and site in ("", one.site)]:
             self._let_go(self._left.pop(stream))
+
+    def producers(self, run: str, site: str = "") -> list[tuple[str, str, bytes]]:
+        """Those of *run*, or of *site* in it, that are remembered: (run, site, id)."""
+        return [one for one in self._producers if one[0] == run and site in ("", one[1])]
 
     def _of(self, stream: StreamId, producer: bytes) -> _Stream:
         """What is known of *stream*, whose latest producer is *producer*."""

@@ -22,6 +22,7 @@ from flarelog.errors import (
     CannotConnect,
     FlarelogError,
     Full,
+    InUse,
     InvalidName,
     InvalidOption,
     NotAllowed,
@@ -50,10 +51,13 @@ from flarelog.model import (
     Receipt,
     ReceiverInfo,
     Redaction,
+    Removed,
     Reply,
+    RunInfo,
     State,
     StreamId,
     StreamInfo,
+    run_name,
 )
 from flarelog.render.sieve import Sieve
 from flarelog.text import encodable, legible
@@ -212,6 +216,21 @@ def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
     return answer
 
 
+def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncIterator[RunInfo]:
+    """What ListRuns answers."""
+    return cast("AsyncIterator[RunInfo]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
+
+
+async def remove_run(
+    channel: grpc.aio.Channel, run: str, site: str, force: bool, timeout: float | None = None, **how: Any
+) -> Removed:
+    """What RemoveRun answers. *how*: what else gRPC takes with a call."""
+    call: Any = channel.unary_unary(f"/{SERVICE}/RemoveRun")
+    request = pb.RemoveRunRequest(run=run, site=site, force=force).SerializeToString()
+    found = _parse(pb.RemoveRunResponse, await call(request, timeout=timeout, **how))
+    return Removed(min(found.streams, MAX_OFFSET), min(found.bytes, MAX_OFFSET))
+
+
 def local_channel(path: str) -> grpc.aio.Channel:
     """A channel to the socket at *path*, of another process of this receiver."""
     sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
@@ -234,6 +253,10 @@ def raw_read(channel: grpc.aio.Channel) -> Any:
 
 def raw_list(channel: grpc.aio.Channel) -> Any:
     return list_streams(channel)
+
+
+def raw_list_runs(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(f"/{SERVICE}/ListRuns", request_serializer=_encode_list_runs)
 
 
 def listed(raw: bytes) -> tuple[str, str, str]:
@@ -315,6 +338,8 @@ def handlers(
     *,
     counted: Any,
     meet: Meet | None = None,
+    list_runs: Any = None,
+    remove_run: Any = None,
 ) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
@@ -359,6 +384,17 @@ def handlers(
 
         return grpc.unary_stream_rpc_method_handler(answers, response_serializer=_unless_encoded(encode))
 
+    async def removed(raw: bytes, context: Any) -> bytes:
+        context = await met(context, Action.DELETE)
+        found = await remove_run(await decoded(_decode_remove, raw, context), context)
+        return pb.RemoveRunResponse(streams=found.streams, bytes=found.size).SerializeToString()
+
+    more: dict[str, Any] = {}
+    if list_runs is not None:
+        more["ListRuns"] = stream_handler(list_runs, Action.LIST_RUNS, _decode_list_runs, _encode_run_info)
+    if remove_run is not None:
+        more["RemoveRun"] = grpc.unary_unary_rpc_method_handler(removed)
+
     async def health(request: bytes, context: Any) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
         # SERVING.
@@ -387,6 +423,7 @@ def handlers(
                 "StartRun": run_handler(start_run, Action.START_RUN),
                 "EndRun": run_handler(end_run, Action.END_RUN),
                 "GetRun": run_handler(get_run, Action.GET_RUN),
+                **more,
             },
         ),
         # By hand, because the package for it ties its users to one range of protobuf versions.
@@ -410,6 +447,7 @@ _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
     Malformed: grpc.StatusCode.INVALID_ARGUMENT,
     NotFound: grpc.StatusCode.NOT_FOUND,
+    InUse: grpc.StatusCode.FAILED_PRECONDITION,
     NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
     NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
     # To be asked again: a producer that took it for an empty answer would begin from 0.
@@ -435,6 +473,8 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return NotAllowed(f"{address} refuses: {details}")
         case grpc.StatusCode.INVALID_ARGUMENT:
             return InvalidName(details)
+        case grpc.StatusCode.FAILED_PRECONDITION:
+            return InUse(details)
         case grpc.StatusCode.DEADLINE_EXCEEDED:
             return TimedOut(f"{address} did not answer in time")
         case grpc.StatusCode.UNIMPLEMENTED:
@@ -767,7 +807,7 @@ def _redaction(message: pb.Receipt | pb.StreamInfo) -> Redaction | None:
 
 
 def _mark_to_pb(mark: Mark) -> pb.Mark:
-    message = pb.Mark(offset=mark.offset, digest=mark.digest)
+    message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
     match mark:
         case Generation():
             message.generation.path = encodable(mark.path)[:MAX_TEXT]  # up to 4096 bytes, and any of them
@@ -796,19 +836,23 @@ def _mark(message: pb.Mark) -> Mark:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
     if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
         raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
+    # A time that makes no sense is a hint that does not: it must not cost a stream.
+    there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
             return Generation(
                 *(at, digest, found.path, found.source_offset, found.identity),
                 *(found.head_length, found.head_digest, found.notes),
+                clock=there,
+                at=here,
             )
         case "ended":
-            return Ended(at, digest, message.ended.reason)
+            return Ended(at, digest, message.ended.reason, clock=there, at=here)
         case "gap":
-            return Gap(at, digest, message.gap.length, message.gap.reason)
+            return Gap(at, digest, message.gap.length, message.gap.reason, clock=there, at=here)
         case "attributes":
-            return Attributes(at, digest, message.attributes.words)
+            return Attributes(at, digest, message.attributes.words, clock=there, at=here)
     raise Malformed("a mark is of no kind that this version knows")
 
 
@@ -920,6 +964,9 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
         sealed=info.sealed,
         marks=[_mark_to_pb(mark) for mark in info.marks],
         first_mark=first_mark,
+        begun_ms=info.begun,
+        grown_ms=info.grown,
+        sealed_ms=info.ended,
     )
     _set_stream(message.stream, info.stream)
     _set_redaction(message, info.redacted)
@@ -943,6 +990,7 @@ def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         _marks(message.marks),
         _redaction(message),
         _state(message.state) if message.HasField("state") else None,
+        *(min(when, MAX_OFFSET) for when in (message.begun_ms, message.grown_ms, message.sealed_ms)),
     )
     return info, message.first_mark
 
@@ -953,6 +1001,37 @@ def _encode_run(run: str) -> bytes:
 
 def _decode_run(raw: bytes) -> str:
     return _parse(pb.RunRequest, raw).run
+
+
+def _encode_list_runs(run: str) -> bytes:
+    return pb.ListRunsRequest(run=run).SerializeToString()
+
+
+def _decode_list_runs(raw: bytes) -> str:
+    return _parse(pb.ListRunsRequest, raw).run
+
+
+_TOTALS = ("sites", "streams", "open", "sealed", "gaps")
+
+
+def _encode_run_info(info: RunInfo) -> bytes:
+    totals = {name: getattr(info, name) for name in _TOTALS}
+    times = {"begun_ms": info.begun, "grown_ms": info.grown}
+    return pb.RunInfo(run=info.run, state=info.state, bytes=info.size, **totals, **times).SerializeToString()
+
+
+def decode_run_info(raw: bytes) -> RunInfo:
+    """Raises Malformed, InvalidName."""
+    found = _parse(pb.RunInfo, raw)
+    totals = {name: min(getattr(found, name), MAX_OFFSET) for name in _TOTALS}
+    begun, grown = min(found.begun_ms, MAX_OFFSET), min(found.grown_ms, MAX_OFFSET)
+    size = min(found.bytes, MAX_OFFSET)
+    return RunInfo(run_name(found.run), _one_line(found.state)[:20], size=size, begun=begun, grown=grown, **totals)
+
+
+def _decode_remove(raw: bytes) -> tuple[str, str, bool]:
+    message = _parse(pb.RemoveRunRequest, raw)
+    return message.run, message.site, message.force
 
 
 def _encode_receiver(about: ReceiverInfo) -> bytes:

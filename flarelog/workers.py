@@ -23,7 +23,7 @@ from flarelog.delivery.quota import Limits
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.guard import TokenCall
-from flarelog.model import Action, Code, StreamId
+from flarelog.model import Action, Code, Removed, RunInfo, StreamId
 from flarelog.mux import ENDED
 from flarelog.policy import Identity, Role
 
@@ -146,11 +146,13 @@ class Workers:
         handlers: Sequence[Any],
         admit: Callable[[StreamId], Awaitable[None]],
         join: Callable[[str, float], Awaitable[bool]],
+        hold: Callable[[str, str, bool], Awaitable[int]],
+        let_go: Callable[[str, str, bool, bool], Awaitable[None]],
         runs: Callable[[], Mapping[str, str]],
     ) -> None:
         """Serve the other workers, and return when all of them do. *handlers*: of the calls that are passed on;
-        *admit*: lets a stream pass or raises Refused; *join*: waits until no stream of a run is open; *runs*: the
-        states that are known.
+        *admit*: lets a stream pass or raises Refused; *join*: waits until no stream of a run is open; *hold* and
+        *let_go*: before and after a run is removed; *runs*: the states that are known.
 
         Raises InvalidOption where the sockets cannot be made, CannotConnect where the others do not come.
         """
@@ -164,6 +166,13 @@ class Workers:
 
         async def joined(raw: bytes, context: Any) -> bytes:
             return json.dumps(await join(*json.loads(raw))).encode()
+
+        async def held(raw: bytes, context: Any) -> bytes:
+            return json.dumps(await hold(*json.loads(raw))).encode()
+
+        async def gone(raw: bytes, context: Any) -> bytes:
+            await let_go(*json.loads(raw))
+            return b"null"
 
         async def told(raw: bytes, context: Any) -> AsyncIterator[bytes]:
             queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
@@ -179,6 +188,8 @@ class Workers:
         own: dict[str, Any] = {
             "Admit": grpc.unary_unary_rpc_method_handler(admitted),
             "Join": grpc.unary_unary_rpc_method_handler(joined),
+            "Hold": grpc.unary_unary_rpc_method_handler(held),
+            "LetGo": grpc.unary_unary_rpc_method_handler(gone),
             "Runs": grpc.unary_stream_rpc_method_handler(told),
         }
         self._server = wire.server(4 * MAX_WORKERS, local=True)
@@ -227,6 +238,22 @@ class Workers:
         """Whether no stream of *run* is open at the others, by *timeout* seconds."""
         asked = (self._ask(number, "Join", [run, timeout], timeout + JOIN_GRACE) for number in self.others)
         return all(said is True for said in await asyncio.gather(*asked, return_exceptions=True))
+
+    async def hold(self, run: str, site: str, force: bool, timeout: float) -> int:
+        """Let the others open no stream of *run*, or of *site* in it, and with *force* end those that are open within
+        *timeout* seconds: how many are open at them. Raises Refused.
+        """
+        asked = (self._ask(number, "Hold", [run, site, force], timeout) for number in self.others)
+        return sum(await asyncio.gather(*asked))
+
+    async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
+        """What was held is to be held no longer, *removed* or not. *barred*: its producers do not come again."""
+        asked = (self._ask(number, "LetGo", [run, site, removed, barred]) for number in self.others)
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    def forget(self, run: str, site: str = "") -> None:
+        """*run*, or *site* in it, is to be let pass again, or not, when it comes again."""
+        self._admitted -= {one for one in self._admitted if one[0] == run and site in ("", one[1])}
 
     def tell(self, run: str, state: str) -> None:
         """Let the others know that *run* is in *state*."""
@@ -316,6 +343,39 @@ class Workers:
         async with contextlib.aclosing(merged(here(), *map(of, asked))) as found:
             async for part in found:
                 yield part
+
+    async def list_runs(
+        self, run: str, own: AsyncGenerator[RunInfo, None], context: Any, who: bytes
+    ) -> AsyncGenerator[RunInfo, None]:
+        """What all workers hold of each run together, in the order of the runs' names; *own* is what this one does."""
+
+        async def of(number: int) -> AsyncGenerator[tuple[str, RunInfo], None]:
+            call = wire.raw_list_runs(self._channels[number])(run, metadata=((_CALLER, who),))
+            async with contextlib.aclosing(_pieces(call, context)) as pieces:
+                async for raw in pieces:
+                    info = wire.decode_run_info(raw)
+                    yield info.run, info
+
+        async def here() -> AsyncGenerator[tuple[str, RunInfo], None]:
+            async with contextlib.aclosing(own) as infos:
+                async for info in infos:
+                    yield info.run, info
+
+        now: RunInfo | None = None
+        async with contextlib.aclosing(merged(here(), *map(of, self.others))) as found:
+            async for info in found:
+                if now is not None and now.run != info.run:
+                    yield now
+                    now = None
+                now = info if now is None else now.with_more(info)
+        if now is not None:
+            yield now
+
+    async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Any, who: bytes) -> Removed:
+        try:
+            return await wire.remove_run(self._channels[HOME], *request, metadata=((_CALLER, who),))
+        except grpc.RpcError as error:
+            await _abort(context, error)
 
     async def ask_home(self, method: str, run: str, context: Any, who: bytes) -> str:
         """The state that home answers with."""

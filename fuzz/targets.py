@@ -609,6 +609,8 @@ _LINES = [
     journals.seal_line(3 << 20, 7),
     journals.seal_line(3 << 20, 7, Redaction(2, 30)),
     journals.run_line("run-1", "ending"),
+    journals.mark_line(0, replace(MARKS[0], at=1_795_363_719_123, clock=1_795_363_719_100)),
+    journals.length_line(4 << 20, 9, 3, 1_795_363_719_123),
 ]
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
 

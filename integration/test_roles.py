@@ -63,6 +63,21 @@ def run_call(method: str, run: str = RUN) -> Callable[[grpc.aio.Channel], Awaita
     return call
 
 
+async def list_runs(channel: grpc.aio.Channel) -> bool:
+    """Whether the run of SITE is among all that are shown."""
+    return RUN in [info.run async for info in wire.list_runs(channel, "", 10)]
+
+
+async def remove_run(channel: grpc.aio.Channel) -> bool:
+    """One that is not there, which only whoever may remove it is told."""
+    try:
+        await wire.remove_run(channel, "no-such-run", "", True, 10)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.NOT_FOUND:
+            raise
+    return True
+
+
 CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "Push": push,
     "Read": read,
@@ -70,6 +85,8 @@ CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "StartRun": run_call("StartRun", "another-run"),
     "EndRun": run_call("EndRun", "another-run"),
     "GetRun": run_call("GetRun"),
+    "ListRuns": list_runs,
+    "RemoveRun": remove_run,
 }
 SHAPES = {
     "Push": "stream_stream",
@@ -78,6 +95,8 @@ SHAPES = {
     "StartRun": "unary_unary",
     "EndRun": "unary_unary",
     "GetRun": "unary_unary",
+    "ListRuns": "unary_stream",
+    "RemoveRun": "unary_unary",
 }
 #                  its own site, another site, a reader, an operator, a guest of other runs
 MAY = {
@@ -87,6 +106,8 @@ MAY = {
     "StartRun": (False, False, False, True, False),
     "EndRun": (False, False, False, True, False),
     "GetRun": (True, True, True, True, True),
+    "ListRuns": (True, False, True, True, False),
+    "RemoveRun": (False, False, False, True, False),
 }
 ROLES = (SITE, "site-2", "reader", "boss", "guest-7")
 #                  a reader, an operator, a reader of other runs, an operator of others
@@ -97,6 +118,8 @@ TOKENS_MAY = {
     "StartRun": (False, True, False, False),
     "EndRun": (False, True, False, False),
     "GetRun": (True, True, False, False),
+    "ListRuns": (True, True, False, False),
+    "RemoveRun": (False, True, False, False),
 }
 TOKENS = ("reader", "operator", "reader of public-*", "operator of public-*")
 STRANGERS = ("no token", "an unknown token", "a revoked token", "an expired token", "another scheme", "two tokens")

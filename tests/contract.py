@@ -8,15 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.errors import Fenced, Hole, NotFound
+from flarelog.errors import Fenced, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, StreamId, extend
+from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
 from flarelog.stores.base import Appender, Store
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
+OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "log.txt"), StreamId("run-2", "site-1", "log.txt")
 DATA = b"line one\nline two\n\r\xf0\x9f\x94\xa5\0 no end"
 A, B, C = b"producer-A", b"producer-B", b"producer-C"
 
@@ -429,3 +430,90 @@ async def the_states_of_runs_are_remembered(store: Store) -> None:
     assert [info async for info in store.list()] == []
     await filled(store)
     assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+
+
+# --- what leaves
+
+
+@fact
+async def what_is_removed_is_gone_and_its_name_is_new(store: Store) -> None:
+    for stream in (STREAM, OTHER_SITE, OTHER_RUN):
+        await (await filled(store, stream)).close()
+    await store.set_run("run-1", RunState.ENDED)
+    assert await store.remove("run-1") == Removed(2, 2 * len(DATA))
+    assert await store.last_offset(STREAM) is None
+    assert [info.stream async for info in store.list()] == [OTHER_RUN]
+    assert "run-1" not in await store.runs()
+    with pytest.raises(NotFound):
+        await read(store)
+    with pytest.raises(NotFound, match="there is no run run-1"):
+        await store.remove("run-1")
+    appender = await store.appender(STREAM, B)  # who comes new, and with no epoch, is not behind anybody
+    assert (appender.committed, appender.marks, appender.holder.epoch) == (0, (), 1)
+    await appender.append(0, b"new")
+    await appender.close()
+    assert await read(store) == b"new"
+    await store.clear()
+    assert await read(store) == b"new"
+
+
+@fact
+async def a_site_is_removed_and_the_others_of_its_run_stay(store: Store) -> None:
+    for stream in (STREAM, OTHER_SITE):
+        await (await filled(store, stream)).close()
+    await store.set_run("run-1", RunState.RUNNING)
+    assert await store.remove("run-1", "site-1") == Removed(1, len(DATA))
+    assert [info.stream async for info in store.list()] == [OTHER_SITE]
+    assert await store.runs() == {"run-1": RunState.RUNNING}
+    with pytest.raises(NotFound, match="there is no site site-1 in run run-1"):
+        await store.remove("run-1", "site-1")
+
+
+@fact
+async def nothing_is_removed_under_an_open_stream(store: Store) -> None:
+    appender = await filled(store)
+    await (await filled(store, OTHER_SITE)).close()
+    assert list(store.open_streams("run-1")) == list(store.open_streams("run-1", "site-1")) == [STREAM]
+    for site in ("", "site-1"):
+        with pytest.raises(InUse, match=r"a log of .*run run-1 is open"):
+            await store.remove("run-1", site)
+    assert await store.remove("run-1", "site-2") == Removed(1, len(DATA))
+    await appender.append(len(DATA), b"more")
+    await appender.close()
+    assert await read(store) == DATA + b"more"
+
+
+@fact
+async def nobody_opens_what_is_held(store: Store) -> None:
+    await (await filled(store)).close()
+    store.hold("run-1", "site-1")
+    with pytest.raises(Unavailable, match="is being removed"):
+        await store.appender(STREAM, A)
+    await (await filled(store, OTHER_SITE)).close()
+    store.hold("run-1")
+    with pytest.raises(Unavailable):
+        await store.appender(OTHER_SITE, A)
+    store.release("run-1")
+    store.release("run-1", "site-1")
+    store.release("run-1")
+    await (await store.appender(STREAM, A)).close()
+
+
+@fact
+async def whoever_follows_what_is_removed_is_told_and_sees_nothing_of_what_comes_after_it(store: Store) -> None:
+    await (await filled(store)).close()
+    found = store.read(STREAM, follow=True)
+    assert await anext(found) == (0, DATA)
+    waiting = asyncio.ensure_future(anext(found))
+    await asyncio.sleep(0)
+    await store.remove("run-1")
+    await (await filled(store, data=DATA + b"another")).close()
+    with pytest.raises(NotFound, match="was removed"):
+        await waiting
+
+
+@fact
+async def what_has_a_hostile_name_is_not_removed(store: Store) -> None:
+    for run, site in (("..", ""), ("", ""), (".lock", ""), ("run-1", ".."), ("run-1", "a/b")):
+        with pytest.raises(InvalidName):
+            await store.remove(run, site)

@@ -12,11 +12,12 @@ from typing import TypeVar
 
 import pytest
 
-from flarelog.errors import Unavailable
+from flarelog.errors import NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.stores.expiry import expire
 from flarelog.stores.local import LocalStore
+from flarelog.stores.removal import Extent
 
 DAY = 86_400.0
 T = TypeVar("T")
@@ -29,7 +30,7 @@ class Racing(LocalStore):
 
     async def aside(self, work: Callable[[], T]) -> T:
         found = await super().aside(work)
-        if isinstance(found, float) and self.meanwhile is not None:  # the age of a run, and nothing else
+        if isinstance(found, Extent) and self.meanwhile is not None:  # the age of a run, and nothing else
             act, self.meanwhile = self.meanwhile, None
             await act()
         return found
@@ -200,3 +201,39 @@ def test_a_run_that_cannot_be_removed_is_a_sentence(tmp_path: Path) -> None:
             await expire(store, 7 * DAY)
 
     play(tmp_path, act)
+
+
+def test_a_run_that_is_a_link_is_removed_by_nobody(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    (mine / "site-1").mkdir(parents=True)
+    (mine / "site-1" / "file").write_bytes(b"mine")
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "run").symlink_to(mine)
+    (tmp_path / "store" / "other").mkdir()
+    (tmp_path / "store" / "other" / "site-1").symlink_to(mine)
+    (tmp_path / "store" / "file").write_bytes(b"no run")
+
+    async def act(store: LocalStore) -> None:
+        for run, site in (("run", ""), ("run", "site-1"), ("other", "site-1")):
+            with pytest.raises(Unavailable, match="is a symbolic link"):
+                await store.remove(run, site)
+        with pytest.raises(NotFound):
+            await store.remove("file")
+        assert (await store.remove("other")).streams == 0  # the link itself goes, and nothing behind it
+        await store.clear()
+
+    play(tmp_path / "store", act)
+    assert (mine / "site-1" / "file").read_bytes() == b"mine"
+    assert sorted(os.listdir(tmp_path / "store")) == [".lock", "file", "run"]
+
+
+def test_the_longest_names_can_be_removed(tmp_path: Path) -> None:
+    async def act(store: LocalStore) -> None:
+        stream = StreamId("r" * 128, "s" * 128, "log.txt")
+        await (await store.appender(stream, b"producer")).close()
+        assert (await store.remove(stream.run, stream.site)).streams == 1
+        assert (await store.remove(stream.run)).streams == 0
+        await store.clear()
+
+    play(tmp_path, act)
+    assert os.listdir(tmp_path) == [".lock"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,10 @@ from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, ex
 from flarelog.stores.journal import (
     LOST,
     SPACING,
+    STRETCHES,
     Growing,
     Journal,
+    growth,
     holder_line,
     holder_of,
     length_line,
@@ -129,6 +133,73 @@ def test_of_a_journal_that_grows_only_what_was_appended_is_read(
         file.flush()
         assert growing.read(file.fileno()).committed == 1000
     assert sum(taken) < 1000
+
+
+TIMED = [
+    stream_line(STREAM, 1000),
+    holder_line(1, b"A", 1001),
+    mark_line(0, replace(MARKS[0], at=1002, clock=902)),
+    length_line(10, 1, 1, 1003),
+    length_line(20, 5, 1, 2003),
+    mark_line(1, replace(MARKS[1], at=2004)),
+    length_line(30, 7, 2, 3003),
+    seal_line(30, 7, None, 3004),
+]
+
+
+def test_times_are_read_again_and_compacting_keeps_them() -> None:
+    raw = b"".join(TIMED)
+    for journal in (replay(raw), replay(replay(raw).compacted(raw))):
+        assert (journal.begun, journal.grown, journal.ended) == (1000, 3003, 3004)
+        assert [(mark.at, mark.clock) for mark in journal.marks] == [(1002, 902), (2004, 0)]
+    compacted = replay(raw).compacted(raw)
+    assert holder_line(1, b"A", 1001) in compacted
+    assert growth(compacted) == growth(raw) == [(1003, 10, 1), (2003, 20, 5), (3003, 30, 7)]
+
+
+def test_a_time_changes_nothing_of_what_a_journal_says_and_none_is_needed() -> None:
+    assert replay(WHOLE).marks == [*MARKS]
+    untimed = replay(WHOLE)
+    assert (untimed.begun, untimed.grown, untimed.ended, growth(WHOLE)) == (0, 0, 0, [])
+    assert [(mark.at, mark.clock) for mark in untimed.marks] == [(0, 0)] * 3
+    assert replay(b"".join(TIMED)).marks == MARKS[:2]
+
+
+def test_older_versions_read_a_mark_that_has_times() -> None:
+    """They demand that its own fields are those that they know."""
+    (record,) = records(TIMED[2])
+    assert record is not None
+    assert Generation(**record["mark"]) == MARKS[0]
+
+
+def test_a_line_whose_time_makes_no_sense_is_damaged() -> None:
+    for wrong in (b"-1", b'"1"', b"1.5", b"null"):
+        line = b'{"t":"length","n":30,"d":7,"m":0,"at":%b}' % wrong
+        journal = replay(b"%08x %b\n" % (extend(0, line), line))
+        assert (journal.committed, journal.damaged) == (0, 1)
+        assert growth(b"%08x %b\n" % (extend(0, line), line)) == []
+
+
+def test_what_a_crash_cost_is_none_of_the_growth_and_neither_is_a_damaged_line() -> None:
+    raw = length_line(10, 1, 0, 1) + length_line(90, 2, 0, 2) + length_line(50, 3, 0, 3)
+    raw += length_line(5, 3, 0, 3)[:-4] + b"xx}\n" + length_line(60, 3, 0, 4)[:20]
+    assert growth(raw) == [(1, 10, 1), (3, 50, 3)]
+    assert growth(raw, 40) == [(1, 10, 1)]
+
+
+def test_a_compacted_journal_tells_when_nothing_came() -> None:
+    """A day with a byte every second, and an hour of silence in it, takes a few hundred lines."""
+    seconds = [second for second in range(1, 86_401) if not 40_000 <= second < 43_600]
+    raw = b"".join(length_line(n, n, 0, 1000 * second) for n, second in enumerate(seconds, 1))
+    compacted = replay(raw).compacted(raw)
+    assert len(compacted) < 20_000
+    points = growth(compacted)
+    assert len(points) <= 2 * STRETCHES + 2
+    assert (points[0], points[-1]) == ((1000, 1, 1), (86_400_000, 82_800, 82_800))
+    longest = max(pairwise(points), key=lambda pair: pair[1][0] - pair[0][0])
+    assert [at for at, _, _ in longest] == [39_999_000, 43_600_000]
+    again = replay(compacted).compacted(compacted)
+    assert again == compacted
 
 
 def test_an_empty_journal_says_nothing() -> None:

@@ -13,10 +13,10 @@ LAYERS = [
     {"errors", "globs", "model", "text", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
-    {"wire", "guard", "peers"},
+    {"wire", "guard", "peers", "happenings"},
     {"mux"},
     {"workers"},
-    {"sidecar", "server", "session", "client", "verify", "certs", "sinks"},
+    {"sidecar", "server", "session", "removals", "retention", "client", "verify", "certs", "sinks"},
     {"viewers", "integrations"},
     {"poc"},
     {"cli", "__main__"},
@@ -25,6 +25,7 @@ LAYERS = [
 WITHIN = {
     *{("model", "errors"), ("errors", "text"), ("globs", "errors"), ("cli", "__main__"), ("__main__", "cli")},
     *{("server", "session"), ("session", "server")},  # a receiver, and one of its calls
+    *{("server", "removals"), ("removals", "server")},  # and what leaves it
 }
 
 

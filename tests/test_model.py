@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -170,7 +172,8 @@ def test_the_generations_of_a_stream(marks: list[Mark], found: list[Extent]) -> 
 
 
 def test_a_stream_as_scripts_see_it() -> None:
-    marks = (FIRST, Ended(30, 0, "truncated"), Gap(30, 0, 5, "truncated before they were read"), LATER)
+    gap = Gap(30, 0, 5, "truncated before they were read", at=1_795_363_719_123, clock=1_795_363_000_000)
+    marks = (replace(FIRST, at=1), Ended(30, 0, "truncated"), gap, LATER)
     record = stream_record(StreamInfo(STREAM, 0, 100, 0xABC, True, marks))
     assert list(record) == [
         "run",
@@ -184,6 +187,9 @@ def test_a_stream_as_scripts_see_it() -> None:
         "gaps",
         "notes",
         "redacted",
+        "begun",
+        "last_byte",
+        "ended",
     ]
     assert (record["run"], record["site"], record["log"]) == ("run-1", "site-1", "log.txt")
     assert (record["committed"], record["sealed"], record["digest"]) == (100, True, "crc32:00000abc")
@@ -192,12 +198,25 @@ def test_a_stream_as_scripts_see_it() -> None:
         "matches": 2,
         "bytes": 30,
     }
-    assert record["gaps"] == [{"offset": 30, "length": 5, "reason": "truncated before they were read"}]
-    both = {"path": "log.txt", "notes": []}
-    assert record["generations"] == [
-        {"offset": 0, "length": 30, "source_offset": 0, "ended": "truncated", "identity": "file-1", **both},
-        {"offset": 30, "length": 70, "source_offset": 5, "ended": None, "identity": "file-2", **both},
+    assert record["gaps"] == [
+        {
+            "offset": 30,
+            "length": 5,
+            "reason": "truncated before they were read",
+            "time": "2026-11-22T16:08:39.123Z",
+            "site_time": "2026-11-22T15:56:40.000Z",
+        }
     ]
+    both: dict[str, Any] = {"path": "log.txt", "notes": [], "site_time": None}
+    first = {"offset": 0, "length": 30, "source_offset": 0, "ended": "truncated", "identity": "file-1", **both}
+    assert record["generations"] == [
+        {**first, "time": "1970-01-01T00:00:00.001Z"},
+        {"offset": 30, "length": 70, "source_offset": 5, "ended": None, "identity": "file-2", **both, "time": None},
+    ]
+    assert (record["begun"], record["last_byte"], record["ended"]) == (None, None, None)
+    timed = stream_record(StreamInfo(STREAM, 0, 0, 0, True, begun=1000, grown=2001, ended=1 << 62))
+    assert (timed["begun"], timed["last_byte"]) == ("1970-01-01T00:00:01.000Z", "1970-01-01T00:00:02.001Z")
+    assert timed["ended"] is None  # no calendar has it
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 7, 64, 1000, 65_537])

@@ -36,23 +36,25 @@ READER = Identity("token", token="1a2b", token_name="wall", role=Role.READER, ru
 OPERATOR = Identity("token", token="3c4d", token_name="ci", role=Role.OPERATOR)
 FORGED = Identity("token", "site-1", ("site-1",), ("reader",), "project_admin", "5e6f", "site-1")
 
-P, R, L, G, S, E, D = (
-    *(Action.PUSH, Action.READ, Action.LIST, Action.GET_RUN),
+P, R, L, U, G, S, E, D = (
+    *(Action.PUSH, Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN),
     *(Action.START_RUN, Action.END_RUN, Action.DELETE),
 )
 
 # Without a policy: who, and what of all actions on run job-1 and site site-1 it may do. What is absent is refused.
 DEFAULTS = [
-    pytest.param(SITE, {P, L, G}, id="a-site-pushes-its-own-streams-and-asks-where-they-end"),
-    pytest.param(OWN_SITE, {P, L, G}, id="so-does-one-of-our-own-ca"),
+    pytest.param(SITE, {P, L, U, G}, id="a-site-pushes-its-own-streams-and-asks-where-they-end"),
+    pytest.param(OWN_SITE, {P, L, U, G}, id="so-does-one-of-our-own-ca"),
     pytest.param(OTHER, set(), id="another-site-learns-nothing"),
-    pytest.param(OWN_READER, {R, L, G}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
-    pytest.param(ADMIN, {R, L, G}, id="an-nvflare-admin-kit-reads"),
-    pytest.param(certificate("site-1", nvflare_role="member"), {R, L, G}, id="an-admin-called-like-a-site-reads-only"),
-    pytest.param(certificate("site-1", nvflare_role="client"), {P, L, G}, id="another-role-of-nvflare-is-a-site"),
+    pytest.param(OWN_READER, {R, L, U, G}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
+    pytest.param(ADMIN, {R, L, U, G}, id="an-nvflare-admin-kit-reads"),
+    pytest.param(
+        certificate("site-1", nvflare_role="member"), {R, L, U, G}, id="an-admin-called-like-a-site-only-reads"
+    ),
+    pytest.param(certificate("site-1", nvflare_role="client"), {P, L, U, G}, id="another-role-of-nvflare-is-a-site"),
     pytest.param(certificate("Dr Who", ou=("Readers",)), set(), id="a-name-that-is-no-site-has-no-role"),
-    pytest.param(READER, {R, L, G}, id="a-reader-token"),
-    pytest.param(OPERATOR, {G, S, E, D}, id="an-operator-token-does-not-read"),
+    pytest.param(READER, {R, L, U, G}, id="a-reader-token"),
+    pytest.param(OPERATOR, {U, G, S, E, D}, id="an-operator-token-does-not-read-and-sees-which-runs-there-are"),
     pytest.param(FORGED, set(), id="what-a-token-is-called-is-nobodys-word"),
     pytest.param(NOBODY, set(), id="nobody"),
 ]
@@ -104,6 +106,11 @@ TABLE = [
     pytest.param(SITE, L, None, None, True, id="a-site-lists-what-there-is-of-it"),
     pytest.param(SITE, L, "", "", True, id="nothing-on-the-wire-is-all"),
     pytest.param(SITE, L, "any", "site-2", False, id="a-site-does-not-list-another"),
+    pytest.param(SITE, U, "", None, True, id="a-site-asks-which-runs-it-is-in"),
+    pytest.param(SITE, U, "any", "site-2", False, id="and-sees-none-that-another-is-in"),
+    pytest.param(SITE, U, "any", ".", False, id="nor-one-that-no-site-is-in"),
+    pytest.param(certificate("boss", ou=("ops",)), U, "any", ".", True, id="who-removes-runs-sees-them-all"),
+    pytest.param(ADMIN, U, "secret", None, False, id="a-reader-sees-its-own-runs"),
     pytest.param(SITE, R, "any", "site-1", False, id="a-site-reads-nothing"),
     pytest.param(certificate("clinic"), P, "any", "clinic", False, id="who-is-not-granted-does-not-push"),
     pytest.param(OWN_READER, R, "any", "x", False, id="a-policy-replaces-the-defaults"),
@@ -184,7 +191,7 @@ def test_what_a_refusal_says(identity: Identity, action: Action, sentence: str) 
 
 
 def test_a_caller_that_leaves_out_what_is_asked_for_is_wrong() -> None:
-    for action in set(Action) - {Action.LIST}:
+    for action in set(Action) - {Action.LIST, Action.LIST_RUNS}:
         with pytest.raises(ValueError, match="run"):
             OPEN.allows(SITE, action)
     for action in (Action.PUSH, Action.READ):

@@ -114,7 +114,7 @@ def test_a_log_that_is_no_relative_name_or_one_of_the_stores_own_is_refused(name
 
 def test_what_a_journals_own_lines_call_it_leads_nowhere(store: Path) -> None:
     """A journal names its stream: one that names a path is not believed."""
-    body = journals._line({"t": "stream", "v": 1, "run": "..", "site": "..", "log": "../../etc/passwd"})
+    body = journals.line({"t": "stream", "v": 1, "run": "..", "site": "..", "log": "../../etc/passwd"})
     assert journals.replay(body).stream is None
 
 

@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -251,6 +252,7 @@ def test_a_file_that_flarelog_did_not_write_is_left_alone(root: Path) -> None:
 @pytest.mark.parametrize("durability", ["disk", "memory"])
 def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appending, "_COMPACT_AFTER", 20)
+    monkeypatch.setattr(journals, "STRETCHES", 4)
     root = tmp_path / "store"
     data = bytes(range(200))
 
@@ -268,10 +270,40 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
             assert journal.count(b"\n") < 60
             said = appender.committed, appender.digest, appender.marks, appender.holder, appender.sealed
             assert said[4]
+            begun, grown, *_, ended = (record["at"] for record in journals.records(journal) if record is not None)
+            before, (info,) = time.time_ns() // 1_000_000, [info async for info in store.list()]
+            assert 0 < begun <= grown <= ended <= before
+            assert (info.begun, info.ended) == (begun, ended)
+            assert begun <= info.marks[0].at <= info.marks[-1].at <= info.grown <= ended
+            times = info.begun, info.grown, info.ended, *(mark.at for mark in info.marks)
         async with LocalStore(root, durability) as store:
             again = await store.appender(STREAM, A)
             assert (again.committed, again.digest, again.marks, again.holder, again.sealed) == said
             assert await read(store) == data
+            (info,) = [info async for info in store.list()]
+            assert (info.begun, info.grown, info.ended, *(mark.at for mark in info.marks)) == times
+
+    run(go())
+
+
+def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> None:
+    """As older versions wrote it; nothing else of it is lost or guessed."""
+    lines = [record for record in journals.records((root / JOURNAL).read_bytes()) if record is not None]
+    raw = b"".join(journals.line({key: value for key, value in line.items() if key != "at"}) for line in lines)
+    (root / JOURNAL).write_bytes(raw)
+    os.utime(root / LOG, (1000.5, 1000.5))
+
+    async def go() -> None:
+        async with LocalStore(root) as store:
+            (info,) = [info async for info in store.list()]
+            assert (info.begun, info.grown, info.ended) == (0, 1_000_500, 0)
+            appender = await store.appender(STREAM, A)
+            assert appender.committed == len(DATA)
+            await appender.append(len(DATA), b"more")
+            await appender.sync()
+            (info,) = [info async for info in store.list()]
+            assert info.begun == 0
+            assert info.grown > 1_000_500
 
     run(go())
 

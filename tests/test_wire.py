@@ -14,6 +14,7 @@ from flarelog import wire
 from flarelog.errors import (
     CannotConnect,
     FlarelogError,
+    InUse,
     InvalidName,
     NotAllowed,
     NotFound,
@@ -36,6 +37,7 @@ from flarelog.model import (
     Receipt,
     Redaction,
     Reply,
+    RunInfo,
     State,
     StreamId,
     StreamInfo,
@@ -117,6 +119,12 @@ def test_reading_and_listing_there_and_back() -> None:
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
         assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
+    timed = StreamInfo(STREAM, 0, 0, 0, True, (Ended(0, 0, "rotated", clock=5, at=BIG),), begun=1, grown=BIG, ended=3)
+    ((again, _),) = [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(timed)]
+    assert (again.begun, again.grown, again.ended, again.marks[0].clock, again.marks[0].at) == (1, BIG, 3, 5, BIG)
+    run = RunInfo("run-1", "ending", 1, 2, 3, 4, BIG, 6, 7, BIG)
+    assert wire.decode_run_info(wire._encode_run_info(run)) == run
+    assert wire._decode_list_runs(wire._encode_list_runs("run-1")) == "run-1"
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
     parts = list(wire.parts_of(many))
     assert all(len(wire._encode_info(part)) < wire.MAX_MESSAGE for part in parts)
@@ -383,7 +391,11 @@ def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]
 
 
 @pytest.mark.parametrize(
-    "decode", [wire._decode_read, wire._decode_piece, wire._decode_list, wire._decode_info, wire._decode_run]
+    "decode",
+    [
+        *(wire._decode_read, wire._decode_piece, wire._decode_list, wire._decode_info, wire._decode_run),
+        *(wire._decode_list_runs, wire.decode_run_info, wire._decode_remove),
+    ],
 )
 def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[bytes], object]) -> None:
     with pytest.raises(Malformed, match="a message of 8 bytes is no"):
@@ -404,6 +416,7 @@ def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_excepti
         (InvalidName("bad"), grpc.StatusCode.INVALID_ARGUMENT),
         (Malformed("bad"), grpc.StatusCode.INVALID_ARGUMENT),
         (NotFound("gone"), grpc.StatusCode.NOT_FOUND),
+        (InUse("open"), grpc.StatusCode.FAILED_PRECONDITION),
         (NotAllowed("no"), grpc.StatusCode.PERMISSION_DENIED),
         (StreamRejected("no", offset=3), grpc.StatusCode.INTERNAL),
     ],

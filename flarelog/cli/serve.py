@@ -43,6 +43,7 @@ from flarelog.delivery.quota import (
 )
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.mux import IDLE_TIMEOUT
+from flarelog.retention import Keep, Retention
 from flarelog.server import LISTEN, Server, ServerOptions
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
@@ -93,6 +94,18 @@ COLLECT_EVERY = 60.0  # seconds
     help="Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk.",
 )
 @option("--max-runs", type=int, default=MAX_RUNS, show_default=True, help="Runs, ended ones included.")
+@option(
+    "--keep-days",
+    type=float,
+    metavar="DAYS",
+    help="Remove a run in which nothing has changed for so long, ended or not; all are kept by default.",
+)
+@option(
+    "--keep-bytes",
+    type=int,
+    metavar="BYTES",
+    help="Remove the oldest runs that have ended, or were silent for a day, while all take more; no limit by default.",
+)
 @option("--max-sites", type=int, default=MAX_SITES, show_default=True, help="Sites of one run.")
 @option("--max-connections", type=int, default=MAX_CONNECTIONS, show_default=True, help="Connections, of all peers.")
 @option(
@@ -160,6 +173,8 @@ def command(
     no_compression: bool,
     workers: int,
     as_worker: bool,
+    keep_days: float | None,
+    keep_bytes: int | None,
     **options: Any,
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
@@ -181,17 +196,18 @@ def command(
         lambda: ServerOptions(tls=tls, policy=policy, tokens=tokens, compression=not no_compression, **options)
     )
     checked(lambda: check(workers))
+    keep = checked(lambda: Keep(keep_days, keep_bytes))
     kind = cast(Durability, durability)
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
         mine = LocalStore(store, kind, lock=place.lock, mine=place.mine)
-        run(_serve(mine, settings, None, Workers(place)))
+        run(_serve(mine, settings, None, keep, Workers(place)))
         forget(place)
     elif workers > 1:
         run(supervise(LocalStore(store, kind), settings, workers, partial(_announce, store, ready_file)))
     else:
-        run(_serve(LocalStore(store, kind), settings, ready_file))
+        run(_serve(LocalStore(store, kind), settings, ready_file, keep))
 
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:
@@ -218,7 +234,7 @@ async def _collect() -> None:
 
 
 async def _serve(
-    store: LocalStore, options: ServerOptions, ready_file: str | None, workers: Workers | None = None
+    store: LocalStore, options: ServerOptions, ready_file: str | None, keep: Keep, workers: Workers | None = None
 ) -> None:
     stopped = asyncio.Event()
     if workers is None:
@@ -231,6 +247,8 @@ async def _serve(
         server = Server(store, options, workers=workers)
         on_hangup(server.reread)
         await server.start()
+        if keep and server.is_home:
+            server.spawn(Retention(store.root, keep, server.removals.expire).run())
         try:
             if workers is None:
                 _announce(str(store.root), ready_file, server.address, server.reader_address)

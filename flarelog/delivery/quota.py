@@ -152,6 +152,18 @@ class Quota:
         if stream not in self._open:
             self.holds(stream, size)
 
+    def forget(self, run: str, site: str = "") -> None:
+        """Nothing is stored of *run*, or of *site* in it, any more."""
+        held = self._held.get(run, {})
+        for stream in [one for one in held if site in ("", one.site)]:
+            self.holds(stream, 0)
+            del held[stream]
+        if not held:
+            self._held.pop(run, None)
+            del self._run_bytes[run]
+        for known in [known for known in self._site_bytes if known[0] == run and site in ("", known[1])]:
+            del self._site_bytes[known]
+
     def take(self, stream: StreamId, size: int) -> None:
         """Count *size* more bytes of *stream*. Raises Full if a limit is reached already."""
         if not self.counts_bytes:

@@ -13,6 +13,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
@@ -122,7 +123,7 @@ class LocalAppender:
         # The journal comes first, so that no crash leaves bytes that nobody vouches for.
         self._journal_fd = directory.open(journal, flags)
         if fresh:
-            self._write_journal(journals.stream_line(self.stream))
+            self._write_journal(journals.stream_line(self.stream, journals.now()))
             self._sync_directory(directory)
         self._data_fd = directory.open(name, flags)
         self._recover(directory)
@@ -181,7 +182,7 @@ class LocalAppender:
         holder = self.claimed_by(producer, epoch)
         # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
         known = holder == self.journal.holder
-        await self._record(b"" if known else journals.holder_line(holder.epoch, producer))
+        await self._record(b"" if known else journals.holder_line(holder.epoch, producer, journals.now()))
         self.journal.holder = holder
 
     # --- appending
@@ -209,7 +210,7 @@ class LocalAppender:
         self._check()
         if mark.offset != self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
-        self._new_marks.append(mark)
+        self._new_marks.append(replace(mark, at=journals.now()))
 
     async def sync(self) -> int:
         self._check()
@@ -227,12 +228,13 @@ class LocalAppender:
 
     async def seal(self, receipt: Receipt) -> None:
         await self.sync()
-        line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted)
-        await self._record(line, lambda: self._sealed(receipt))
+        at = journals.now()
+        line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
+        await self._record(line, lambda: self._sealed(receipt, at))
         self._store.changed(self.stream)
 
-    def _sealed(self, receipt: Receipt) -> None:
-        self.journal.sealed, self.journal.redacted = True, receipt.redacted
+    def _sealed(self, receipt: Receipt, at: int) -> None:
+        self.journal.sealed, self.journal.redacted, self.journal.ended = True, receipt.redacted, at
 
     async def close(self) -> None:
         try:
@@ -260,7 +262,7 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None]]:
         """The journal's next lines, and what to do once they are durable."""
-        written, digest, marks = self._written, self._written_digest, list[Mark]()
+        written, digest, marks, at = self._written, self._written_digest, list[Mark](), journals.now()
         if self._new_marks:
             sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
             marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]
@@ -270,10 +272,10 @@ class LocalAppender:
         first = len(self.journal.marks)
         lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
         if written > self.journal.committed:
-            lines += journals.length_line(written, digest, first + len(marks))
-        return lines, partial(self._committed, marks, written, digest)
+            lines += journals.length_line(written, digest, first + len(marks), at)
+        return lines, partial(self._committed, marks, written, digest, at)
 
-    def _committed(self, marks: list[Mark], written: int, digest: int) -> None:
+    def _committed(self, marks: list[Mark], written: int, digest: int, at: int) -> None:
         journal = self.journal
         if marks:
             journal.records += len(marks)
@@ -282,7 +284,7 @@ class LocalAppender:
             journal.sealed = False
         if written > journal.committed:
             journal.records += 1
-            journal.add_length(written, digest)
+            journal.add_length(written, digest, at)
         self._store.changed(self.stream)
 
     async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
@@ -352,7 +354,7 @@ class LocalAppender:
 
     def _compact(self, directory: Directory) -> None:
         """Replace the journal by one that says the same in fewer lines."""
-        raw = self.journal.compacted()
+        raw = self.journal.compacted(os.pread(self._journal_fd, self._journal_kept, 0))
         name = f"{self._journal_name}.new"
         fd = directory.open_new(name)
         try:

@@ -8,12 +8,14 @@ refused); what lies at an offset never changes; after a newer appender of a stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
 from flarelog.delivery.receiver import Holder
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, Receipt, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.stores.chronicle import Happening
+from flarelog.stores.removal import Extent
 
 
 class Appender(Protocol):
@@ -94,3 +96,57 @@ class Store(Protocol):
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""
+
+    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
+        """Write down what happened to streams of *site*, for people; in a bounded place. Raises Full, Unavailable."""
+
+    # --- what leaves
+
+    def hold(self, run: str, site: str = "") -> None:
+        """Let nobody open a stream of *run*, or of *site* in it: whoever tries gets Unavailable until ``release``."""
+
+    def release(self, run: str, site: str = "") -> None:
+        """Whatever ``hold`` was told of it; harmless when repeated."""
+
+    def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
+        """Those of *run*, or of *site* in it, that are open or being opened here."""
+
+    async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
+        """Let *run*, or *site* in it, be gone for whoever reads and whoever writes; its name may be used again.
+
+        *was*: only if it is still as it was found before. What it took is free after ``clear``. Raises NotFound; InUse
+        while a stream of it is open, or if it has changed; Unavailable.
+        """
+
+    def forget_run(self, run: str, site: str = "") -> None:
+        """Another process has removed it: what is remembered of it here no longer holds, and its readers end."""
+
+    async def clear(self) -> None:
+        """Free what removed runs took; what a crash left of them as well. It may take long. Raises Unavailable."""
+
+
+async def totals(
+    streams: AsyncIterator[StreamInfo], is_open: Callable[[StreamId], bool] = lambda stream: False
+) -> AsyncGenerator[RunInfo, None]:
+    """What *streams*, in the order of their names, come to, run by run; their states are not known here."""
+    now, site = None, ""
+    async for info in streams:
+        stream = info.stream
+        if now is None or now.run != stream.run:
+            if now is not None:
+                yield now
+            now, site = RunInfo(stream.run), ""
+        one = RunInfo(
+            stream.run,
+            sites=int(stream.site != site),
+            streams=1,
+            open=int(is_open(stream)),
+            sealed=int(info.sealed),
+            size=info.committed,
+            gaps=len(info.gaps),
+            begun=info.begun,
+            grown=info.grown,
+        )
+        now, site = now.with_more(one), stream.site
+    if now is not None:
+        yield now

@@ -140,6 +140,11 @@ class Directory:
             raise link(self.path / name)
         return found.st_size if found is not None else 0
 
+    def changed(self, name: str) -> int:
+        """When the file *name* was last written, in milliseconds since 1970; 0 when it is not there."""
+        found = self._status(name)
+        return found.st_mtime_ns // 1_000_000 if found is not None else 0
+
     def is_directory(self, name: str) -> bool:
         found = self._status(name)
         return found is not None and stat.S_ISDIR(found.st_mode)

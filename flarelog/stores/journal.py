@@ -5,12 +5,17 @@
 A torn or damaged line is dropped, and the lines behind it are still good: every length record vouches for the whole
 prefix of the stream by its digest, so none depends on the one before it. Marks are numbered; in the place of one whose
 line is lost stands a gap of unknown length, so that everyone sees that something is missing.
+
+Each line has the time at which it was written, "at", in milliseconds since 1970. Nothing but a timeline depends on it,
+and the lines of older versions have none. Of the lengths a compacted journal keeps, besides what vouches for the bytes,
+so many that the times at which bytes came, and did not come, can still be told.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
@@ -23,10 +28,15 @@ VERSION = 1
 SPACING = 1 << 20
 """Bytes between the length records that a compacted journal keeps: as finely as that, a damage can be located."""
 
+STRETCHES = 128
+"""Of the time that a compacted journal tells of: of each the first length and the last are kept."""
+
 _READ = 1 << 20
 _REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
 _HOLDER = b'{"t":"holder",'
+_HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
+_GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
 LOST = "the journal has lost what was marked here"
 
@@ -46,6 +56,9 @@ class Journal:
     holder: Holder = field(default_factory=Holder)
     sealed: bool = False
     redacted: Redaction | None = None  # as the latest receipt said
+    begun: int = 0  # times, as those of StreamInfo
+    grown: int = 0
+    ended: int = 0
     records: int = 0
     damaged: int = 0  # lines that were dropped
 
@@ -62,17 +75,19 @@ class Journal:
         no sense: what is believed here is compared, added up and sent to readers later.
         """
         self.records += 1
+        at = number(record.get("at", 0))
         match record["t"]:
             case "stream":
                 if record["v"] != VERSION:
                     raise ValueError(f"journal version {record['v']}")
-                self.stream = StreamId(*(_text(record[name]) for name in ("run", "site", "log")))
+                self.stream = StreamId(*(text(record[name]) for name in ("run", "site", "log")))
+                self.begun = at
             case "length":
-                length, digest = _number(record["n"]), _number(record["d"], _CRC)
+                length, digest = number(record["n"]), number(record["d"], _CRC)
                 self._expect_marks(record.get("m", 0))
-                self.add_length(length, digest)
+                self.add_length(length, digest, at)
             case "mark":
-                mark = _mark(record["kind"], record["mark"])
+                mark = replace(_mark(record["kind"], record["mark"]), at=at, clock=number(record.get("clock", 0)))
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -80,24 +95,25 @@ class Journal:
                     self.marks.append(mark)
                     self.sealed = False
             case "holder":
-                self.holder = self.holder.followed_by(_number(record["e"]), bytes.fromhex(record["p"]))
+                self.holder = self.holder.followed_by(number(record["e"]), bytes.fromhex(record["p"]))
             case "seal":
                 self.redacted = _redaction(record.get("x"))
                 self.sealed = record["n"] == self.committed and record["d"] == self.digest
+                self.ended = at
 
     def _expect_marks(self, count: int) -> None:
-        _number(count, MAX_MARKS)
+        number(count, MAX_MARKS)
         while len(self.marks) < count:
             self.marks.append(Gap(self.committed, self.digest, 0, LOST))
 
-    def add_length(self, length: int, digest: int) -> None:
+    def add_length(self, length: int, digest: int, at: int = 0) -> None:
         """Of the length records one in SPACING bytes is kept, and the last two."""
         while self.lengths and self.lengths[-1][0] >= length:  # a later record is the truer one
             self.lengths.pop()
         if len(self.lengths) > 2 and self.lengths[-2][0] - self.lengths[-3][0] < SPACING:
             del self.lengths[-2]
         self.lengths.append((length, digest))
-        self.sealed = False
+        self.sealed, self.grown = False, at or self.grown
 
     def roll_back(self, length: int) -> None:
         """Forget everything behind *length*."""
@@ -129,28 +145,36 @@ class Journal:
             digest, begin = extend(digest, data), begin + len(data)
         return digest == expected
 
-    def compacted(self) -> bytes:
-        """The same journal in the lines that still matter."""
+    def compacted(self, raw: bytes = b"") -> bytes:
+        """The same journal in the lines that still matter; *raw*, its lines so far, tells the times of those that have
+        theirs in no other place.
+        """
+        held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if _is_good(one)}
+        times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
+        vouching = {(length, digest): times.get((length, digest), 0) for length, digest in self.lengths}
+        telling = {(length, digest): at for at, length, digest in thinned([(at, *one) for one, at in times.items()])}
         lines = []
         if self.stream is not None:
-            lines.append(stream_line(self.stream))
-        lines += [holder_line(epoch, producer) for epoch, producer in self.holder.producers]
+            lines.append(stream_line(self.stream, self.begun))
+        for epoch, producer in self.holder.producers:
+            lines.append(held.get((epoch, producer.hex().encode())) or holder_line(epoch, producer))
         lines += [mark_line(index, mark) for index, mark in enumerate(self.marks)]
-        lines += [length_line(length, digest, len(self.marks)) for length, digest in self.lengths]
+        for (length, digest), at in sorted({**telling, **vouching}.items()):
+            lines.append(length_line(length, digest, len(self.marks), at))
         if self.sealed:
-            lines.append(seal_line(self.committed, self.digest, self.redacted))
+            lines.append(seal_line(self.committed, self.digest, self.redacted, self.ended))
         self.records = len(lines)
         return b"".join(lines)
 
 
-def _number(value: Any, most: int = _OFFSET) -> int:
+def number(value: Any, most: int = _OFFSET) -> int:
     """Raises ValueError."""
     if type(value) is not int or not 0 <= value <= most:
         raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
     return value
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     """Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
@@ -160,7 +184,7 @@ def _text(value: Any) -> str:
 
 def _redaction(value: Any) -> Redaction | None:
     """Raises ValueError or TypeError."""
-    return None if value is None else Redaction(*(_number(each) for each in value))
+    return None if value is None else Redaction(*(number(each) for each in value))
 
 
 def _mark(kind: str, fields: dict[str, Any]) -> Mark:
@@ -168,41 +192,92 @@ def _mark(kind: str, fields: dict[str, Any]) -> Mark:
     mark = _KINDS[kind](**fields)
     for name, value in asdict(mark).items():
         if name in _TEXTS:
-            _text(value)
+            text(value)
         else:
-            _number(value, _LARGEST.get(name, _OFFSET))
+            number(value, _LARGEST.get(name, _OFFSET))
     return mark
 
 
-def _line(record: dict[str, Any]) -> bytes:
+def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
+    """When the stream of the journal *raw* grew: (time in milliseconds since 1970, durable length, digest), in the
+    order of the lengths, none above *most*. Lines without a time tell nothing; times are as the receiver's clock was.
+    """
+    found: list[tuple[int, int, int]] = []
+    for one in _GROWN.finditer(raw):
+        if not _is_good(one):
+            continue
+        length = int(one[1])
+        while found and found[-1][1] >= length:  # it grew again, behind what a crash had cost it
+            found.pop()
+        if length <= most:
+            found.append((int(one[3]), length, int(one[2])))
+    return found
+
+
+def thinned(points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Of *points*, in the order of their lengths, the first and the last of each of STRETCHES that are equally long."""
+    if len(points) <= 2 * STRETCHES:
+        return points
+    begin, end = min(points)[0], max(points)[0]
+    stretch = (end - begin) // STRETCHES + 1
+    edges: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
+    for point in points:
+        number = (point[0] - begin) // stretch
+        edges[number] = edges[number][0] if number in edges else point, point
+    return [point for pair in edges.values() for point in pair]
+
+
+def _is_good(body: re.Match[bytes]) -> bool:
+    """Whether *body* of a line has the checksum that stands before it."""
+    begin = body.start()
+    checksum = body.string[max(0, begin - 9) : begin]
+    return checksum == b"%08x " % extend(0, memoryview(body.string)[begin : body.end() - 1])
+
+
+def line(record: dict[str, Any]) -> bytes:
     body = json.dumps(record, separators=(",", ":")).encode()
     return b"%08x %s\n" % (extend(0, body), body)
 
 
-def stream_line(stream: StreamId) -> bytes:
-    return _line({"t": "stream", "v": VERSION, "run": stream.run, "site": stream.site, "log": stream.log})
+def _timed(at: int) -> dict[str, int]:
+    return {"at": at} if at else {}
 
 
-def length_line(length: int, digest: int, marks: int) -> bytes:
-    body = b'{"t":"length","n":%d,"d":%d,"m":%d}' % (length, digest, marks)  # the one line that is written often
+def now() -> int:
+    """The time of a line, by this machine's clock: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def stream_line(stream: StreamId, at: int = 0) -> bytes:
+    names = {"run": stream.run, "site": stream.site, "log": stream.log}
+    return line({"t": "stream", "v": VERSION, **names, **_timed(at)})
+
+
+def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
+    body = b'{"t":"length","n":%d,"d":%d,"m":%d' % (length, digest, marks)  # the one line that is written often
+    body += b',"at":%d}' % at if at else b"}"
     return b"%08x %s\n" % (extend(0, body), body)
 
 
 def mark_line(index: int, mark: Mark) -> bytes:
-    return _line({"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": asdict(mark)})
+    """The times of *mark* stand beside it, where older versions do not look."""
+    fields = asdict(mark)
+    at, clock = fields.pop("at"), fields.pop("clock")
+    said = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": fields, **_timed(at)}
+    return line({**said, "clock": clock} if clock else said)
 
 
-def holder_line(epoch: int, producer: bytes) -> bytes:
-    return _line({"t": "holder", "e": epoch, "p": producer.hex()})
+def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:
+    return line({"t": "holder", "e": epoch, "p": producer.hex(), **_timed(at)})
 
 
-def seal_line(length: int, digest: int, redacted: Redaction | None = None) -> bytes:
+def seal_line(length: int, digest: int, redacted: Redaction | None = None, at: int = 0) -> bytes:
     said = {} if redacted is None else {"x": [redacted.matches, redacted.bytes]}
-    return _line({"t": "seal", "n": length, "d": digest, **said})
+    return line({"t": "seal", "n": length, "d": digest, **said, **_timed(at)})
 
 
-def run_line(run: str, state: str) -> bytes:
-    return _line({"t": "run", "run": run, "state": state})
+def run_line(run: str, state: str, at: int = 0) -> bytes:
+    return line({"t": "run", "run": run, "state": state, **_timed(at)})
 
 
 def records(raw: bytes) -> Iterable[dict[str, Any] | None]:

@@ -3,6 +3,7 @@
     ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
     ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state
+    ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
     ROOT/.lock                      held by the receiver that writes here
 
 Opening a stream replays its journal and trusts no length that the journal does not vouch for: the last range is read
@@ -31,12 +32,15 @@ from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Epochs
-from flarelog.errors import Full, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
+from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Mark, StreamId, StreamInfo, run_name
+from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.stores import chronicle
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
+from flarelog.stores.chronicle import Happening
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
+from flarelog.stores.removal import Extent, absent, clear, extent, in_use, leftovers, move_away
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +95,9 @@ class LocalStore:
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
+        self._leaving: set[tuple[str, str]] = set()  # runs, with no site, and sites of runs
+        self._ended: set[asyncio.Event] = set()  # of those who follow what is no longer there
+        self._clearing = asyncio.Lock()
         self._run_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._learning: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -170,6 +177,8 @@ class LocalStore:
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> LocalAppender:
         lock = self._opening.setdefault(stream, asyncio.Lock())  # lives as long as somebody opens the stream
         async with lock:
+            if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
+                raise Unavailable(f"{stream} cannot be opened just now: its run is being removed")
             before = self._open.get(stream)
             if before is not None:
                 before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
@@ -262,8 +271,12 @@ class LocalStore:
             while True:
                 wake.clear()
                 info = await self._held(stream)
+                if wake in self._ended:
+                    raise NotFound(f"{stream} was removed")
                 if info is None:
                     raise NotFound(f"the store holds no stream {stream}")
+                if fd >= 0 and stream not in self._open and not self._is_file_of(stream, fd):
+                    raise NotFound(f"{stream} is no longer what was read so far: it was removed, and begun anew")
                 if fd < 0 and info.committed:
                     try:
                         with self.directory(stream) as directory:
@@ -280,12 +293,20 @@ class LocalStore:
                     async with asyncio.timeout(None if stream in self._open else _POLL):
                         await wake.wait()
         finally:
+            self._ended.discard(wake)
             self._followers[stream].discard(wake)
             if not self._followers[stream]:
                 del self._followers[stream]
                 self._growing.pop(stream, None)
             if fd >= 0:
                 os.close(fd)
+
+    def _is_file_of(self, stream: StreamId, fd: int) -> bool:
+        """Whether *fd* is the file of *stream* as it is now: another process may have removed what it was opened as."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.lstat(self.path(stream)))
+        except OSError:
+            return False
 
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
         appender = self._open.get(stream)
@@ -321,7 +342,7 @@ class LocalStore:
             await self.aside(lambda: self._write_run(run, state))
 
     def _write_run(self, run: str, state: RunState) -> None:
-        line = b"\n" + journals.run_line(run, state.value)  # a torn line before it must not swallow it
+        line = b"\n" + journals.run_line(run, state.value, journals.now())  # a torn line before it must not swallow it
         durable = self.durability == "disk"
         try:
             with Directory(self.root, (run,), make=True, durable=durable) as directory:
@@ -344,8 +365,7 @@ class LocalStore:
     async def run_state(self, run: str) -> RunState:
         """UNKNOWN where nothing was recorded."""
         found = RunState.UNKNOWN
-        raw = self._look(partial(Directory, self.root, (run,)), lambda run: run.read(_RUN_JOURNAL)) or b""
-        for record in journals.records(raw):
+        for record in journals.records(self.raw_of((run,), _RUN_JOURNAL)):
             with contextlib.suppress(ValueError):  # of a state that this version does not know
                 if record is not None and record.get("t") == "run":
                     found = RunState(record.get("state"))
@@ -365,13 +385,80 @@ class LocalStore:
         self._changed_runs.discard(run)
         return lambda: not self.busy(run) and run not in self._changed_runs
 
-    def forget_run(self, run: str) -> None:
-        """*run* is no longer there."""
-        self._changed_runs.discard(run)
-        for stream in [stream for stream in self._infos if stream.run == run]:
+    # --- what happened (see chronicle.py and timeline.py)
+
+    async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
+        try:
+            await self.aside(partial(chronicle.write, self.root, run, site, found))
+        except FileNotFoundError:
+            return  # it was removed
+        except OSError as error:
+            raise meaning(error, f"what happened in {run}/{site} could not be written down") from error
+
+    def raw_of(self, parts: Sequence[str], name: str) -> bytes:
+        """What the file *name* in the directory *parts* of the store holds; nothing where it cannot be read."""
+        return self._look(partial(Directory, self.root, parts), lambda directory: directory.read(name)) or b""
+
+    def run_record(self, run: str) -> bytes:
+        return self.raw_of((run_name(run),), _RUN_JOURNAL)
+
+    def journal_of(self, stream: StreamId) -> bytes:
+        path = self.journal_path(stream)
+        return self.raw_of(path.parent.relative_to(self.root).parts, path.name)
+
+    def streams_of(self, run: str, site: str) -> Sequence[StreamId]:
+        return self._streams_of(run, site)
+
+    # --- what leaves (see removal.py)
+
+    def hold(self, run: str, site: str = "") -> None:
+        self._leaving.add((run, site))
+
+    def release(self, run: str, site: str = "") -> None:
+        self._leaving.discard((run, site))
+
+    def open_streams(self, run: str, site: str = "") -> Sequence[StreamId]:
+        return [one for one in {*self._open, *self._opening} if one.run == run and site in ("", one.site)]
+
+    async def remove(self, run: str, site: str = "", *, was: Extent | None = None) -> Removed:
+        run_name(run)
+        place = self.root / run / site if site and site_name(site) else self.root / run
+        self.hold(run, site)
+        try:
+            self._changed_runs.discard(run)
+            found = await self.aside(partial(extent, place))
+            async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile
+                if opened := self.open_streams(run, site):
+                    raise InUse(in_use(run, site, len(opened)))
+                if was is not None and (found != was or run in self._changed_runs):
+                    raise InUse(f"run {run} has changed, and was not removed")
+                try:
+                    move_away(self.root, run, site)  # in the loop: nobody has begun to open one since
+                except (FileNotFoundError, NotADirectoryError):
+                    raise absent(run, site) from None
+                except OSError as error:
+                    raise meaning(error, f"{place} could not be removed") from error
+            self.forget_run(run, site)
+        finally:
+            self.release(run, site)
+        return Removed(found.files, found.log_bytes)
+
+    def forget_run(self, run: str, site: str = "") -> None:
+        if not site:
+            self._changed_runs.discard(run)
+        for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
             self._forget(stream)
-        for site in [site for site in self._epochs if site[0] == run]:
-            del self._epochs[site]
+        for known in [known for known in self._epochs if known[0] == run and site in ("", known[1])]:
+            del self._epochs[known]
+        for stream in [one for one in self._followers if one.run == run and site in ("", one.site)]:
+            self._growing.pop(stream, None)
+            self._ended |= self._followers[stream]
+            self.changed(stream)
+
+    async def clear(self) -> None:
+        async with self._clearing:
+            for path in await self.aside(partial(leftovers, self.root)):  # whoever ends does not wait for all of it
+                await self.aside(partial(clear, path))
 
     # --- paths: names were validated when the StreamId was made
 
@@ -488,7 +575,12 @@ class LocalStore:
                 return None
             journal = found
         redacted = journal.redacted if journal.sealed else None
-        return StreamInfo(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks), redacted)
+        return StreamInfo(
+            *(stream, 0, journal.committed, journal.digest, journal.sealed, tuple(journal.marks), redacted),
+            begun=journal.begun,
+            grown=journal.grown,
+            ended=journal.ended,
+        )
 
     def _recorded(self, stream: StreamId) -> journals.Journal | None:
         """What the journal says, as far as the bytes are there; None when there is none."""
@@ -508,6 +600,8 @@ class LocalStore:
                     self._growing.pop(stream, None)
             if not journal.sealed:
                 _believe(directory, self.path(stream).name, journal)
+            if journal.committed and not journal.grown:  # its lines are of a version that wrote no times
+                journal.grown = directory.changed(self.path(stream).name)
             return journal
 
         return self._look(lambda: self.directory(stream), recorded)

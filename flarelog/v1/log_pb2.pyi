@@ -125,20 +125,24 @@ class MarkAt(_message.Message):
     def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
 
 class Mark(_message.Message):
-    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes")
+    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "clock_ms", "at_ms")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
     offset: int
     digest: int
     generation: Generation
     ended: Ended
     gap: Gap
     attributes: Attributes
-    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ...) -> None: ...
+    clock_ms: int
+    at_ms: int
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")
@@ -285,7 +289,7 @@ class ListRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ...) -> None: ...
 
 class StreamInfo(_message.Message):
-    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state")
+    __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
@@ -295,6 +299,9 @@ class StreamInfo(_message.Message):
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     REDACTED_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    SEALED_MS_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     first: int
     committed: int
@@ -304,7 +311,10 @@ class StreamInfo(_message.Message):
     first_mark: int
     redacted: Redaction
     state: State
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ...) -> None: ...
+    begun_ms: int
+    grown_ms: int
+    sealed_ms: int
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ...) -> None: ...
 
 class State(_message.Message):
     __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms")
@@ -345,3 +355,51 @@ class RunResponse(_message.Message):
     clock_ms: int
     agent: str
     def __init__(self, state: _Optional[str] = ..., version: _Optional[_Union[Version, _Mapping]] = ..., clock_ms: _Optional[int] = ..., agent: _Optional[str] = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    def __init__(self, run: _Optional[str] = ...) -> None: ...
+
+class RunInfo(_message.Message):
+    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SITES_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    SEALED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    GAPS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    state: str
+    sites: int
+    streams: int
+    open: int
+    sealed: int
+    bytes: int
+    gaps: int
+    begun_ms: int
+    grown_ms: int
+    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ...) -> None: ...
+
+class RemoveRunRequest(_message.Message):
+    __slots__ = ("run", "site", "force")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    force: bool
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., force: bool = ...) -> None: ...
+
+class RemoveRunResponse(_message.Message):
+    __slots__ = ("streams", "bytes")
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    streams: int
+    bytes: int
+    def __init__(self, streams: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,90 @@
+"""``flarelog runs``: which runs there are."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from flarelog.cli import aligned, client, client_options, one_source, option, run
+from flarelog.cli.completion import complete_run
+from flarelog.errors import NotFound
+from flarelog.model import RunInfo, moment, run_name, run_record
+from flarelog.stores.base import totals
+from flarelog.stores.local import LocalStore
+
+
+@click.command
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
+@option("--receiver", help="HOST:PORT of flarelog serve.")
+@client_options
+@click.option("--json", "as_json", is_flag=True, help="One object a line.")
+@click.pass_context
+def command(
+    context: click.Context, /, run_id: str, store: str | None, receiver: str | None, as_json: bool, **options: Any
+) -> None:
+    """Show the runs that are held, or one of them: state, sites, logs, bytes, gaps, first and last time.
+
+    OPEN is how many of the logs a producer has just now, which only a receiver knows. The times are the receiver's; a
+    store of an older version has not written down when a run began.
+
+    \b
+    Example: flarelog runs --store logs
+    """
+    store, receiver = one_source(context, store, receiver)
+    found = run(_runs(run_id, store, receiver, options))
+    for line in map(json.dumps, map(run_record, found)) if as_json else _table(found, remote=receiver is not None):
+        click.echo(line)
+
+
+async def _runs(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[RunInfo]:
+    if run_id:
+        run_name(run_id)
+    if store is not None:
+        found = await held(store, run_id)
+    else:
+        async with client(receiver or "", options) as connected:
+            found = await connected.runs(run_id)
+    if run_id and not found:
+        raise NotFound(f"{store or receiver} knows no run {run_id}")
+    return found
+
+
+async def held(store: str, run_id: str) -> list[RunInfo]:
+    """The runs in *store*, a directory, or *run_id* alone if it is there. Raises NotFound."""
+    if not os.path.isdir(store):
+        raise NotFound(f"there is no store at {store}")
+    local = LocalStore(store)
+    names = [run_id] if run_id in local.run_names() else [] if run_id else local.run_names()
+    found = {name: RunInfo(name, (await local.run_state(name)).value) for name in names}
+    async with aclosing(local.list(f"{run_id}/" if run_id else "")) as streams, aclosing(totals(streams)) as infos:
+        async for info in infos:
+            if info.run in found:
+                found[info.run] = replace(info, state=found[info.run].state)
+    return list(found.values())
+
+
+def _table(found: list[RunInfo], *, remote: bool) -> list[str]:
+    if not found:
+        return []
+    rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", "FIRST", "LAST")]
+    rows += [
+        (
+            *(info.run, info.state or "unknown", str(info.sites), str(info.streams)),
+            *(str(info.open) if remote else "-", f"{info.size:,}", str(info.gaps)),
+            *(_short(info.begun), _short(info.grown)),
+        )
+        for info in found
+    ]
+    return aligned(rows, range(2, 7))
+
+
+def _short(milliseconds: int) -> str:
+    """To the second: ``2026-11-22T16:08:39Z``."""
+    when = moment(milliseconds)
+    return "-" if when is None else f"{when[:19]}Z"

@@ -1,0 +1,151 @@
+"""Runs that are listed, removed and kept for so long: with real processes, and as users ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
+from flarelog.stores.local import LocalStore
+from flarelog.stores.timeline import timeline
+from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, until
+
+OTHER = "run-of-others"
+DAY = 86_400
+
+
+def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
+    """What the receiver says, which its store must say as well but for what is open."""
+    told = []
+    for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
+        program = place.call("runs", *where, "--json")
+        assert program.process.returncode == OK, program.talk()
+        told.append({record["run"]: record for record in program.records()})
+    assert {run: {**record, "open": 0} for run, record in told[0].items()} == told[1]
+    return told[0]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: Place, workers: str) -> None:
+    data = append(place.log, lines(100))
+    receiver = place.serve("--workers", workers, "--max-runs", "2")
+    where = ("--receiver", receiver.address)
+    assert place.once(receiver, "--run", OTHER).process.returncode == OK
+    sidecar = place.sidecar(receiver)
+    receiver.gets(data)
+    until(lambda: runs(place, receiver)[RUN]["open"] == 1, "the log is open")
+    record = runs(place, receiver)[RUN]
+    assert (record["state"], record["sites"], record["streams"], record["bytes"]) == ("running", 1, 1, len(data))
+    assert record["first"] <= record["last"]
+
+    refused = place.call("rm", RUN, *where, "--yes")
+    assert refused.process.returncode == NOT_ALLOWED
+    assert f"a log of run {RUN} is open: end it first (flarelog run-end), or say --force" in refused.sentence()
+    reader = place.start("follow", RUN, *where)
+    until(lambda: "loss" in reader.printed, "the reader has begun")
+
+    removed = place.call("rm", RUN, *where, "--yes", "--force")
+    assert removed.printed == f"removed run {RUN}: 1 log, {len(data):,} bytes\n"
+    assert not (receiver.store / RUN).exists()
+    assert list(runs(place, receiver)) == [OTHER]
+    assert sidecar.ends() == FAILED
+    assert f"run {RUN} was removed here" in sidecar.sentence()
+    assert reader.ends() == NOT_FOUND
+    assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
+    assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND
+
+    assert place.once(receiver).process.returncode == OK  # there is room for it, and it begins anew
+    receiver.holds(data)
+    assert place.call("rm", RUN, *where, "--yes", "--site", SITE).process.returncode == OK
+    assert runs(place, receiver)[RUN]["sites"] == 0
+    assert not [name for name in os.listdir(receiver.store) if name.startswith(".removed")]
+
+
+def test_what_a_store_is_asked_to_remove(place: Place) -> None:
+    append(place.log, lines(10))
+    receiver = place.serve()
+    place.once(receiver)
+    where = ("--store", str(receiver.store))
+    locked = place.call("rm", RUN, *where, "--yes")
+    assert locked.process.returncode == FAILED
+    assert f"has the store {receiver.store}: ask it with --receiver" in locked.sentence()
+    receiver.stop()
+    for code, args in (
+        (USAGE, (RUN, *where)),  # nobody could answer
+        (USAGE, ("../x", *where, "--yes")),
+        (USAGE, (RUN, *where, "--yes", "--site", "a/b")),
+        (NOT_FOUND, ("no-such-run", *where, "--yes")),
+        (NOT_FOUND, (RUN, *where, "--yes", "--site", "no-such-site")),
+        (NOT_FOUND, (RUN, "--store", "nowhere", "--yes")),
+    ):
+        program = place.call("rm", *args)
+        assert program.process.returncode == code, program.talk()
+        assert "Traceback" not in program.said
+    assert receiver.stored() == lines(10)
+    assert place.call("rm", RUN, *where, "--yes").process.returncode == OK
+    assert os.listdir(receiver.store) == [".lock"]
+
+
+def aged(directory: Path, days: float) -> None:
+    then = time.time() - days * DAY
+    for place, _, files in os.walk(directory, topdown=False):
+        for name in (*files, "."):
+            os.utime(os.path.join(place, name), (then, then))
+
+
+def test_old_runs_leave_by_themselves_and_what_a_kill_left_of_one_goes_at_the_next_start(place: Place) -> None:
+    append(place.log, lines(10))
+    receiver = place.serve()
+    for run in ("old", "young", "large"):
+        place.once(receiver, "--run", run)
+    place.call("run-end", "large", "--receiver", receiver.address)
+    until(lambda: runs(place, receiver)["large"]["state"] == "ended", "the run has ended")
+    receiver.stop()
+    aged(receiver.store / "old", 8)
+    (receiver.store / "large" / "filler").write_bytes(bytes(1 << 20))
+    aged(receiver.store / "large", 1)
+    (receiver.store / ".removed.0123456789abcdef" / SITE).mkdir(parents=True)
+    again = receiver.again("--keep-days", "7")
+    again.program.says("run old: removed, because nothing has come for 7 days (--keep-days)")
+    until(lambda: not [one for one in os.listdir(receiver.store) if one.startswith(".removed")], "all of it is gone")
+    assert set(runs(place, again)) == {"young", "large"}
+    again.stop()
+    last = receiver.again("--keep-bytes", "100000")
+    last.program.says("run large: removed, because the store's runs take")
+    assert set(runs(place, last)) == {"young"}
+    for option, value in (("--keep-days", "0"), ("--keep-days", "nan"), ("--keep-bytes", "0")):
+        program = place.call("serve", "--store", "other", option, value)
+        assert f"{option} must be a positive number" in program.sentence()
+
+
+def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place: Place) -> None:
+    began = time.time()
+    data = append(place.log, lines(10))
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver)
+    receiver.gets(data)
+    events = receiver.store / RUN / f".{SITE}.events"
+    until(lambda: events.exists() and b"opened" in events.read_bytes(), "it is written down that the log is open")
+    sidecar.kill()
+    until(lambda: b"went without a word" in events.read_bytes(), "and that nobody has it any more")
+    receiver.program.kill()
+    with events.open("ab") as file:
+        file.write(b'0123abcd {"t":"event","at":17')  # as a kill leaves a line
+    again = receiver.again()
+    assert place.once(again).process.returncode == OK
+    again.stop()
+    found = asyncio.run(timeline(LocalStore(receiver.store), RUN))
+    told = [moment.what for moment in found if moment.what not in ("run", "call ended")]
+    assert sorted(told) == ["begun", "generation", "grown", "left", "opened", "opened", "sealed"]
+    assert all(began - 1 <= moment.at / 1000 <= time.time() + 1 for moment in found)
+    (mark,) = [moment.mark for moment in found if moment.mark is not None]
+    assert began - 1 <= mark.clock / 1000 <= time.time() + 1
+    record = place.streams("--store", str(receiver.store))[f"{SITE}/{LOG}"]
+    assert record["begun"] <= record["last_byte"] <= record["ended"]
+    assert record["generations"][0]["time"] is not None
+    assert record["generations"][0]["site_time"] is not None
