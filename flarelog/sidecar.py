@@ -43,6 +43,7 @@ from flarelog.mux import HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.sizes import sizes
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
 from flarelog.sources.writers import Writers
@@ -81,6 +82,8 @@ class SidecarOptions:
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = None  # directory of the checkpoint; None keeps none
     once: bool = False  # send what is there, wait for the receipts, end
+    heed: bool = True  # drain when the receiver says that the run is ending
+    again: bool = False  # open no stream that is sealed and whose files hold nothing more
     drain_timeout: float = DRAIN_TIMEOUT  # seconds from the order to drain to the end
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
@@ -122,8 +125,18 @@ class Outcome:
     error: FlarelogError | None = None  # why the whole ended early
 
     @property
+    def fenced(self) -> StreamFenced | None:
+        """Why this sidecar must not be started again."""
+        return next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
+
+    def then(self, later: Outcome) -> Outcome:
+        """This outcome and that of a *later* look at the same logs."""
+        streams = {one.stream: one for one in (*self.streams, *later.streams)}
+        return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error)
+
+    @property
     def exit_code(self) -> int:
-        fenced = next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
+        fenced = self.fenced
         if fenced is not None:  # whatever else happened: it must not be started again
             return fenced.exit_code
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
@@ -163,6 +176,8 @@ class Sidecar:
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
+        self.early: dict[str, tuple[int, int, int]] | None = None  # what the files were when it was told to drain
+        self.sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._said: dict[str, float] = {}
         self._sites = list(options.source.sites)
         self._refused = asyncio.Event()  # the site has taken its consent back
@@ -170,6 +185,12 @@ class Sidecar:
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
         self._draining.set()
+
+    def drain_early(self) -> None:
+        """Somebody says that the run is ending, whose writers may go on: ``early`` is then what the files were."""
+        if not self._draining.is_set():
+            self.early = {}
+            self.drain()
 
     async def run(self) -> Outcome:
         """Send until drained. Raises nothing for what the other end or the files do: the outcome tells."""
@@ -194,6 +215,8 @@ class Sidecar:
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
+                if self.early is not None:
+                    self.early = sizes(self.options.source)  # before the last look: what comes between counts as more
                 self._demand()
                 longest = min(FENCED_DRAIN, self.options.drain_timeout) if self._fenced else self.options.drain_timeout
                 try:
@@ -220,7 +243,7 @@ class Sidecar:
                 await channel.close()
         if error is not None:
             log.log(logging.WARNING if isinstance(error, NoConsent) else logging.ERROR, "%s", error)
-        streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
+        streams = tuple(one.outcome() for _, one in sorted(self._deliveries.items()) if not one.untouched)
         return Outcome(streams, tuple(self.discovery.troubles.values()), error)
 
     def unsent(self) -> tuple[int, int]:
@@ -284,6 +307,7 @@ class Sidecar:
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and begin to send."""
         streams = await self.record()
+        self.sealed = {info.stream.log for info in streams if info.sealed}
         now = time.monotonic()
         self.discovery.look(now)
         self.discovery.adopt(streams)
@@ -293,14 +317,14 @@ class Sidecar:
 
     async def _heed(self) -> None:
         """While no stream is open whose replies would tell, ask now and then whether the run is ending."""
-        while True:
+        while self.options.heed:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
             with contextlib.suppress(grpc.RpcError, wire.Malformed):
                 about = await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
                 if about.state in _OVER:
-                    self.drain()
+                    self.drain_early()
 
     async def _mind(self) -> None:
         """End all of it, and drain nothing, when the site takes its consent back."""
@@ -528,6 +552,7 @@ class _Delivery:
         self.stream = StreamId(options.run, options.site, tail.log)
         self.wake = _Wake()
         self.ended = False
+        self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
         self._sidecar = sidecar
         self._tail = tail
@@ -564,6 +589,9 @@ class _Delivery:
 
     async def run(self) -> None:
         """Deliver until the stream is sealed or cannot go on."""
+        if self._is_whole():
+            self.ended = self.untouched = True
+            return
         try:
             begin, failures = -math.inf, 0
             while self._producer.state is not State.SEALED:
@@ -591,6 +619,16 @@ class _Delivery:
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
         )
         self._sidecar.ended()
+
+    def _is_whole(self) -> bool:
+        """Whether the stream need not be opened again: it is sealed, and its files hold nothing more."""
+        sidecar, tail = self._sidecar, self._tail
+        if not (sidecar.options.again and tail.log in sidecar.sealed):
+            return False
+        try:
+            return tail.next(tail.end, len(tail.marks), 0, time.monotonic()) is None and not tail.unread()
+        except OSError:
+            return False  # to be said where it is read
 
     async def _session(self) -> bool:
         """One connection. Returns if it brought the stream on, or led to another process, and whether the next one is
@@ -674,8 +712,8 @@ class _Delivery:
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)
         self._pace = min(reply.pace, LONGEST_PACE)
-        if reply.ending:
-            self._sidecar.drain()
+        if reply.ending and self._sidecar.options.heed:
+            self._sidecar.drain_early()
         return producer.awaits_reply
 
     def _beat(self) -> Chunk | None:

@@ -15,7 +15,7 @@ from flarelog.bus import Notice
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
 from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
-from flarelog.lifecycle import Event
+from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, StreamInfo
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Identity, Policy
@@ -80,8 +80,17 @@ class Jobs:
         """Whether a producer of *run* is connected."""
         return not await self._server.join(run, 0.0)
 
-    async def finish(self, run: str) -> None:
-        """Let the producers of *run* drain, and hand on what came; harmless when repeated."""
+    async def finish_left(self) -> None:
+        """Finish the runs that were going on when an earlier process of this receiver ended."""
+        server = self._server
+        for run in server.unended():
+            log.info("run %s was going on when the receiver ended; it ends now", run)
+            self._spawn(self.finish(run, patience=server.options.end_timeout))
+
+    async def finish(self, run: str, patience: float = 0.0) -> None:
+        """Let the producers of *run* drain, and hand on what came; harmless when repeated. *patience*: seconds that
+        those get which have to come back first.
+        """
         if run in self._finished:
             return
         self._finished[run] = False
@@ -89,6 +98,7 @@ class Jobs:
             del self._finished[oldest]
         server = self._server
         await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        await server.all_sealed(run, patience)
         if not await server.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still coming in", run)
         await server.register(run, Event.END_RUN)
@@ -121,7 +131,10 @@ class Jobs:
             self._mirror.follow(notice.stream)
 
     def _ended(self, notice: Notice) -> None:
-        if notice.stream is not None and self._finished.get(notice.run):
+        if notice.stream is None:
+            return
+        # A run may have been handed on by an earlier process.
+        if self._finished.get(notice.run, self._server.state(notice.run) is RunState.ENDED):
             self._spawn(self._hand_on(notice.run, str(notice.stream)))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -171,6 +184,10 @@ class JobReceiver(Receiver):
         there is no receiver.
         """
         return self.submit(lambda: self._jobs.finish(run))
+
+    def finish_left(self) -> None:
+        """Let the runs end that were going on when an earlier process ended."""
+        self.submit(self._jobs.finish_left)
 
     def sending(self, run: str) -> bool:
         """Whether a producer of *run* is connected."""

@@ -118,7 +118,13 @@ def allow(workspace: Path, allowed: bool) -> None:
                 *(EventType.CHECK_END_RUN_READINESS, EventType.END_RUN),
             },
         ),
-        (FlarelogSite, {EventType.BEFORE_JOB_LAUNCH, EventType.JOB_COMPLETED, EventType.SYSTEM_END}),
+        (
+            FlarelogSite,
+            {
+                *(EventType.SYSTEM_START, EventType.SYSTEM_END),
+                *(EventType.BEFORE_JOB_LAUNCH, EventType.JOB_COMPLETED),
+            },
+        ),
         (
             FlarelogServer,
             {
