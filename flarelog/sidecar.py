@@ -256,9 +256,10 @@ class Sidecar:
         return sum(left), len(left)
 
     async def _drain(self) -> None:
-        if self.discovery.root_missing and not self.options.once:
+        never = self.discovery.root_missing and not self.discovery.tails
+        if never and not self.options.once:
             raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
-        while self.discovery.root_missing:
+        while self.discovery.root_missing and not self.discovery.tails:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
         group, self._group = self._group, None  # what appears from now on is not owed

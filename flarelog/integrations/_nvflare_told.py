@@ -133,9 +133,13 @@ def server_tls(workspace: Workspace) -> Tls:
 
 def server_host(workspace: Workspace) -> str:
     """The host that NVFlare's client connects to. Raises InvalidOption."""
-    for server in _read(workspace.get_client_startup_file_path()).get("servers") or ():
+    said = _read(workspace.get_client_startup_file_path())
+    for server in said.get("servers") or ():
         if target := (server.get("service") or {}).get("target"):
             return parse_address(target)[0]
+    agent = (said.get("overseer_agent") or {}).get("args") or {}  # before 2.8: HOST:PORT:ADMIN-PORT
+    if host := str(agent.get("sp_end_point", "")).rpartition(":")[0]:
+        return parse_address(host)[0]
     raise InvalidOption("the start-up kit does not name the server: give the component the argument receiver")
 
 

@@ -17,16 +17,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import flarelog.integrations._nvflare_version as release  # isort: skip  # first: it refuses what cannot be imported
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.bus import Bus
+from flarelog.certs import names_of
 from flarelog.delivery.quota import Limits
-from flarelog.errors import GAPS, OK
-from flarelog.integrations._jobs import JobReceiver
-from flarelog.integrations._nvflare_cell import Passage
+from flarelog.errors import FlarelogError, InvalidName
+from flarelog.integrations._jobs import SERVER, JobReceiver
+from flarelog.integrations._nvflare_cell import Passage, tell_server
 from flarelog.integrations._nvflare_filing import file_logs
 from flarelog.integrations._nvflare_launcher import Launcher
 from flarelog.integrations._nvflare_told import (
@@ -56,7 +58,8 @@ from flarelog.tls import Tls
 log = logging.getLogger(__name__)
 
 PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
-FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
+# The last is what NVFlare 2.7 calls error_log.txt.
+FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
 DRAIN_TIMEOUT = 10.0  # seconds that the end of a job waits for its logs at most
 JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what there is
 KEEP_DAYS = 30.0  # in which nothing came of a job, before it leaves the server's store
@@ -124,6 +127,7 @@ class _Job:
         self._producer.bus.publish(Event.START_RUN, job)
         self._lock = threading.Lock()
         self._whole = False
+        self.troubles: list[str] = []  # a sentence for each file that could not be sent
         self.ended = False
 
     def end(self) -> bool:
@@ -135,13 +139,17 @@ class _Job:
                 self.ended = True
                 self._producer.bus.publish(Event.END_RUN, self._job)
                 self._producer.stop()
-                self._whole = served(self._producer.outcomes.get(self._job, []))
+                outcomes = self._producer.outcomes.get(self._job, [])
+                self._whole = served(outcomes)
+                self.troubles = [sentence for outcome in outcomes for sentence in outcome.troubles]
             return self._whole
 
 
 def served(outcomes: list[Outcome]) -> bool:
-    """Whether all streams have their receipts."""
-    return bool(outcomes) and all(outcome.exit_code in (OK, GAPS) for outcome in outcomes)
+    """Whether all streams have their receipts; a file that cannot be sent at all is no reason to try again."""
+    return bool(outcomes) and not any(
+        outcome.error or any(stream.error for stream in outcome.streams) for outcome in outcomes
+    )
 
 
 # --- in the parent processes
@@ -208,7 +216,7 @@ class FlarelogSite(_Sending):
                 trouble = producer.unreachable()
         except Exception as error:  # NVFlare's own objects are asked for the tunnel
             trouble = [f"{type(error).__name__}: {error}"]
-        what = f"flarelog sends {', '.join(self._source())} of each job to {where}"
+        what = f"flarelog sends {', '.join(self._source())} of each job to {where}{release.untried(release.VERSION)}"
         if trouble:
             log.warning("%s, which does not answer yet: %s", what, "; ".join(trouble))
         else:
@@ -225,7 +233,11 @@ class FlarelogSite(_Sending):
             return
         address, tls = self._target(fl_ctx)
         root = workspace_of(fl_ctx).get_log_root(job)
-        begun = _Job(job, self._producer(address, tls, fl_ctx.get_identity_name(), root, heed=False))
+        try:
+            begun = _Job(job, self._producer(address, tls, fl_ctx.get_identity_name(), root, heed=False))
+        except InvalidName as error:
+            tell_server(fl_ctx.get_engine().get_cell(), job, [f"none of its logs is sent: {error}"])
+            raise
         self._jobs[job] = begun
         if self._unsent is not None:
             self._unsent.begins(job)
@@ -244,6 +256,7 @@ class FlarelogSite(_Sending):
         name = job_of(fl_ctx)
         if job := self._jobs.pop(name, None):
             whole = job.end()
+            tell_server(fl_ctx.get_engine().get_cell(), name, job.troubles)
             if self._unsent is not None:
                 self._unsent.ends(name, whole=whole)
 
@@ -305,6 +318,8 @@ class FlarelogServer(FLComponent):
         self._receiver: JobReceiver | None = None
         self._passage: Passage | None = None
         self._engine: Any = None
+        self._jobs: dict[str, _Job] = {}  # whose own logs are sent
+        self._here: tuple[str, Tls | None] = "", None  # where, and with what
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
         for event in (EventType.DEPLOY_JOB_TO_SERVER, EventType.JOB_DEPLOYED, EventType.BEFORE_JOB_LAUNCH):
@@ -318,13 +333,19 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None or fl_ctx.get_process_type() != ProcessType.SERVER_PARENT:
             return
         self._engine = fl_ctx.get_engine()
-        workspace = workspace_of(fl_ctx)
+        workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
+        own, host_name = "", ""
+        try:
+            own, host_name = names_of(tls.cert)
+        except FlarelogError as error:
+            log.warning("the logs of the server's own job processes are not sent: %s", error)
         self._receiver = JobReceiver(
             self.store or os.path.join(workspace.get_root_dir(), _STORE),
             os.path.dirname(workspace.get_log_root("job")),
             listen=self.listen,
-            tls=server_tls(workspace),
+            tls=tls,
             allowed=partial(site_allows, self._engine),
+            own=own,
             keep=partial(file_logs, self._engine),
             keep_days=self.keep_days,
             durability=self.durability,
@@ -345,6 +366,7 @@ class FlarelogServer(FLComponent):
         host, port = parse_address(self._receiver.address)
         here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
         self._passage = Passage(self._engine.get_cell(), here)
+        self._here = here, replace(tls, server_name=host_name) if own else None
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
@@ -353,10 +375,32 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None and job:
             self._receiver.bus.publish(Event.ABOUT_TO_START_RUN, job)
             self._receiver.bus.publish(Event.START_RUN, job)
+            if event == EventType.BEFORE_JOB_LAUNCH and self._here[1] is not None and job not in self._jobs:
+                self._send_own(job, fl_ctx)
+
+    def _send_own(self, job: str, fl_ctx: FLContext) -> None:
+        """Send the logs of the server's own process of *job*, to be seen beside the sites'."""
+        producer = Producer(
+            self._here[0],
+            SERVER,
+            workspace_of(fl_ctx).get_log_root(job),
+            include=FILES,
+            bus=Bus(),
+            tls=self._here[1],
+            join_timeout=DRAIN_TIMEOUT,
+            exit_timeout=DRAIN_TIMEOUT,
+            heed=False,
+        )
+        own = self._jobs[job] = _Job(job, producer)
+        launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
+        if isinstance(launchers, list) and len(launchers) == 1:
+            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
 
     @harmless
     def _finish(self, event: str, fl_ctx: FLContext) -> None:
         if self._receiver is not None and (job := job_of(fl_ctx)):
+            if own := self._jobs.pop(job, None):
+                threading.Thread(target=own.end, name="flarelog-own", daemon=True).start()
             self._receiver.finish(job)  # nobody waits for it: NVFlare's one thread for all jobs is here
 
     @harmless
@@ -364,6 +408,8 @@ class FlarelogServer(FLComponent):
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.close()
+        for own in [self._jobs.pop(name) for name in list(self._jobs)]:
+            own.end()
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.stop()

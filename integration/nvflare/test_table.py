@@ -1,8 +1,8 @@
 """Whatever befalls a job's four processes: every log at the sites is whole in the store, and no receipt lies.
 
-Three sites with NVFlare's four logs each, mutual TLS. A row is what happens in the middle of a job; when all of the
-job's processes have gone, each log is compared with what is stored of it, by length and SHA-256. ``make nvflare``
-tries every row on every supported version; a bounded part is in CI.
+Three sites with NVFlare's logs, which are four in a job, and three before 2.8; mutual TLS. A row is what happens in the
+middle of a job; when all of the job's processes have gone, each log is compared with what is stored of it, by length
+and SHA-256. ``make nvflare`` tries every row on every supported version; a bounded part is in CI.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class Log:
 def logs(project: Project, job: str, *sites: str) -> list[Log]:
     found = []
     for site in sites or SITES:
-        for log in FILES:
+        for log in (*FILES, "log_error.txt"):
+            if not (project.kit(site) / job / log).exists():
+                continue  # each release has four of them
             path = project.kit("server") / "flarelog" / job / site / f".{log}.journal"
             sealed = path.exists() and journal.replay(path.read_bytes()).sealed
             found.append(Log(f"{site}/{log}", project.written(job, site, log), project.stored(job, site, log), sealed))
@@ -106,7 +108,7 @@ def finished(project: Project, job: str) -> bool:
 
 
 def _report(project: Project, job: str) -> str:
-    return f"12 of 12 logs are whole; not: {broken(project, job)}\n{project.talk()}"
+    return f"all logs are whole; not: {broken(project, job)}\n{project.talk()}"
 
 
 def honest(project: Project, job: str) -> None:
