@@ -158,7 +158,7 @@ class Discovery:
                         self._origins[path] = self._moving.pop(change.cookie)
                 case What.DELETED:
                     self._origins.pop(path, None)
-            if change.what in (What.DELETED, What.MOVED_FROM):  # should it have been a directory, its watch is gone
+            if path in self._directories and change.what in (What.DELETED, What.MOVED_FROM):  # its watch is gone
                 self._directories = {d for d in self._directories if d != path and not d.startswith(f"{path}/")}
             dirty.add(directory)
         return touched, dirty
