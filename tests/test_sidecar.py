@@ -9,8 +9,8 @@ from flarelog.model import StreamId
 from flarelog.sidecar import Outcome, StreamOutcome
 
 
-def stream(gaps: int = 0, error: FlarelogError | None = None) -> StreamOutcome:
-    return StreamOutcome(StreamId("run-1", "site-1", "log.txt"), 0, None, 0, 0, 1, gaps, error)
+def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.txt") -> StreamOutcome:
+    return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, gaps, error)
 
 
 REJECTED = StreamRejected("no", offset=0)
@@ -31,3 +31,12 @@ REJECTED = StreamRejected("no", offset=0)
 )
 def test_a_sidecars_exit_code(outcome: Outcome, code: int) -> None:
     assert outcome.exit_code == code
+
+
+def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened() -> None:
+    first = Outcome((stream(), stream(log="other.txt", gaps=1)), ())
+    later = Outcome((stream(error=REJECTED),), ())
+    assert first.exit_code == GAPS
+    assert first.then(later).exit_code == FAILED
+    assert [(one.stream.log, one.gaps) for one in first.then(later).streams] == [("log.txt", 0), ("other.txt", 1)]
+    assert later.then(first).exit_code == GAPS
