@@ -385,6 +385,7 @@ class FlarelogServer(FLComponent):
             SERVER,
             workspace_of(fl_ctx).get_log_root(job),
             include=FILES,
+            exclude=("*/**",),  # the sites' logs are copied below it
             bus=Bus(),
             tls=self._here[1],
             join_timeout=DRAIN_TIMEOUT,

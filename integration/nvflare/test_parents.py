@@ -107,6 +107,9 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
         own = archive.read("log.txt")
     until(lambda: running.stored(job, "server") == own, "the server's own log is there")
     assert own.count(b"\n") > 10
+    assert sorted(os.listdir(running.kit("server") / "flarelog" / job / "server")) == sorted(
+        name for log in ("log.txt", "log.json", "error_log.txt") for name in (log, f".{log}.journal")
+    )
 
 
 @pytest.mark.essential

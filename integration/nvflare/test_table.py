@@ -75,7 +75,8 @@ def logs(project: Project, job: str, *sites: str) -> list[Log]:
                 continue  # each release has four of them
             path = project.kit("server") / "flarelog" / job / site / f".{log}.journal"
             sealed = path.exists() and journal.replay(path.read_bytes()).sealed
-            found.append(Log(f"{site}/{log}", project.written(job, site, log), project.stored(job, site, log), sealed))
+            stored = project.stored(job, site, log)  # before what it is compared with: that may grow
+            found.append(Log(f"{site}/{log}", project.written(job, site, log), stored, sealed))
     return found
 
 
