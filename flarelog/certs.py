@@ -178,6 +178,21 @@ def record(one: Issued, now: datetime) -> dict[str, object]:
 # --- what stands in a certificate
 
 
+def names_of(certificate: str) -> tuple[str, str]:
+    """The common name, and a host's name, of which there may be several, that stand in the file *certificate*.
+
+    Raises InvalidOption.
+    """
+    try:
+        found = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+        (name,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        hosts = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        host = hosts.get_values_for_type(x509.DNSName)[0]
+    except (OSError, ValueError, IndexError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise InvalidOption(f"{certificate} does not name a server: {error}") from error
+    return str(name.value), host
+
+
 def _subject(common_name: str, role: Role) -> x509.Name:
     return x509.Name(
         [

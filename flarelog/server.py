@@ -322,6 +322,10 @@ class Server:
 
     # --- runs
 
+    def unended(self) -> list[str]:
+        """The runs that have not ended."""
+        return [run for run, state in self._runs.items() if state is not RunState.ENDED]
+
     def state(self, run: str) -> RunState:
         return self._runs.get(run, RunState.UNKNOWN)
 
@@ -416,16 +420,20 @@ class Server:
     async def _finish_run(self, run: str, patience: float = 0.0) -> None:
         """End *run* when its streams have; *patience*: seconds that those get after a restart which are not sealed."""
         try:
-            clock = asyncio.get_running_loop().time
-            end = clock() + patience
-            while clock() < end and not await self._all_sealed(run):
-                await asyncio.sleep(min(SEALED_EVERY, end - clock()))
+            await self.all_sealed(run, patience)
             if not await self.join(run, self.options.end_timeout):
                 log.warning("run %s: streams are still open at its end", run)
         finally:
             self._finishing.discard(run)
         if self.state(run) is not RunState.UNKNOWN:  # it was not removed meanwhile
             await self.announce(run, Event.END_RUN)
+
+    async def all_sealed(self, run: str, patience: float) -> None:
+        """Wait until all that is held of *run* is sealed, *patience* seconds at most."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + patience
+        while clock() < end and not await self._all_sealed(run):
+            await asyncio.sleep(min(SEALED_EVERY, end - clock()))
 
     async def _all_sealed(self, run: str) -> bool:
         """Whether all that is held of *run* is sealed, so that nobody needs to come back for it."""

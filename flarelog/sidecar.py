@@ -46,6 +46,7 @@ from flarelog.mux import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.sizes import sizes
 from flarelog.sources.tail import Tail
 from flarelog.sources.watch import Change, best_watch
 from flarelog.sources.writers import Writers
@@ -85,6 +86,8 @@ class SidecarOptions:
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = None  # directory of the checkpoint; None keeps none
     once: bool = False  # send what is there, wait for the receipts, end
+    heed: bool = True  # drain when the receiver says that the run is ending
+    again: bool = False  # open no stream that is sealed and whose files hold nothing more
     drain_timeout: float = DRAIN_TIMEOUT  # seconds for which a drain may go on though nothing is acknowledged
     drain_limit: float | None = None  # seconds that a drain may take whatever is acknowledged; None: any
     heartbeat: float = HEARTBEAT  # seconds
@@ -128,8 +131,18 @@ class Outcome:
     error: FlarelogError | None = None  # why the whole ended early
 
     @property
+    def fenced(self) -> StreamFenced | None:
+        """Why this sidecar must not be started again."""
+        return next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
+
+    def then(self, later: Outcome) -> Outcome:
+        """This outcome and that of a *later* look at the same logs."""
+        streams = {one.stream: one for one in (*self.streams, *later.streams)}
+        return Outcome(tuple(streams.values()), self.troubles or later.troubles, later.error)
+
+    @property
     def exit_code(self) -> int:
-        fenced = next((s.error for s in self.streams if isinstance(s.error, StreamFenced)), None)
+        fenced = self.fenced
         if fenced is not None:  # whatever else happened: it must not be started again
             return fenced.exit_code
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
@@ -173,6 +186,8 @@ class Sidecar:
         self._too_long = False  # a drain came to its limit
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
+        self.early: dict[str, tuple[int, int, int]] | None = None  # what the files were when it was told to drain
+        self.sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._said: dict[str, float] = {}
         self._mistakes: set[str] = set()  # flarelog's own, which are no log's
         self._sites = list(options.source.sites)
@@ -181,6 +196,12 @@ class Sidecar:
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
         self._draining.set()
+
+    def drain_early(self) -> None:
+        """Somebody says that the run is ending, whose writers may go on: ``early`` is then what the files were."""
+        if not self._draining.is_set():
+            self.early = {}
+            self.drain()
 
     async def run(self) -> Outcome:
         """Send until drained. Raises nothing for what the other end or the files do: the outcome tells."""
@@ -205,6 +226,8 @@ class Sidecar:
                 if self.options.once:
                     self.drain()
                 await self._draining.wait()
+                if self.early is not None:
+                    self.early = sizes(self.options.source)  # before the last look: what comes between counts as more
                 self._demand()
                 try:
                     async with self._while_it_moves():
@@ -235,7 +258,7 @@ class Sidecar:
         if error is not None:
             level = logging.WARNING if isinstance(error, NoConsent) else logging.ERROR
             log.log(level, "%s", error, exc_info=_cause(error))
-        streams = tuple(delivery.outcome() for _, delivery in sorted(self._deliveries.items()))
+        streams = tuple(one.outcome() for _, one in sorted(self._deliveries.items()) if not one.untouched)
         return Outcome(streams, (*self.discovery.troubles.values(), *self._mistakes), error)
 
     def unsent(self) -> tuple[int, int]:
@@ -279,9 +302,10 @@ class Sidecar:
         self._moved_at = asyncio.get_running_loop().time()
 
     async def _drain(self) -> None:
-        if self.discovery.root_missing and not self.options.once:
+        never = self.discovery.root_missing and not self.discovery.tails
+        if never and not self.options.once:
             raise NotFound(f"the root {self.options.source.root} never appeared; nothing was sent")
-        while self.discovery.root_missing:
+        while self.discovery.root_missing and not self.discovery.tails:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
         self.moved()  # however long that look took
@@ -353,6 +377,7 @@ class Sidecar:
     async def _learn(self, group: asyncio.TaskGroup) -> None:
         """Read the receiver's record, and begin to send."""
         streams = await self.record()
+        self.sealed = {info.stream.log for info in streams if info.sealed}
         now = time.monotonic()
         self.discovery.look(now)
         self.discovery.adopt(streams)
@@ -362,14 +387,14 @@ class Sidecar:
 
     async def _heed(self) -> None:
         """While no stream is open whose replies would tell, ask now and then whether the run is ending."""
-        while True:
+        while self.options.heed:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
             with contextlib.suppress(grpc.RpcError, wire.Malformed):
                 about = await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
                 if about.state in _OVER:
-                    self.drain()
+                    self.drain_early()
 
     async def _mind(self) -> None:
         """End all of it, and drain nothing, when the site takes its consent back."""
@@ -620,6 +645,7 @@ class _Delivery:
         self.stream = StreamId(options.run, options.site, tail.log)
         self.wake = _Wake()
         self.ended = False
+        self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
         self._sidecar = sidecar
         self._tail = tail
@@ -660,6 +686,9 @@ class _Delivery:
 
     async def run(self) -> None:
         """Deliver until the stream is sealed or cannot go on."""
+        if self._is_whole():
+            self.ended = self.untouched = True
+            return
         try:
             begin, failures = -math.inf, 0
             while self._producer.state is not State.SEALED:
@@ -692,6 +721,16 @@ class _Delivery:
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
         )
         self._sidecar.ended()
+
+    def _is_whole(self) -> bool:
+        """Whether the stream need not be opened again: it is sealed, and its files hold nothing more."""
+        sidecar, tail = self._sidecar, self._tail
+        if not (sidecar.options.again and tail.log in sidecar.sealed):
+            return False
+        try:
+            return tail.next(tail.end, len(tail.marks), 0, time.monotonic()) is None and not tail.unread()
+        except OSError:
+            return False  # to be said where it is read
 
     async def _session(self) -> bool:
         """One connection. Returns if it brought the stream on, or led to another process, and whether the next one is
@@ -778,8 +817,8 @@ class _Delivery:
             raise _Again(f"{self.stream}: the receiver answered {reply.code.name} at {producer.acked}: {reply.reason}")
         self._tail.acknowledged(producer.acked)
         self._pace = min(reply.pace, LONGEST_PACE)
-        if reply.ending:
-            self._sidecar.drain()
+        if reply.ending and self._sidecar.options.heed:
+            self._sidecar.drain_early()
         return producer.awaits_reply
 
     def _beat(self) -> Chunk | None:

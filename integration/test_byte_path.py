@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -365,6 +367,32 @@ def test_the_end_of_the_run_makes_its_sidecars_drain_and_end(place: Place) -> No
     receiver.gets(data, run="run-2")
     stop(staying)
     receiver.holds(data, run="run-2")
+
+
+def test_a_writer_that_outlives_the_end_of_the_run_loses_nothing(place: Place) -> None:
+    """Its log gets a receipt when the run ends, and another one when the writer has gone."""
+    receiver = place.serve()
+    other = append(place.root / "other.txt", NEXT)
+    script = "import os\nwhile data := os.read(0, 65536): os.write(1, data)\n"
+    with open(place.log, "ab") as file:
+        writer = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=file)
+    assert writer.stdin is not None
+    writer.stdin.write(HEAD)
+    writer.stdin.flush()
+    sidecar = place.sidecar(receiver)
+    receiver.gets(HEAD)
+    assert place.call("run-end", RUN, "--receiver", receiver.address).ends() == 0
+    sidecar.says("sealed at offset")
+    writer.stdin.write(TAIL)
+    writer.stdin.flush()
+    until(lambda: place.log.read_bytes() == HEAD + TAIL, "it is written")
+    assert sidecar.process.poll() is None
+    writer.stdin.close()
+    writer.wait()
+    assert sidecar.ends() == 0
+    receiver.holds(HEAD + TAIL)
+    assert (receiver.store / RUN / SITE / "other.txt").read_bytes() == other
+    assert sidecar.talk().count("other.txt: sealed") == 1  # nobody wrote to it
 
 
 def test_the_end_of_the_run_also_ends_a_sidecar_that_found_no_log(place: Place) -> None:

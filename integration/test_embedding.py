@@ -107,6 +107,34 @@ def test_saying_an_event_twice_or_leaving_one_out_is_harmless(tmp_path: Path, jo
     assert (tmp_path / "store" / "run" / "site-1" / "log.txt").read_text() == "one\n"
 
 
+@pytest.mark.parametrize("told", ["by-the-program", "by-the-receiver"])
+def test_what_a_run_writes_after_it_was_told_to_drain_is_sent_when_it_ends(
+    tmp_path: Path, job: Path, told: str
+) -> None:
+    bus = Bus()
+    server = bus if told == "by-the-program" else Bus()
+    with (
+        Receiver(str(tmp_path / "store"), bus=server) as receiver,
+        Producer(receiver.address, "site-1", str(job), bus=bus) as producer,
+    ):
+        server.publish(Event.ABOUT_TO_START_RUN, "run")
+        bus.publish(Event.START_RUN, "run")
+        (job / "log.txt").write_text("one\n")
+        ended = threading.Event()
+        bus.subscribe(lambda notice: ended.set(), Event.STREAM_ENDED)
+        stored = tmp_path / "store" / "run" / "site-1" / "log.txt"
+        until(lambda: stored.exists() and stored.read_text() == "one\n", "it is there")
+        server.publish(Event.ABOUT_TO_END_RUN, "run")
+        assert ended.wait(20.0)
+        with open(job / "log.txt", "a") as file:
+            file.write("two\n")
+        bus.publish(Event.END_RUN, "run")
+        (outcome,) = producer.outcomes["run"]
+        assert outcome.exit_code == 0
+        assert [stream.committed for stream in outcome.streams] == [8]
+        assert stored.read_text() == "one\ntwo\n"
+
+
 def test_a_receiver_that_never_comes_costs_the_run_no_more_than_the_bound(job: Path) -> None:
     bus = Bus()
     with Producer(f"127.0.0.1:{free_port()}", "site-1", str(job), bus=bus, join_timeout=1.0) as producer:

@@ -17,6 +17,7 @@ LAYERS = [
     {"mux"},
     {"workers"},
     {"sidecar", "server", "session", "removals", "retention", "client", "verify", "certs", "sinks"},
+    {"sending"},
     {"viewers", "integrations"},
     {"poc"},
     {"cli", "__main__"},

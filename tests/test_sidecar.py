@@ -16,8 +16,8 @@ from flarelog.sidecar import Outcome, Sidecar, SidecarOptions, StreamOutcome
 from flarelog.sources.patterns import SourceOptions
 
 
-def stream(gaps: int = 0, error: FlarelogError | None = None) -> StreamOutcome:
-    return StreamOutcome(StreamId("run-1", "site-1", "log.txt"), 0, None, 0, 0, 1, gaps, error)
+def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.txt") -> StreamOutcome:
+    return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, gaps, error)
 
 
 REJECTED = StreamRejected("no", offset=0)
@@ -71,3 +71,12 @@ def test_the_receivers_record_is_asked_for_until_there_is_an_answer(
 
     assert asyncio.run(go()) == []
     assert asked.call_count == 2
+
+
+def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened() -> None:
+    first = Outcome((stream(), stream(log="other.txt", gaps=1)), ())
+    later = Outcome((stream(error=REJECTED),), ())
+    assert first.exit_code == GAPS
+    assert first.then(later).exit_code == FAILED
+    assert [(one.stream.log, one.gaps) for one in first.then(later).streams] == [("log.txt", 0), ("other.txt", 1)]
+    assert later.then(first).exit_code == GAPS

@@ -26,7 +26,8 @@ from flarelog.cli import (
 from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
-from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, Sidecar, SidecarOptions
+from flarelog.sending import Sending
+from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions
 from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 
@@ -143,7 +144,7 @@ def command(
 
 
 async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
-    sidecars = [Sidecar(target) for target in targets]
+    sidecars = [Sending(target) for target in targets]
 
     def drain() -> None:
         for sidecar in sidecars:

@@ -15,7 +15,7 @@ from flarelog.bus import Notice
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
 from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
-from flarelog.lifecycle import Event
+from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, StreamInfo
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Identity, Policy
@@ -28,6 +28,7 @@ from flarelog.tls import Tls
 log = logging.getLogger(__name__)
 
 KEPT_RUNS = 1000  # runs that have ended, and whose late streams are still handed on
+SERVER = "server"  # the site as which the server's own logs are stored; they are neither copied nor handed on
 EXPIRE_EVERY = 3600.0  # seconds between two looks for runs that nobody needs any more
 _MARGIN = 5.0  # seconds
 _DAY = 86_400.0  # seconds
@@ -38,11 +39,16 @@ Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
 
 @dataclass(frozen=True)
 class Consent(Policy):
-    """The usual policy; a site that does not allow its logs to be streamed pushes nothing."""
+    """The usual policy; a site that does not allow its logs to be streamed pushes nothing. *own*: the common name of
+    the server's certificate, which sends the server's own logs as the site SERVER.
+    """
 
     allowed: Callable[[str], bool] = field(default=lambda site: True)
+    own: str = ""
 
     def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
+        if site == SERVER and action in (Action.PUSH, Action.LIST) and self.own == identity.common_name != "":
+            return
         super().allows(identity, action, run=run, site=site)
         if action is Action.PUSH and not self.allowed(site or ""):
             raise NotAllowed(
@@ -80,8 +86,17 @@ class Jobs:
         """Whether a producer of *run* is connected."""
         return not await self._server.join(run, 0.0)
 
-    async def finish(self, run: str) -> None:
-        """Let the producers of *run* drain, and hand on what came; harmless when repeated."""
+    async def finish_left(self) -> None:
+        """Finish the runs that were going on when an earlier process of this receiver ended."""
+        server = self._server
+        for run in server.unended():
+            log.info("run %s was going on when the receiver ended; it ends now", run)
+            self._spawn(self.finish(run, patience=server.options.end_timeout))
+
+    async def finish(self, run: str, patience: float = 0.0) -> None:
+        """Let the producers of *run* drain, and hand on what came; harmless when repeated. *patience*: seconds that
+        those get which have to come back first.
+        """
         if run in self._finished:
             return
         self._finished[run] = False
@@ -89,6 +104,7 @@ class Jobs:
             del self._finished[oldest]
         server = self._server
         await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        await server.all_sealed(run, patience)
         if not await server.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still coming in", run)
         await server.register(run, Event.END_RUN)
@@ -100,7 +116,11 @@ class Jobs:
     async def _hand_on(self, run: str, which: str) -> None:
         """Hand on the streams of *run* whose names begin with *which*."""
         try:
-            streams = [(info, self._store.path(info.stream)) async for info in self._store.list(which)]
+            streams = [
+                (info, self._store.path(info.stream))
+                async for info in self._store.list(which)
+                if info.stream.site != SERVER
+            ]
             await asyncio.to_thread(self._keep, run, streams)
         except Exception as error:  # whatever the framework raises
             sentence = f"{type(error).__name__}: {error}"
@@ -117,11 +137,14 @@ class Jobs:
             await asyncio.sleep(EXPIRE_EVERY)
 
     def _opened(self, notice: Notice) -> None:
-        if notice.stream is not None:
+        if notice.stream is not None and notice.stream.site != SERVER:
             self._mirror.follow(notice.stream)
 
     def _ended(self, notice: Notice) -> None:
-        if notice.stream is not None and self._finished.get(notice.run):
+        if notice.stream is None or notice.stream.site == SERVER:
+            return
+        # A run may have been handed on by an earlier process.
+        if self._finished.get(notice.run, self._server.state(notice.run) is RunState.ENDED):
             self._spawn(self._hand_on(notice.run, str(notice.stream)))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
@@ -133,7 +156,8 @@ class Jobs:
 class JobReceiver(Receiver):
     """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` is there.
 
-    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *keep*: is called when a run
+    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the
+    common name of the server's own certificate. *keep*: is called when a run
     has ended (``finish``), and again for each of its streams that ends later. *keep_days*: a run in which nothing has
     happened for so many days is removed from the store; None keeps all. The rest is as for Receiver.
     """
@@ -146,6 +170,7 @@ class JobReceiver(Receiver):
         listen: str,
         tls: Tls | None,
         allowed: Callable[[str], bool] = lambda site: True,
+        own: str = "",
         keep: Keep = lambda run, streams: None,
         keep_days: float | None = None,
         durability: Durability = "disk",
@@ -158,7 +183,7 @@ class JobReceiver(Receiver):
             store,
             listen=listen,
             tls=tls,
-            policy=Consent(allowed=allowed) if tls is not None else None,
+            policy=Consent(allowed=allowed, own=own) if tls is not None else None,
             durability=durability,
             limits=limits,
             idle_timeout=idle_timeout,
@@ -171,6 +196,10 @@ class JobReceiver(Receiver):
         there is no receiver.
         """
         return self.submit(lambda: self._jobs.finish(run))
+
+    def finish_left(self) -> None:
+        """Let the runs end that were going on when an earlier process ended."""
+        self.submit(self._jobs.finish_left)
 
     def sending(self, run: str) -> bool:
         """Whether a producer of *run* is connected."""

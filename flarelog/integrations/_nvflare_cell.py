@@ -1,7 +1,11 @@
-"""A tunnel through NVFlare's own connection between a site and the server: messages of their cells."""
+"""What goes through NVFlare's own connection between a site and the server, as messages of their cells: a tunnel, and
+a word on what could not be sent.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
@@ -11,9 +15,20 @@ from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 from flarelog.integrations import _background
 from flarelog.integrations._tunnel import TAKE_TIMEOUT, Piece, Tunnel
 
-_CHANNEL, _TOPIC = "flarelog", "tunnel"
+log = logging.getLogger(__name__)
+
+_CHANNEL, _TOPIC, _TROUBLE = "flarelog", "tunnel", "trouble"
+MOST_TROUBLES, LONGEST_TROUBLE = 10, 300  # sentences of a job that are told, and characters of one
 _TIMEOUT = 5.0  # seconds
 _MARGIN = 5.0  # seconds that a message may take beyond the taking
+
+
+def tell_server(cell: Any, job: str, sentences: Sequence[str]) -> None:
+    """At a site: tell the server what could not be sent of *job*."""
+    if sentences:
+        said = {"job": job, "sentences": list(sentences[:MOST_TROUBLES])}
+        message = new_cell_message({}, said)
+        cell.core_cell.fire_and_forget(_CHANNEL, _TROUBLE, FQCN.ROOT_SERVER, message, optional=True)
 
 
 class Passage:
@@ -31,6 +46,8 @@ class Passage:
 
         self._tunnel = self._background.call(make(), _TIMEOUT)
         self._cell.register_request_cb(_CHANNEL, _TOPIC, self._take)
+        if target is not None:
+            self._cell.register_request_cb(_CHANNEL, _TROUBLE, _told)
 
     def listen(self) -> str:
         """At a site: the address on loopback that is the server's receiver."""
@@ -60,3 +77,17 @@ class Passage:
         if isinstance(connection, str) and isinstance(number, int) and isinstance(data, bytes):
             taken = self._tunnel.take(message.get_header(MessageHeaderKey.ORIGIN), Piece(connection, number, data))
         return make_reply(ReturnCode.OK, body=taken)
+
+
+def _told(message: Any) -> Any:
+    """At the server: say what a site could not send, as far as it is legible."""
+    said = message.payload if isinstance(message.payload, dict) else {}
+    sentences = said.get("sentences")
+    for sentence in sentences[:MOST_TROUBLES] if isinstance(sentences, list) else ():
+        site, job = message.get_header(MessageHeaderKey.ORIGIN), said.get("job")
+        log.warning("site %s, job %s: %s", *(_legible(text) for text in (site, job, sentence)))
+    return make_reply(ReturnCode.OK)
+
+
+def _legible(text: object) -> str:
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text)[:LONGEST_TROUBLE])

@@ -20,6 +20,8 @@ from flarelog.model import StreamInfo, stream_record
 
 log = logging.getLogger(__name__)
 
+_ERRORS = (WorkspaceConstants.ERROR_LOG_FILE_NAME, "log_error.txt")  # before 2.8
+
 
 def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]]) -> None:
     """File those of *streams*, with their bytes, that are not whole in the filed workspace of *job*.
@@ -36,7 +38,7 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
             if info.sealed and (info.committed, info.digest) in filed.get(f"{stream.site}/{stream.log}", ()):
                 continue
             name = stream.log.replace("/", "_")
-            kind = "ERRORLOG" if stream.log == WorkspaceConstants.ERROR_LOG_FILE_NAME else f"LOG_{name}"
+            kind = "ERRORLOG" if stream.log in _ERRORS else f"LOG_{name}"
             taken = os.path.join(place, "log")  # NVFlare moves it
             shutil.copyfile(path, taken) if info.committed else Path(taken).touch()
             os.truncate(taken, info.committed)

@@ -15,7 +15,7 @@ from nvflare.apis.job_launcher_spec import JobHandleSpec, JobLauncherSpec
 
 log = logging.getLogger(__name__)
 
-End = Callable[[], None]
+End = Callable[[], object]
 """Sends a job's logs to their end, within a bound; harmless when repeated."""
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from nvflare.apis.fl_component import FLComponent
-from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_constant import FLContextKey, SystemConfigs
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.workspace import Workspace
-from nvflare.app_common.logging.constants import ALLOW_LOG_STREAMING_VAR
+from nvflare.fuel.utils.config_service import ConfigService
 
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.model import parse_address
@@ -22,6 +22,7 @@ from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
 
+ALLOWED = "allow_log_streaming"  # in a site's resources.json
 _SIMULATED = "simulate_job"  # what the simulator calls its one job
 
 
@@ -93,10 +94,28 @@ def simulated(fl_ctx: FLContext) -> bool:
     return bool(fl_ctx.get_prop(FLContextKey.SIMULATE_MODE, False)) or fl_ctx.get_job_id() == _SIMULATED
 
 
+def allows(fl_ctx: FLContext) -> bool:
+    """At a site: whether it lets its logs be streamed; one that does not say anything does.
+
+    NVFlare reads the file when a parent process starts; the simulator does not, nor does a release before 2.8.
+    """
+    said = ConfigService.get_bool_var(name=ALLOWED, conf=SystemConfigs.RESOURCES_CONF, default=None)
+    if said is None:
+        try:
+            with open(workspace_of(fl_ctx).get_resources_file_path(), encoding="utf-8") as file:
+                said = json.load(file).get(ALLOWED)
+        except (AttributeError, OSError, TypeError, ValueError, FlarelogError):
+            said = None
+    return said is None or bool(said)
+
+
 def site_allows(engine: Any, site: str) -> bool:
-    """At the server: whether *site* lets its logs be streamed; one that has not said anything does."""
+    """At the server: whether *site* lets its logs be streamed; one that has not said anything does, nor can one say
+    anything to a release before 2.8.
+    """
     client = engine.get_client_from_name(site)
-    return client is None or bool((client.get_site_config() or {}).get(ALLOW_LOG_STREAMING_VAR, True))
+    config = client.get_site_config() if hasattr(client, "get_site_config") else None
+    return bool((config or {}).get(ALLOWED, True))
 
 
 # --- the start-up kit
@@ -114,9 +133,13 @@ def server_tls(workspace: Workspace) -> Tls:
 
 def server_host(workspace: Workspace) -> str:
     """The host that NVFlare's client connects to. Raises InvalidOption."""
-    for server in _read(workspace.get_client_startup_file_path()).get("servers") or ():
+    said = _read(workspace.get_client_startup_file_path())
+    for server in said.get("servers") or ():
         if target := (server.get("service") or {}).get("target"):
             return parse_address(target)[0]
+    agent = (said.get("overseer_agent") or {}).get("args") or {}  # before 2.8: HOST:PORT:ADMIN-PORT
+    if host := str(agent.get("sp_end_point", "")).rpartition(":")[0]:
+        return parse_address(host)[0]
     raise InvalidOption("the start-up kit does not name the server: give the component the argument receiver")
 
 

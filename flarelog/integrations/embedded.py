@@ -30,8 +30,9 @@ from flarelog.lifecycle import Event
 from flarelog.model import parse_address
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Policy
+from flarelog.sending import Sending, reach
 from flarelog.server import Server, ServerOptions
-from flarelog.sidecar import Outcome, Sidecar, SidecarOptions
+from flarelog.sidecar import Outcome, SidecarOptions
 from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 from flarelog.stores.local import Durability, LocalStore
@@ -325,25 +326,32 @@ class _Sending:
         self.options = options
         self._bus = bus
         self._background = background
-        self._sidecar: Sidecar | None = None
-        self._draining = False
+        self._sending: Sending | None = None
+        self._ordered: Callable[[Sending], None] | None = None  # before there was one
         self.ended = background.start(self._run())
 
     async def _run(self) -> Outcome:
-        self._sidecar = Sidecar(self.options, self._bus)
-        if self._draining:
-            self._sidecar.drain()
-        return await self._sidecar.run()
+        self._sending = Sending(self.options, self._bus, owned=True)
+        if self._ordered is not None:
+            self._ordered(self._sending)
+        return await self._sending.run()
 
     def drain(self) -> None:
-        """Ask it to end, from any thread."""
+        """Ask it to end, from any thread: the run has ended."""
+        self._order(Sending.drain)
 
-        def drain() -> None:
-            self._draining = True
-            if self._sidecar is not None:
-                self._sidecar.drain()
+    def drain_early(self) -> None:
+        """Ask it to send what is there, from any thread: the run is about to end, and may still write."""
+        self._order(Sending.drain_early)
 
-        self._background.soon(drain)
+    def _order(self, order: Callable[[Sending], None]) -> None:
+        def give() -> None:
+            if self._sending is not None:
+                order(self._sending)
+            elif self._ordered is not Sending.drain:
+                self._ordered = order
+
+        self._background.soon(give)
 
     def outcome(self, deadline: float) -> Outcome:
         """How it ended, at the *deadline* at the latest."""
@@ -364,7 +372,7 @@ class _Sending:
         """What was not sent, in words."""
 
         async def count() -> tuple[int, int]:
-            return (0, 0) if self._sidecar is None else self._sidecar.unsent()
+            return (0, 0) if self._sending is None else self._sending.sidecar.unsent()
 
         of = f"run {self.options.run} to {self.options.receiver}"
         try:
@@ -382,8 +390,10 @@ class Producer(_Embedded):
     lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well. *compression*: on,
     off or auto, which is not on loopback, nor while it is faster without.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
-    without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. ``outcomes`` tells, for
-    each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
+    without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
+    receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams
+    again. ``outcomes`` tells, for each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was
+    served.
     """
 
     def __init__(
@@ -401,6 +411,7 @@ class Producer(_Embedded):
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
         compression: Compression = "auto",
+        heed: bool = True,
     ) -> None:
         super().__init__(bus, exit_timeout)
         self.outcomes: dict[str, list[Outcome]] = {}
@@ -411,6 +422,7 @@ class Producer(_Embedded):
         self._tls = tls
         self._join_timeout = join_timeout
         self._compression = compression
+        self._heed = heed
         self._running: dict[str, list[_Sending]] = {}
         if tls is not None:
             tls.check("client")
@@ -425,6 +437,7 @@ class Producer(_Embedded):
                 drain_limit=self._join_timeout,  # a program is not held up for longer, whatever moves
                 tls=self._tls,
                 compression=self._compression,
+                heed=self._heed,
             )
             for address in self._receivers
         ]
@@ -434,7 +447,8 @@ class Producer(_Embedded):
             case Event.START_RUN:
                 self._begin(background, notice.run)
             case Event.ABOUT_TO_END_RUN:
-                self._drain(notice.run)
+                for sending in self._running.get(notice.run, ()):
+                    sending.drain_early()
             case Event.END_RUN:
                 self._join(notice.run)
 
@@ -455,6 +469,32 @@ class Producer(_Embedded):
             self.outcomes[run] = self.outcomes.pop(run, []) + outcomes
             for oldest in list(self.outcomes)[:-KEPT_OUTCOMES]:
                 self.outcomes.pop(oldest, None)
+
+    def send_rest(self, run: str) -> list[Outcome]:
+        """Send what is there of *run*, whose writers have gone, and wait for the receipts: streams that are sealed and
+        have nothing more stay as they are. Blocks, within the bound of END_RUN; how each receiver was served, nothing
+        when this producer was not started.
+        """
+        if (background := self._background) is None:
+            return []
+        options = [replace(one, once=True, again=True) for one in self._options(run)]
+        sendings = [_Sending(one, self._inner, background) for one in options]
+        deadline = time.monotonic() + self._join_timeout + _MARGIN
+        return [sending.outcome(deadline) for sending in sendings]
+
+    def unreachable(self) -> list[str]:
+        """For each receiver that does not answer, why. Blocks for REGISTER_TIMEOUT seconds at most."""
+        if (background := self._background) is None:
+            return []
+        asked = [(one, background.start(reach(one.receiver, one.tls))) for one in self._options("run")]
+        found, deadline = [], time.monotonic() + REGISTER_TIMEOUT
+        for one, answer in asked:
+            try:
+                found.append(answer.result(max(0.0, deadline - time.monotonic())))
+            except (TimeoutError, CancelledError):
+                answer.cancel()
+                found.append(f"{one.receiver} did not answer within {REGISTER_TIMEOUT:g} s")
+        return [sentence for sentence in found if sentence]
 
     def _leave(self, background: _background.Background) -> None:
         self.drain()

@@ -1,4 +1,4 @@
-"""NVFlare 2.9: complete live logs of every job, without touching NVFlare's files.
+"""NVFlare 2.7 to 2.9: complete live logs of every job, without touching NVFlare's files.
 
 FlarelogSite and FlarelogServer live in the parent processes, declared in ``local/flarelog__p_resources.json``; they see
 every job, and outlive it. FlarelogProducer and FlarelogReceiver are components of one job, for people who cannot touch
@@ -17,19 +17,23 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import flarelog.integrations._nvflare_version as release  # isort: skip  # first: it refuses what cannot be imported
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
-from nvflare.app_common.logging.constants import ALLOW_LOG_STREAMING_VAR, is_log_streaming_allowed
 
 from flarelog.bus import Bus
+from flarelog.certs import names_of
 from flarelog.delivery.quota import Limits
-from flarelog.integrations._jobs import JobReceiver
-from flarelog.integrations._nvflare_cell import Passage
+from flarelog.errors import FlarelogError, InvalidName
+from flarelog.integrations._jobs import SERVER, JobReceiver
+from flarelog.integrations._nvflare_cell import Passage, tell_server
 from flarelog.integrations._nvflare_filing import file_logs
 from flarelog.integrations._nvflare_launcher import Launcher
 from flarelog.integrations._nvflare_told import (
+    ALLOWED,
+    allows,
     calm,
     client_tls,
     harmless,
@@ -41,20 +45,26 @@ from flarelog.integrations._nvflare_told import (
     site_allows,
     workspace_of,
 )
+from flarelog.integrations._nvflare_unsent import Sizes, Unsent
 from flarelog.integrations.embedded import Producer
 from flarelog.lifecycle import Event
 from flarelog.model import parse_address
+from flarelog.sidecar import Outcome
+from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.sizes import sizes
 from flarelog.stores.local import Durability
 from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
 
 PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
-FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
+# The last is what NVFlare 2.7 calls error_log.txt.
+FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
 DRAIN_TIMEOUT = 10.0  # seconds that the end of a job waits for its logs at most
 JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what there is
 KEEP_DAYS = 30.0  # in which nothing came of a job, before it leaves the server's store
 _STORE = "flarelog"  # directory of the server's store, in its workspace
+_STATE = "flarelog"  # directory in a site's workspace, of the jobs whose logs are not known to be whole
 
 
 class _Sending(FLComponent):
@@ -73,27 +83,31 @@ class _Sending(FLComponent):
         self.drain_timeout = drain_timeout
         self._told = False
 
-    def _begin(self, fl_ctx: FLContext, job: str, root: str) -> _Job | None:
-        """Send the logs under *root*; None when this site does not allow it. Raises FlarelogError."""
+    def _allowed(self, fl_ctx: FLContext) -> bool:
+        """Whether this site lets its logs be sent; that it does not is said once."""
         calm()
-        if not is_log_streaming_allowed(fl_ctx):
-            if not self._told:
-                log.warning("%s is false at this site: flarelog sends no logs", ALLOW_LOG_STREAMING_VAR)
-            self._told = True
-            return None
-        return _Job(job, self._producer(fl_ctx, root))
+        if allows(fl_ctx):
+            return True
+        if not self._told:
+            log.warning("%s is false at this site: flarelog sends no logs", ALLOWED)
+        self._told = True
+        return False
 
-    def _producer(self, fl_ctx: FLContext, root: str) -> Producer:
-        address, tls = self._target(fl_ctx)
+    def _source(self) -> tuple[str, ...]:
+        return FILES if self.files is None else tuple(self.files)
+
+    def _producer(self, address: str, tls: Tls | None, site: str, root: str, *, heed: bool) -> Producer:
+        """What sends the logs under *root*. Raises FlarelogError."""
         return Producer(
             address,
-            fl_ctx.get_identity_name(),
+            site,
             root,
-            include=FILES if self.files is None else self.files,
+            include=self._source(),
             bus=Bus(),
             tls=tls,
             join_timeout=self.drain_timeout,
             exit_timeout=self.drain_timeout,
+            heed=heed,
         )
 
     def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:
@@ -112,15 +126,30 @@ class _Job:
         self._producer = producer.start()
         self._producer.bus.publish(Event.START_RUN, job)
         self._lock = threading.Lock()
+        self._whole = False
+        self.troubles: list[str] = []  # a sentence for each file that could not be sent
         self.ended = False
 
-    def end(self) -> None:
-        """Send what is there and wait for the receipts, within the bound; harmless when repeated."""
+    def end(self) -> bool:
+        """Send what is there and wait for the receipts, within the bound; whether all of them came. Harmless when
+        repeated.
+        """
         with self._lock:
             if not self.ended:
                 self.ended = True
                 self._producer.bus.publish(Event.END_RUN, self._job)
                 self._producer.stop()
+                outcomes = self._producer.outcomes.get(self._job, [])
+                self._whole = served(outcomes)
+                self.troubles = [sentence for outcome in outcomes for sentence in outcome.troubles]
+            return self._whole
+
+
+def served(outcomes: list[Outcome]) -> bool:
+    """Whether all streams have their receipts; a file that cannot be sent at all is no reason to try again."""
+    return bool(outcomes) and not any(
+        outcome.error or any(stream.error for stream in outcome.streams) for outcome in outcomes
+    )
 
 
 # --- in the parent processes
@@ -148,9 +177,50 @@ class FlarelogSite(_Sending):
         self._entrance = ""  # address of the tunnel
         self._lock = threading.Lock()  # jobs may begin at the same time, and there is one tunnel
         self._jobs: dict[str, _Job] = {}
+        self._unsent: Unsent | None = None
+        self._unwrapped = False  # said once
+        self.register_event_handler(EventType.SYSTEM_START, self._starting)
         self.register_event_handler(EventType.BEFORE_JOB_LAUNCH, self._launching)
         self.register_event_handler(EventType.JOB_COMPLETED, self._completed)
         self.register_event_handler(EventType.SYSTEM_END, self._leaving)
+
+    @harmless
+    def _starting(self, event: str, fl_ctx: FLContext) -> None:
+        if fl_ctx.get_process_type() != ProcessType.CLIENT_PARENT or self._unsent is not None:
+            return
+        if not self._allowed(fl_ctx):
+            return
+        workspace = workspace_of(fl_ctx)
+        (address, tls), site = self._target(fl_ctx), fl_ctx.get_identity_name()
+        make = partial(self._producer, address, tls, site, heed=False)
+
+        def look(job: str) -> Sizes | None:
+            root = workspace.get_log_root(job)
+            return sizes(SourceOptions(root, self._source())) if os.path.isdir(root) else None
+
+        def send(job: str) -> bool:
+            with make(workspace.get_log_root(job)) as producer:
+                return served(producer.send_rest(job))
+
+        self._unsent = Unsent(os.path.join(workspace.get_root_dir(), _STATE), look, send)
+        self._unsent.start()
+        where = f"{address}, through NVFlare's own connection" if self.tunnel else address
+        threading.Thread(
+            target=self._say, args=(make(workspace.get_root_dir()), where), name="flarelog-hello", daemon=True
+        ).start()
+
+    def _say(self, producer: Producer, where: str) -> None:
+        """Tell, once and in one line, what is sent where, and whether somebody answers there."""
+        try:
+            with producer:
+                trouble = producer.unreachable()
+        except Exception as error:  # NVFlare's own objects are asked for the tunnel
+            trouble = [f"{type(error).__name__}: {error}"]
+        what = f"flarelog sends {', '.join(self._source())} of each job to {where}{release.untried(release.VERSION)}"
+        if trouble:
+            log.warning("%s, which does not answer yet: %s", what, "; ".join(trouble))
+        else:
+            log.info("%s, which answers", what)
 
     @harmless
     def _launching(self, event: str, fl_ctx: FLContext) -> None:
@@ -159,23 +229,43 @@ class FlarelogSite(_Sending):
             return
         if job in self._jobs and not self._jobs[job].ended:
             return
-        begun = self._begin(fl_ctx, job, workspace_of(fl_ctx).get_log_root(job))
-        if begun is None:
+        if not self._allowed(fl_ctx):
             return
+        address, tls = self._target(fl_ctx)
+        root = workspace_of(fl_ctx).get_log_root(job)
+        try:
+            begun = _Job(job, self._producer(address, tls, fl_ctx.get_identity_name(), root, heed=False))
+        except InvalidName as error:
+            tell_server(fl_ctx.get_engine().get_cell(), job, [f"none of its logs is sent: {error}"])
+            raise
         self._jobs[job] = begun
+        if self._unsent is not None:
+            self._unsent.begins(job)
         launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
         if isinstance(launchers, list) and len(launchers) == 1:
             launchers[0] = Launcher(launchers[0], begun.end)
+        elif not self._unwrapped:
+            self._unwrapped = True
+            log.warning(
+                "the job launcher is declared behind flarelog: a job's outcome does not wait for its logs, so that what"
+                " comes late is filed beside the job; let flarelog's file in local/ be the last by name"
+            )
 
     @harmless
     def _completed(self, event: str, fl_ctx: FLContext) -> None:
-        if job := self._jobs.pop(job_of(fl_ctx), None):
-            job.end()
+        name = job_of(fl_ctx)
+        if job := self._jobs.pop(name, None):
+            whole = job.end()
+            tell_server(fl_ctx.get_engine().get_cell(), name, job.troubles)
+            if self._unsent is not None:
+                self._unsent.ends(name, whole=whole)
 
     @harmless
     def _leaving(self, event: str, fl_ctx: FLContext) -> None:
+        if self._unsent is not None:
+            self._unsent.stop()
         for job in [self._jobs.pop(name) for name in list(self._jobs)]:
-            job.end()
+            job.end()  # its process may go on: the next parent process looks once more
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.close()
@@ -228,6 +318,8 @@ class FlarelogServer(FLComponent):
         self._receiver: JobReceiver | None = None
         self._passage: Passage | None = None
         self._engine: Any = None
+        self._jobs: dict[str, _Job] = {}  # whose own logs are sent
+        self._here: tuple[str, Tls | None] = "", None  # where, and with what
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
         for event in (EventType.DEPLOY_JOB_TO_SERVER, EventType.JOB_DEPLOYED, EventType.BEFORE_JOB_LAUNCH):
@@ -241,13 +333,19 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None or fl_ctx.get_process_type() != ProcessType.SERVER_PARENT:
             return
         self._engine = fl_ctx.get_engine()
-        workspace = workspace_of(fl_ctx)
+        workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
+        own, host_name = "", ""
+        try:
+            own, host_name = names_of(tls.cert)
+        except FlarelogError as error:
+            log.warning("the logs of the server's own job processes are not sent: %s", error)
         self._receiver = JobReceiver(
             self.store or os.path.join(workspace.get_root_dir(), _STORE),
             os.path.dirname(workspace.get_log_root("job")),
             listen=self.listen,
-            tls=server_tls(workspace),
+            tls=tls,
             allowed=partial(site_allows, self._engine),
+            own=own,
             keep=partial(file_logs, self._engine),
             keep_days=self.keep_days,
             durability=self.durability,
@@ -264,9 +362,11 @@ class FlarelogServer(FLComponent):
             self._receiver = None
             raise
         log.info("flarelog receives the logs of all jobs at %s", self._receiver.address)
+        self._receiver.finish_left()
         host, port = parse_address(self._receiver.address)
         here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
         self._passage = Passage(self._engine.get_cell(), here)
+        self._here = here, replace(tls, server_name=host_name) if own else None
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
@@ -275,10 +375,33 @@ class FlarelogServer(FLComponent):
         if self._receiver is not None and job:
             self._receiver.bus.publish(Event.ABOUT_TO_START_RUN, job)
             self._receiver.bus.publish(Event.START_RUN, job)
+            if event == EventType.BEFORE_JOB_LAUNCH and self._here[1] is not None and job not in self._jobs:
+                self._send_own(job, fl_ctx)
+
+    def _send_own(self, job: str, fl_ctx: FLContext) -> None:
+        """Send the logs of the server's own process of *job*, to be seen beside the sites'."""
+        producer = Producer(
+            self._here[0],
+            SERVER,
+            workspace_of(fl_ctx).get_log_root(job),
+            include=FILES,
+            exclude=("*/**",),  # the sites' logs are copied below it
+            bus=Bus(),
+            tls=self._here[1],
+            join_timeout=DRAIN_TIMEOUT,
+            exit_timeout=DRAIN_TIMEOUT,
+            heed=False,
+        )
+        own = self._jobs[job] = _Job(job, producer)
+        launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
+        if isinstance(launchers, list) and len(launchers) == 1:
+            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
 
     @harmless
     def _finish(self, event: str, fl_ctx: FLContext) -> None:
         if self._receiver is not None and (job := job_of(fl_ctx)):
+            if own := self._jobs.pop(job, None):
+                threading.Thread(target=own.end, name="flarelog-own", daemon=True).start()
             self._receiver.finish(job)  # nobody waits for it: NVFlare's one thread for all jobs is here
 
     @harmless
@@ -286,6 +409,8 @@ class FlarelogServer(FLComponent):
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.close()
+        for own in [self._jobs.pop(name) for name in list(self._jobs)]:
+            own.end()
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
             receiver.stop()
@@ -313,8 +438,10 @@ class FlarelogProducer(_Sending):
 
     @harmless
     def _starting(self, event: str, fl_ctx: FLContext) -> None:
-        if self._job is None:
-            self._job = self._begin(fl_ctx, fl_ctx.get_job_id(), log_directory(fl_ctx))
+        if self._job is None and self._allowed(fl_ctx):
+            address, tls = self._target(fl_ctx)
+            name, root = fl_ctx.get_identity_name(), log_directory(fl_ctx)
+            self._job = _Job(fl_ctx.get_job_id(), self._producer(address, tls, name, root, heed=True))
 
     @harmless
     def _ending(self, event: str, fl_ctx: FLContext) -> None:

@@ -15,8 +15,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +31,7 @@ class What(enum.Enum):
     DELETED = 0x200
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):  # a writer that shifts a thousand old names makes two thousand of them at once
     """*what* happened to *name* in *directory*; the two ends of one move share a *cookie*."""
 
     what: What
@@ -88,6 +86,8 @@ _WHAT = {what.value: what for what in What}
 _ALL = sum(_WHAT)
 _MASK = _ALL | 0x01000000  # IN_ONLYDIR
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
+_EVENT = struct.Struct("iIII")
+_NAMES = sys.getfilesystemencoding()
 
 
 class InotifyWatch:
@@ -144,20 +144,21 @@ class InotifyWatch:
         except BlockingIOError:
             return []
         found: list[Change] = []
-        at = 0
-        while at < len(raw):
-            number, mask, cookie, size = struct.unpack_from("iIII", raw, at)
-            name = os.fsdecode(raw[at + 16 : at + 16 + size].rstrip(b"\0"))
-            at += 16 + size
+        at, end, unpack, directories = 0, len(raw), _EVENT.unpack_from, self._directories
+        while at < end:
+            number, mask, cookie, size = unpack(raw, at)
+            begin = at + 16
+            at = begin + size
             if mask & _OVERFLOW:
                 return None
             if mask & _IGNORED:
-                self._directories.pop(number, None)
+                directories.pop(number, None)
                 continue
-            directory = self._directories.get(number)
+            directory = directories.get(number)
             what = _WHAT.get(mask & _ALL)
             if directory is not None and what is not None:
-                found.append(Change(what, directory, name, cookie))
+                name = raw[begin : raw.find(b"\0", begin, at)] if size else b""
+                found.append(Change(what, directory, name.decode(_NAMES, "surrogateescape"), cookie))
         return found
 
     def close(self) -> None:

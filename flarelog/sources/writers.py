@@ -71,6 +71,17 @@ def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written
     return found
 
 
+def have_writers(files: dict[Inode, str], proc: str = PROC) -> bool:
+    """Whether any process that may be looked at has one of *files* open for writing, their names being the values."""
+    names = set(files.values())
+    return any(
+        inode in files
+        for pid in _Processes(proc).pids
+        if pid != os.getpid()
+        for inode in _writes(f"{proc}/{pid}", names)
+    )
+
+
 def words_of(environments: Iterable[dict[bytes, int]]) -> str:
     """What *environments*, of all processes that write to one file, say together; empty if that is nothing."""
     gang = list(environments)

@@ -6,6 +6,7 @@ commands, tracked, and stopped when the tests have ended, however they end.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
@@ -26,7 +27,7 @@ import pytest
 from integration.conftest import until
 
 TREE = Path(__file__).parent.parent.parent
-NVFLARE = "2.9.0"
+VERSIONS = ("2.9.0", "2.8.1", "2.7.2")  # the first is the one that all tests run in
 SITES = ("site-1", "site-2")
 FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
 ADMIN = "admin@nvidia.com"
@@ -46,16 +47,23 @@ if importlib.util.find_spec("nvflare") is None:
     collect_ignore = ["inside"]
 
 
-def environment() -> Path:
-    """NVFlare's environment with this tree in it: FLARELOG_NVFLARE_VENV, or ``.venv-nvflare`` in this tree.
+def environment(version: str = VERSIONS[0]) -> Path:
+    """The environment of NVFlare *version*, with what flarelog needs; flarelog itself is this tree's, by PYTHONPATH.
 
-    It is not made below ``.venv``, which may be a link to an environment that others use as well.
+    It is made once, below FLARELOG_NVFLARE_VENVS (``~/.cache/flarelog`` unless that is set), and anew when flarelog's
+    requirements change. FLARELOG_NVFLARE_VENV names an environment that somebody else has made, of the first version.
     """
-    venv = Path(os.environ.get("FLARELOG_NVFLARE_VENV") or TREE / ".venv-nvflare")
+    given = os.environ.get("FLARELOG_NVFLARE_VENV")
+    if given and version == VERSIONS[0] and (Path(given) / "bin" / "pytest").exists():
+        return Path(given)
+    cache = Path(os.environ.get("FLARELOG_NVFLARE_VENVS") or Path.home() / ".cache" / "flarelog")
+    wanted = hashlib.sha256((TREE / "setup.cfg").read_bytes() + sys.version.encode()).hexdigest()[:8]
+    venv = Path(given) if given and version == VERSIONS[0] else cache / f"nvflare-{version}-{wanted}"
     if not (venv / "bin" / "pytest").exists():
+        venv.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
         pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", f"nvflare=={NVFLARE}"], check=True)
+        subprocess.run([*pip, "install", "--quiet", f"nvflare=={version}"], check=True)
         before = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
         subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}[nvflare]"], check=True)
         after = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
@@ -67,8 +75,8 @@ def environment() -> Path:
 class Project:
     """A provisioned project in *directory*, and its processes."""
 
-    def __init__(self, directory: Path, venv: Path) -> None:
-        self.directory, self.venv = directory, venv
+    def __init__(self, directory: Path, venv: Path, sites: tuple[str, ...] = SITES) -> None:
+        self.directory, self.venv, self.sites = directory, venv, sites
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         (directory / "home").mkdir()
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")} | {
@@ -77,7 +85,7 @@ class Project:
             "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": str(TREE),
         }
-        self.call("poc", "prepare", "-n", str(len(SITES)))
+        self.call("poc", "prepare", "-n", str(len(sites)))
         self.kits = directory / "poc" / "example_project" / "prod_00"
 
     def call(self, *args: str, check: bool = True) -> str:
@@ -88,6 +96,15 @@ class Project:
         )  # fmt: skip
         assert done.returncode == 0 or not check, f"nvflare {' '.join(args)}: {done.stdout}\n{done.stderr}"
         return done.stdout
+
+    def ask(self, what: str, which: str) -> str:
+        """As ``call``, by NVFlare's own API; see admin.py."""
+        done = subprocess.run(
+            [self.venv / "bin" / "python", Path(__file__).parent / "admin.py", self.kit(ADMIN), what, which],
+            env=self.env, cwd=self.directory, capture_output=True, text=True, timeout=JOB, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{what} {which}: {done.stdout}\n{done.stderr}"
+        return done.stdout.strip().rpartition("\n")[2]  # its API talks as well
 
     def kit(self, name: str) -> Path:
         return self.kits / name
@@ -110,7 +127,7 @@ class Project:
     # --- processes
 
     def start(self, *names: str) -> None:
-        for name in names or ("server", *SITES):
+        for name in names or ("server", *self.sites):
             role = "server" if name == "server" else "client"
             who = () if role == "server" else (f"uid={name}",)
             command = [
@@ -124,7 +141,7 @@ class Project:
                 self.processes[name] = subprocess.Popen(
                     command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
                 )
-        for name in [name for name in names or SITES if name != "server"]:
+        for name in [name for name in names or self.sites if name != "server"]:
             until(partial(self._joined, name), lambda: f"all are connected:\n{self.talk()}", START)
 
     def _joined(self, name: str) -> bool:
@@ -139,7 +156,7 @@ class Project:
 
     def stop(self) -> None:
         """End all processes, those of jobs included."""
-        for name in (*SITES, "server"):
+        for name in (*self.sites, "server"):
             self.stop_one(name)
 
     def stop_one(self, name: str) -> None:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,6 +103,13 @@ def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwar
     holds(running, job)
     assert troubles(running, job) == []
     assert not [name for name in os.listdir(running.storage(job)) if "LOG" in name]  # nothing is filed twice
+    with zipfile.ZipFile(running.storage(job) / "workspace") as archive:  # and the server's own process is a site's
+        own = archive.read("log.txt")
+    until(lambda: running.stored(job, "server") == own, "the server's own log is there")
+    assert own.count(b"\n") > 10
+    assert sorted(os.listdir(running.kit("server") / "flarelog" / job / "server")) == sorted(
+        name for log in ("log.txt", "log.json", "error_log.txt") for name in (log, f".{log}.journal")
+    )
 
 
 @pytest.mark.essential

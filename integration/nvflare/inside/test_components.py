@@ -22,7 +22,13 @@ from nvflare.apis.server_engine_spec import ServerEngineSpec
 from nvflare.apis.utils.event import fire_event_to_components
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.storages.filesystem_storage import FilesystemStorage
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
+import flarelog.integrations._nvflare_version as release
+from flarelog import Event
+from flarelog.integrations._jobs import JobReceiver
+from flarelog.integrations._nvflare_cell import _told, tell_server
 from flarelog.integrations._nvflare_filing import file_logs
 from flarelog.integrations._nvflare_told import site_allows
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
@@ -118,7 +124,13 @@ def allow(workspace: Path, allowed: bool) -> None:
                 *(EventType.CHECK_END_RUN_READINESS, EventType.END_RUN),
             },
         ),
-        (FlarelogSite, {EventType.BEFORE_JOB_LAUNCH, EventType.JOB_COMPLETED, EventType.SYSTEM_END}),
+        (
+            FlarelogSite,
+            {
+                *(EventType.SYSTEM_START, EventType.SYSTEM_END),
+                *(EventType.BEFORE_JOB_LAUNCH, EventType.JOB_COMPLETED),
+            },
+        ),
         (
             FlarelogServer,
             {
@@ -246,6 +258,93 @@ def test_at_the_server_nothing_is_sent(site: Path) -> None:
     told: dict[str, Any] = {FLContextKey.JOB_META: {"job_id": "job-1"}, FLContextKey.JOB_LAUNCHER: launchers}
     fire(component, EventType.BEFORE_JOB_LAUNCH, context(site, told, ProcessType.SERVER_PARENT))
     assert loops() == 0
+
+
+def test_a_launcher_that_is_declared_later_is_said_once(site: Path) -> None:
+    component = FlarelogSite(receiver=free_address(), drain_timeout=0.1)
+    for job in ("job-1", "job-2"):
+        told = {FLContextKey.JOB_META: {"job_id": job}, FLContextKey.SIMULATE_MODE: True}
+        fire(component, EventType.BEFORE_JOB_LAUNCH, context(site, told, ProcessType.CLIENT_PARENT))
+    fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+    assert (site / "log.txt").read_text().count("the job launcher is declared behind flarelog") == 1
+
+
+def test_what_an_earlier_parent_left_is_sent_when_the_next_one_starts(
+    site: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "flarelog")
+    for job in ("job-1", "job-2", "never-begun"):
+        (site / job).mkdir()
+        (site / job / "log.txt").write_text(f"this is {job}\n")
+    unsent = site / "flarelog"
+    unsent.mkdir()
+    for job in ("job-1", "job-2", "gone"):
+        (unsent / job).touch()
+    stored = tmp_path / "store"
+    with JobReceiver(str(stored), tmp_path / "jobs", listen="127.0.0.1:0", tls=None) as receiver:
+        for job in ("job-1", "job-2", "never-begun"):
+            receiver.bus.publish(Event.START_RUN, job)
+        component = FlarelogSite(receiver=receiver.address)
+        told = {FLContextKey.SIMULATE_MODE: True}
+        fire(component, EventType.SYSTEM_START, context(site, told, ProcessType.CLIENT_PARENT))
+        for job in ("job-1", "job-2"):
+            path = stored / job / "site-1" / "log.txt"
+            until(path.exists, f"{job} is sent")
+        until(lambda: not (unsent / "gone").exists(), "a job whose directory is gone is struck out")
+        with open(site / "job-1" / "log.txt", "a") as file:  # its process outlives its parent by seconds
+            file.write("the last line\n")
+        until(lambda: (stored / "job-1/site-1/log.txt").read_text().endswith("the last line\n"), "it is sent too", 30.0)
+        fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+        assert not (stored / "never-begun" / "site-1").exists()
+    said = (site / "log.txt").read_text()
+    assert said.count("flarelog sends log.txt, log.json, error_log.txt, log_fl.txt, log_error.txt of each job to") == 1
+    assert "which answers" in said
+
+
+def test_a_receiver_that_does_not_answer_is_said_at_the_start(site: Path) -> None:
+    component, told = FlarelogSite(receiver=free_address()), {FLContextKey.SIMULATE_MODE: True}
+    fire(component, EventType.SYSTEM_START, context(site, told, ProcessType.CLIENT_PARENT))
+    until(lambda: "which does not answer yet: no connection to" in (site / "log.txt").read_text(), "it is said", 20.0)
+    fire(component, EventType.SYSTEM_END, context(site, process=ProcessType.CLIENT_PARENT))
+
+
+@pytest.mark.parametrize(
+    ("version", "refused", "untried"),
+    [
+        *(("2.6.3", True, False), ("2.7.1", True, False)),
+        *(("2.7.2", False, False), ("2.9.5", False, False), ("2.9.0+12.gabc", False, False)),
+        *(("2.10.0", False, True), ("3.0.0rc1", False, True)),
+    ],
+)
+def test_a_release_that_is_too_old_is_refused_and_a_later_one_is_mentioned(
+    version: str, refused: bool, untried: bool
+) -> None:
+    assert ("flarelog needs NVFlare 2.7.2 or later" in release.refusal(version)) is refused
+    if not refused:
+        assert (version in release.untried(version)) is untried
+
+
+class Cell:
+    """What a site says to the server."""
+
+    def __init__(self) -> None:
+        self.core_cell = self
+        self.said: list[Any] = []
+
+    def fire_and_forget(self, channel: str, topic: str, targets: str, message: Any, optional: bool) -> None:
+        self.said.append(message.payload)
+
+
+def test_what_a_site_cannot_name_is_told_at_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    cell = Cell()
+    tell_server(cell, "job-1", [])
+    tell_server(cell, "job-1", [f"a\x1b[2J{number} cannot be sent" for number in range(100)])
+    (said,) = cell.said
+    message = new_cell_message({MessageHeaderKey.ORIGIN: "site-1"}, said)
+    _told(message)
+    assert len(caplog.records) == 10
+    assert caplog.records[0].getMessage() == r"site site-1, job job-1: a\x1b[2J0 cannot be sent"
+    _told(new_cell_message({}, b"nonsense"))
 
 
 # --- at the server

@@ -1,0 +1,131 @@
+"""Jobs of a site whose logs are not known to be whole at the server: they are sent until they are.
+
+A job is written down before it is launched, and struck out when its process has ended and its logs have their receipts.
+What a parent process that was killed left behind, or a drain that failed, is sent when the next one starts, and now and
+then. A log may still grow then, because a job's process outlives its parent by seconds: a job is struck out when its
+logs have been still for a while. Nothing is sent of jobs that were never written down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from flarelog.errors import FlarelogError
+
+log = logging.getLogger(__name__)
+
+FIRST, LONGEST = 5.0, 600.0  # seconds between two attempts at a job, doubling
+STILL = 60.0  # seconds without a change after which the logs of a job that were sent are believed to have ended
+KEPT = 14 * 86_400.0  # seconds after which a job is given up whose logs the server does not take
+
+Sizes = dict[str, tuple[int, int, int]]
+
+
+@dataclass
+class _Left:
+    """A job that was written down by an earlier process, or whose drain failed."""
+
+    due: float = 0.0
+    pause: float = FIRST
+    sent: Sizes | None = None  # what its files were when all of them were sent
+    still: float = field(default_factory=time.monotonic)  # since when they have not changed
+
+
+class Unsent:
+    """The jobs that are written down in *directory*. *look*: what a job's files are, None when they are gone; *send*:
+    whether all of a job's logs have their receipts now; it blocks.
+    """
+
+    def __init__(self, directory: str, look: Callable[[str], Sizes | None], send: Callable[[str], bool]) -> None:
+        self._directory, self._look, self._send = directory, look, send
+        self._running: set[str] = set()
+        self._left: dict[str, _Left] = {}
+        self._over = threading.Event()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._turn, name="flarelog-unsent", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin nothing more; what is being sent has its own bound."""
+        self._over.set()
+        self._wake.set()
+
+    def begins(self, job: str) -> None:
+        """Write *job* down: it is about to be launched. Raises nothing: a full disk costs no job."""
+        self._running.add(job)
+        try:
+            os.makedirs(self._directory, exist_ok=True)
+            with open(os.path.join(self._directory, job), "a"):
+                pass
+        except OSError as error:
+            log.warning("job %s: its logs are sent, but not after a crash: %s", job, error)
+
+    def ends(self, job: str, *, whole: bool) -> None:
+        """The process of *job* has ended; *whole*: and all of its logs have their receipts."""
+        self._running.discard(job)
+        if whole:
+            self._strike(job)
+        else:
+            self._wake.set()
+
+    def _strike(self, job: str) -> None:
+        self._left.pop(job, None)
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(self._directory, job))
+
+    # --- what is left
+
+    def _turn(self) -> None:
+        while not self._over.is_set():
+            now = time.monotonic()
+            for job in self._written_down():
+                if job in self._running or self._over.is_set():
+                    continue
+                left = self._left.setdefault(job, _Left())
+                if now >= left.due:
+                    self._attend(job, left)
+            self._wake.wait(FIRST)
+            self._wake.clear()
+
+    def _written_down(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._directory))
+        except OSError:
+            return []
+
+    def _attend(self, job: str, left: _Left) -> None:
+        found, now = self._look(job), time.monotonic()
+        if found is None:
+            self._strike(job)
+            return
+        if found == left.sent:
+            if now - left.still >= STILL:
+                self._strike(job)
+            return
+        try:
+            whole = self._send(job)
+        except FlarelogError as error:
+            log.warning("job %s: %s", job, error)
+            whole = False
+        if whole:
+            log.info("job %s: what an earlier attempt left of its logs is sent", job)
+            left.sent, left.still, left.pause = found, time.monotonic(), FIRST
+        elif self._age(job) > KEPT:
+            log.warning("job %s: its logs were not taken for %g days, and are given up", job, KEPT / 86_400)
+            self._strike(job)
+        left.due = time.monotonic() + left.pause
+        left.pause = FIRST if whole else min(2 * left.pause, LONGEST)
+
+    def _age(self, job: str) -> float:
+        try:
+            return time.time() - os.stat(os.path.join(self._directory, job)).st_mtime
+        except OSError:
+            return 0.0
