@@ -87,7 +87,9 @@ class Call:
         self._silence: asyncio.TimerHandle | None = None
         self._alone: asyncio.TimerHandle | None = None
         self._answering: asyncio.TimerHandle | None = None
-        self._own_cancels = 0  # of the task that takes: to be told from those of gRPC
+        # Cancellations of the task that takes which are none of gRPC's: from before this call, and the call's own.
+        task = asyncio.current_task()
+        self._own_cancels = task.cancelling() if task is not None else 0
         self._elsewhere: tuple[int, bytes] | None = None  # the worker whose call this is, and its first message
 
     async def run(self) -> None:
