@@ -423,8 +423,8 @@ MUTANTS = [
     Mutant(
         "consent: a link leads to what is left out",
         DISCOVERY,
-        "wanted = self.options.matches(path) and (not is_link or self._may_be_followed(path))",
-        "wanted = self.options.matches(path)",
+        "wanted = self._matches(path) and (not is_link or self._may_be_followed(path))",
+        "wanted = self._matches(path)",
         "consent",
     ),
     Mutant(

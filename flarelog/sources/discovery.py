@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
 SAY_EVERY = 30.0  # seconds
 READ_AHEAD = 100  # batches of reports that are read at once, and listings of a directory whose names move, at most
+ASKED = 1 << 14  # paths of which it is kept whether they match the patterns, at most
 OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
 
 
@@ -98,6 +99,7 @@ class Discovery:
     _copies: Copies = field(default_factory=Copies)
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
+    _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
     _said_waiting: float = -math.inf
     _started: bool = False
     _resumed: bool = False
@@ -175,6 +177,10 @@ class Discovery:
         dirty: set[str] = set()
         for change in changes:
             directory = self._walk.relative[change.directory]
+            if change.what is What.SHIFTED:
+                self._renames.shifted("" if directory == "." else f"{directory}/")
+                dirty.add(directory)
+                continue
             path = change.name if directory == "." else f"{directory}/{change.name}"
             self._renames.note(change, path)
             if change.what in (What.MODIFIED, What.CLOSED):
@@ -194,12 +200,18 @@ class Discovery:
 
     def _wanted(self, path: str) -> bool:
         """Whether what stands at *path* may be a log, or a generation of one."""
-        return (
-            path in self._paths
-            or self.options.matches(path)
-            or path in self._renames.origins
-            or any(True for _ in self._originals(path))
-        )
+        if path in self._paths or self._matches(path) or path in self._renames.origins:
+            return True
+        return next(iter(self._originals(path)), None) is not None
+
+    def _matches(self, path: str) -> bool:
+        """Whether the patterns say that what stands at *path* is a log: each name is asked about very often."""
+        known = self._asked.get(path)
+        if known is None:
+            if len(self._asked) >= ASKED:
+                self._asked.clear()
+            known = self._asked[path] = self.options.matches(path)
+        return known
 
     def _scan(self, now: float, only: set[str] | None, look: _Look) -> set[str]:
         """Look into the directories of *only*, or everywhere, and take in what has come and gone."""
@@ -208,7 +220,7 @@ class Discovery:
         grown: list[tuple[Tail, SourceFile, str]] = []
         self._walk.watch = self.watch
         for path, found, is_link in self._walk.entries(only, look.scanned, self._unread, self._wanted):
-            wanted = self.options.matches(path) and (not is_link or self._may_be_followed(path))
+            wanted = self._matches(path) and (not is_link or self._may_be_followed(path))
             if wanted:
                 look.sights[path] = found
             tail, file = self._recognised(path, found) or (None, None)
@@ -272,11 +284,14 @@ class Discovery:
         """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
         found: dict[str, Sight] = {}
         for path, seen in left.items():
+            passed = seen.born is not None and (*seen.is_of, seen.born) in self._passed
+            if passed and seen.inode not in self._absent_inodes and path not in self._renames.origins:
+                continue
             origin = self._created_as(path, look)
             created = origin is not None and self.options.follows(path, origin)
             if created or self._has_grown_since(path, seen):
                 found[path] = seen
-            elif seen.born is None or (*seen.is_of, seen.born) not in self._passed:
+            elif not passed:
                 name = self._log_of(path, seen, look)
                 if name is not None and self.options.continues(path, name, met=False):
                     found[path] = seen

@@ -46,6 +46,12 @@ class Renames:
             if was_closed:
                 self.closed.add(path)
 
+    def shifted(self, directory: str) -> None:
+        """Numbered names in *directory* were renamed, nobody knows which: what is known of them is not any more."""
+        for path in [path for path in self.origins if path.startswith(directory) and path[-1:].isdigit()]:
+            if "/" not in path[len(directory) :]:
+                del self.origins[path]
+
     def place(self, path: str) -> float | None:
         """The place of the file at *path* among all that were renamed; None if it was not seen to be."""
         origin = self.origins.get(path)

@@ -29,6 +29,7 @@ class What(enum.Enum):
     MOVED_FROM = 0x40
     MOVED_TO = 0x80
     DELETED = 0x200
+    SHIFTED = 0  # many numbered names were renamed: which ones is not said, and the directory tells
 
 
 class Change(NamedTuple):  # a writer that shifts a thousand old names makes two thousand of them at once
@@ -82,11 +83,15 @@ class PollWatch:
         pass
 
 
-_WHAT = {what.value: what for what in What}
+_WHAT = {what.value: what for what in What if what.value}
 _ALL = sum(_WHAT)
 _MASK = _ALL | 0x01000000  # IN_ONLYDIR
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
+_MOVED_TO = What.MOVED_TO.value
+_IS_DIRECTORY = 0x40000000
+_MANY = 8192  # bytes of reports at once, above which the renames of numbered names are not told one by one
+_DIGITS = frozenset(b"0123456789")
 _NAMES = sys.getfilesystemencoding()
 
 
@@ -145,10 +150,23 @@ class InotifyWatch:
             return []
         found: list[Change] = []
         at, end, unpack, directories = 0, len(raw), _EVENT.unpack_from, self._directories
+        # A writer that shifts a thousand old names (log.txt.7 to log.txt.8) makes two thousand reports at each rotation.
+        shifts = end > _MANY
+        shifted, told = set[int](), set[int]()  # cookies of such renames, and the directories of which it was said
         while at < end:
             number, mask, cookie, size = unpack(raw, at)
             begin = at + 16
             at = begin + size
+            if shifts and cookie and not mask & _IS_DIRECTORY:
+                if mask & _MOVED_TO:
+                    if cookie in shifted:
+                        continue
+                elif raw[raw.find(b"\0", begin, at) - 1] in _DIGITS:
+                    shifted.add(cookie)
+                    if number not in told and number in directories:
+                        told.add(number)
+                        found.append(Change(What.SHIFTED, directories[number], ""))
+                    continue
             if mask & _OVERFLOW:
                 return None
             if mask & _IGNORED:
