@@ -2189,8 +2189,8 @@ MUTANTS = [
     Mutant(
         "view: what costs too much is drawn to its end",
         SCREEN,
-        "            if allowance.work < 0:\n                break\n        else:\n",
-        "        else:\n",
+        "            if allowance.work < 0:\n                if kind",
+        "            if False:\n                if kind",
         "costs",
     ),
     Mutant(

@@ -447,6 +447,9 @@ class Screen:
                 elif kind == "string":
                     self._in_string = True
             if allowance.work < 0:
+                if kind == "control":  # of several only the first cost anything
+                    allowance.earned -= size_of(text[begin + 1 : at])
+                    at = begin + 1
                 break
         else:
             return  # only what is no text may be too much, or the pieces would make a difference
