@@ -83,7 +83,7 @@ RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
 SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, so that it does not think it is lost
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
-SIEVED, SIEVE_SECONDS = (8 << 10, 128 << 10), 0.01  # bytes that are sieved at once, from and to; how long it may take
+SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 OPENING = 8  # streams that are opened side by side
 NO_SITE = "."  # which no site is called
@@ -166,7 +166,7 @@ class Server:
         )
         self._listing = Turns()
         self._sieving = Turns()
-        self._sieved_at_once = SIEVED[1]
+        self._sieved_at_once = SIEVED[1] // 4  # nobody knows yet how long it takes
         self._opening = Turns(OPENING)
         self.ending = Turns()
         self.unpacking = Unpacking(taken=self.options.compression)

@@ -14,6 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 from unittest import mock
 
@@ -59,12 +60,14 @@ from flarelog.model import (
 )
 from flarelog.policy import Identity, Policy, Role
 from flarelog.refusals import address_of
+from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse, pod_of
 from flarelog.render.merge import Blocks
-from flarelog.render.rows import Line, Overlong
+from flarelog.render.rows import Line, Note, Overlong
+from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
-from flarelog.render.sieve import Sieve
+from flarelog.render.sieve import _MOVES, Sieve, Sieving
 from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.sources import consent, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
@@ -539,7 +542,9 @@ def sendable(what: wire.Request) -> None:
 
 # --- the view
 
-_NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_NOT_SHOWN = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\U000e0000-\U000e007f]"
+)
 _LENGTHS: list[tuple[int, Overlong]] = [(65536, "cut"), (20, "cut"), (9, "split"), (9, "drop")]
 
 
@@ -561,11 +566,57 @@ def view(raw: bytes) -> None:
     hold(run(max(size, len(data) // 50)) == whole, whole)
     for line in whole[0]:
         bare = plain(line.text)
-        hold(not _NOT_SHOWN.search(bare) and len(bare) <= limit, line)
+        hold(not _NOT_SHOWN.search(bare) and (len(bare) <= limit or isinstance(line, Note)), line)
         hold(0 <= line.offset <= line.end <= len(data), line)
         hold(plain(highlighted(line.text, [re.compile("[a-f]+"), re.compile(r"(.)\1")])) == bare, line)
     for block in Blocks().feed(whole[0]):
         hold(bool(block), block)
+
+
+def hostile(raw: bytes) -> None:
+    """A log that repeats itself some thousand times: output and work have limits, and the pieces make no difference.
+
+    The first byte says how it is shown, the second how often each half comes, the third how it is cut.
+    """
+    how, often, size, data = raw[:1] or b"\0", raw[1:2] or b"\0", 64 + 40 * (raw[2] if len(raw) > 2 else 0), raw[3:67]
+    half = len(data) // 2
+    log = data[:half] * (1 << (often[0] & 15)) + data[half:] * (1 << (often[0] >> 4))
+    log = (log * 64)[:20_000] if how[0] & 64 else log[:20_000]
+
+    def run(size: int) -> tuple[list[Line], int]:
+        renderer = Renderer(FORMS[how[0] % len(FORMS)], steps=how[0] >= 128)
+        found = [line for at in range(0, len(log), size) for line in renderer.feed(log[at : at + size])]
+        return found + renderer.close(), renderer.spent
+
+    small = mock.patch.multiple(screen, DRAWN_AGAIN=1 << 10, UNDRAWN=1 << 10)
+    with mock.patch.object(allowance, "BURST", 1 << 12), small:
+        (lines, spent), again = run(len(log) or 1), run(size)
+    differ = [pair for pair in zip_longest(lines, again[0]) if pair[0] != pair[1]]
+    hold(not differ, repr(differ[:2])[:500])
+    shown = sum(len(line.text.encode()) + 1 for line in lines if not isinstance(line, Note))
+    hold(shown <= 64 * len(log) + 64, (shown, len(log)))
+    hold(spent <= len(log) + (1 << 18), (spent, len(log)))
+    for line in lines:
+        hold(not _NOT_SHOWN.search(plain(line.text)), line)
+
+
+def sifting(raw: bytes) -> None:
+    """Through a sieve the same lines match as without it, however many are looked at."""
+    size, data = 1 + (raw[0] if raw else 0), raw[1:]
+    data = b"\x1b[A\n" + data if _MOVES.search(data) else data
+    sieving, pieces = Sieving(Sieve((b"ab", b"er"), bool(size & 1), size % 4, size % 3)), []
+    for at in range(0, len(data), size):
+        pieces += sieving.feed(at, data[at : at + size])
+    pieces += sieving.close()
+    end = 0
+    for offset, piece in pieces:
+        hold(offset >= end and data[offset : offset + len(piece)] == piece, (offset, piece))
+        end = offset + len(piece)
+    hold(end <= len(data), end)
+    pattern = re.compile("ab|er", re.IGNORECASE if size & 1 else 0)
+    whole = Screen()
+    wanted = [line.offset for line in whole.feed(data) + whole.close() if pattern.search(plain(line.text))]
+    hold(all(any(at <= one < at + len(piece) for at, piece in pieces) for one in wanted), (wanted, pieces))
 
 
 def record_line(raw: bytes) -> None:
@@ -596,7 +647,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         *(request, unpacking, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
         *(sessions.session, sessions.sidecar, redaction, site_policy),
         *(policy, runs, tokens, header),
-        *(view, record_line, times),
+        *(view, hostile, sifting, record_line, times),
     )
 }
 
@@ -713,6 +764,32 @@ SEEDS: dict[str, list[bytes]] = {
             b'{"log":"a\\n","stream":"stdout","time":"2026-11-20T08:00:00Z"}\n'
             b'{"log":"\\ud800 b","stream":"stderr","time":"2"}\n',
             b"Traceback (most recent call last):\n  File\nValueError: \xe6\xbc\xa2e\xcc\x81\n\xc2\x9b1m\xe2\x80\xae\n",
+        )
+    ],
+    "hostile": [
+        how + often + b"\x03" + data
+        for how in (b"\x01", b"\x81", b"\xc1", b"\x40")
+        for often in (b"\xbb", b"\x0f", b"\x5c")
+        for data in (
+            *(
+                b"\x1b[2Jx",
+                b"x\x1b[2K",
+                b"\x1b[64;1024Hx\x1b[1;1Hy",
+                b"\r1%\r99%\t",
+                b"\0\nx\by",
+                b"\x1b[1;38:5:1;9mx\ny\n",
+            ),
+            "漢\u0301\x9b1A\u202e\u2028\U000e0041\u061c\n".encode(),
+        )
+    ],
+    "sifting": [
+        size + data
+        for size in (b"\x02", b"\x07", b"\xff")
+        for data in (
+            b"error\nfable\n\n" * 4,
+            b"e\x00r\nx\ry\rer\n" * 9,
+            "e\u200er\na\u061cb\n\u212a".encode() * 9,
+            b"\a\n" * 900,
         )
     ],
     "record_line": [

@@ -2308,15 +2308,15 @@ MUTANTS = [
     Mutant(
         "view: a carriage return ends a line",
         SCREEN,
-        '            self._presented(now, out)\n            self._column = 0\n        elif char == "\\b"',
-        '            self._line_feed(out)\n        elif char == "\\b"',
+        "                    self._column, self._returned = 0, True\n",
+        "                    self._line_feed(out)\n",
         "screen",
     ),
     Mutant(
         "view: other escape sequences come through",
         SCREEN,
-        '                case "control":',
-        '                case "escape":\n                    self._write(token[0])\n                case "control":',
+        'elif kind == "string":\n                    self._in_string = True',
+        'elif kind == "escape":\n                    self._write(token[0])',
         "screen",
     ),
     Mutant(
@@ -2329,15 +2329,15 @@ MUTANTS = [
     Mutant(
         "view: what reorders a line comes through",
         SCREEN,
-        '_FORMAT = "\\u202a-\\u202e\\u2066-\\u2069"',
-        '_FORMAT = "\\u2066-\\u2069"',
+        "\\u200e\\u200f\\u202a-\\u202e\\u2066",
+        "\\u2066",
         "screen",
     ),
     Mutant(
         "view: a private sequence is taken for a colour",
         SCREEN,
-        'parameters.strip("0123456789;:")',
-        'parameters.strip("0123456789;:>?!")',
+        'known = not parameters.strip("0123456789;:")',
+        'known = not parameters.strip("0123456789;:>?!")',
         "screen",
     ),
     Mutant(
@@ -2346,6 +2346,41 @@ MUTANTS = [
         '_SET |= {21: "underline", 53: "over"}',
         '_SET |= {21: "underline", 53: "over", 8: "blink"}',
         "screen",
+    ),
+    Mutant(
+        "view: what costs too much is drawn to its end",
+        SCREEN,
+        "            if allowance.work < 0:\n                if kind",
+        "            if False:\n                if kind",
+        "costs",
+    ),
+    Mutant(
+        "view: a row that a cursor has left may be as long as it likes",
+        SCREEN,
+        "            if self._held > HELD:",
+        "            if False:",
+        "costs",
+    ),
+    Mutant(
+        "view: a log may make more output than its size allows",
+        SCREEN,
+        "            if not self._allowance.show(",
+        "            if False and self._allowance.show(",
+        "costs",
+    ),
+    Mutant(
+        "logs: a log that costs too much keeps the others waiting",
+        "viewers/following.py",
+        "if most and each.flow.spent > most:",
+        "if False:",
+        "following",
+    ),
+    Mutant(
+        "sieve: each tiny line is looked at",
+        SIEVE,
+        '            left -= look + raw.count(b"\\r") // 2\n',
+        "",
+        "sieve",
     ),
     Mutant(
         "view: a string without an end goes on for ever",
@@ -2357,8 +2392,8 @@ MUTANTS = [
     Mutant(
         "view: clearing loses what was there",
         SCREEN,
-        "            self._page = self._row = len(self._rows)\n",
-        "            self._rows.clear()\n            self._row = 0\n",
+        "        self._page = self._row = len(self._rows)\n        self._drop(final, out)\n",
+        "        self._rows.clear()\n        self._row = 0\n",
         "screen",
     ),
     Mutant(
@@ -2385,8 +2420,8 @@ MUTANTS = [
     Mutant(
         "view: a line has no bound",
         SCREEN,
-        "self._most = TAB *",
-        "self._most = (TAB << 30) *",
+        "        if row.size + length > self._room:",
+        "        if False:",
         "screen",
     ),
     Mutant(
@@ -2441,8 +2476,8 @@ MUTANTS = [
     Mutant(
         "view: the streams' lines lose their order",
         CONTAINER,
-        "            out += sorted(found, key=_end)\n        out += lines",
-        "        out += lines",
+        "            out += self._others(screen, before)\n",
+        "            pass\n",
         "container",
     ),
     Mutant(

@@ -12,9 +12,9 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.render.choose import Choice, Chooser, moment, patterns
 from flarelog.render.container import Renderer
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Note
 from flarelog.render.times import SECOND, rfc3339
-from flarelog.viewers.console import Console, ConsoleOptions, Enough, colours
+from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
 
 CASES = json.loads((Path(__file__).parent / "data" / "render.json").read_text())
 NOW = 1_795_176_000 * SECOND
@@ -123,14 +123,41 @@ def test_what_parts_groups_is_no_line_of_json() -> None:
     assert written([None], output="json") == ""
 
 
+def test_json_is_one_line_for_every_reader() -> None:
+    """Python's ``splitlines`` ends a line at ten characters, and ``\\n`` is one of them."""
+    parting = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    found = written([Line(0, 9, f"é{parting}")], output="json")
+    assert len(found.splitlines()) == 1
+    assert json.loads(found)["text"] == f"é{parting}"
+    assert "é" in found
+
+
+def test_many_lines_are_written_in_parts() -> None:
+    lines: list[Line | None] = [Line(0, 0, str(number)) for number in range(10_000)]
+    assert written(lines).split() == [str(number) for number in range(10_000)]
+
+
+@pytest.mark.parametrize("text", ["{site:{text}}", "{text:>{offset}}", "{time:{site}}"])
+def test_a_format_has_no_field_within_a_field(text: str) -> None:
+    with pytest.raises(InvalidOption, match="has a field within the field") as refused:
+        Template(text)
+    assert refused.value.exit_code == InvalidOption.exit_code
+
+
+def test_a_note_is_shown_whatever_is_chosen() -> None:
+    chooser = Chooser(Choice((re.compile("error"),)))
+    note = Note.at(3, "costs too much", {"event": "not-drawn"})
+    assert list(chooser.feed([Line(0, 2, "x"), note, Line(3, 9, "error")])) == [note, Line(3, 9, "error")]
+
+
 def test_rows_that_may_change_are_redrawn_below_the_lines() -> None:
     out = io.BytesIO()
     console = Console(out, ConsoleOptions(), lambda: (12, 10))
-    console.draw(["\x1b[31ma bar that is far too wide\x1b[0m", "漢字漢字漢字漢"], 1.0)
-    console.draw(["not yet"], 1.01)
+    console.draw(lambda: ["\x1b[31ma bar that is far too wide\x1b[0m", "漢字漢字漢字漢"], 1.0)
+    console.draw(lambda: ["not yet"], 1.01)
     console.show([RED], "a.log")
-    console.draw(["next"], 1.02)
-    console.draw(["next"], 5.0)
+    console.draw(lambda: ["next"], 1.02)
+    console.draw(lambda: ["next"], 5.0)
     console.close()
     parts = ["a bar that \n漢字漢字漢", "\r\x1b[1A\x1b[Jred\n", "next", "\r\x1b[J"]
     assert out.getvalue().decode() == "".join(parts)
@@ -139,7 +166,7 @@ def test_rows_that_may_change_are_redrawn_below_the_lines() -> None:
 def test_a_pipe_gets_no_drawing() -> None:
     out = io.BytesIO()
     console = Console(out, ConsoleOptions())
-    console.draw(["bar"], 1.0, last=True)
+    console.draw(lambda: ["bar"], 1.0, last=True)
     console.close()
     assert out.getvalue() == b""
 

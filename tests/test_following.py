@@ -21,7 +21,7 @@ from flarelog.render.sieve import Sieve, Sieving
 from flarelog.render.times import stamp
 from flarelog.viewers import following as core
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
-from flarelog.viewers.flow import Block, View
+from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.following import Following, Selection
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
@@ -368,3 +368,41 @@ def test_what_counts_as_trouble(line: str, is_one: bool) -> None:
 def test_a_label_names_run_site_and_log() -> None:
     assert label(StreamId(RUN, "a", "rank-0/l")).name == "a/rank-0/l"
     assert label(StreamId(RUN, "a", "l")).fields == {"run": RUN, "site": "a", "log": "l"}
+
+
+# --- one bad log among others
+
+BAD = b"x\x1b[2Ky\n" * 800_000
+
+
+def test_a_log_that_costs_too_much_comes_behind_the_others() -> None:
+    origin = Held({"a/log.txt": BAD, "b/log.txt": b"one\ntwo\n", "c/log.txt": b"three\n"})
+    lines = read(origin, Selection(RUN), View(new=partial(Renderer, "plain")))
+    later = next(index for index, line in enumerate(lines) if line.startswith("a: ") and "comes behind" in line)
+    one = lines.index("b: one")
+    assert later > 0
+    assert all(line.startswith("a: ") for line in lines[:later])
+    assert lines[one : one + 2] == ["b: one", "b: two"]
+    assert "c: three" in lines[one:]
+    assert lines[-2].startswith("a: ")  # and to its end
+    assert sum("ended at" in line for line in lines) == 3
+
+
+def test_a_log_that_costs_too_much_is_not_put_off_where_it_is_the_only_one() -> None:
+    lines = read(Held({"a/log.txt": BAD}), Selection(RUN), View(new=partial(Renderer, "plain")))
+    assert not [line for line in lines if "comes behind" in line]
+
+
+def test_a_stream_has_a_budget_a_second_and_what_is_over_it_comes_later() -> None:
+    info = StreamInfo(StreamId(RUN, "a", "log.txt"), 0, 0, 0, False)
+    flow = Flow(info.stream, View(new=partial(Renderer, "plain")))
+    each = core._Stream(info, flow, 100.0)
+    flow.feed(0, b"a usual line\r\n" * 100_000, 100.0)
+    flow.feed(flow.position, b"\rtrain:  45%|####      | 450/1000 [00:10<00:12, 44.4it/s]" * 20_000, 100.0)
+    assert each.held_for(100.0) == 0
+    for _ in range(40):
+        flow.feed(flow.position, BAD[: 64 << 10], 100.0)
+    held = each.held_for(100.0)
+    assert held > 0
+    assert each.held_for(100.0 + held / 2) == pytest.approx(held / 2)
+    assert each.held_for(100.0 + held) == pytest.approx(0)

@@ -69,7 +69,7 @@ def test_all_samples_were_there() -> None:
     [
         pytest.param(b"a\nb\n", ["a", "b"], id="lines-end-at-lf"),
         pytest.param(b"a\n\n\nb", ["a", "", "", "b"], id="empty-lines-and-a-last-one-without-lf"),
-        pytest.param("a\x0bb\x0cc\x85d\u2028e\u2029f\n".encode(), ["a b c d\u2028e\u2029f"], id="nothing-else-does"),
+        pytest.param("a\x0bb\x0cc\x85d\u2028e\u2029f\n".encode(), ["a b c d e f"], id="nothing-else-does"),
         pytest.param(b"a \tb \r\nc\r\n", ["a \tb ", "c"], id="crlf-tabs-and-blanks"),
         pytest.param(b"10%\r20%\r30%\nx\n", ["30%", "x"], id="a-bar-is-its-last-state"),
         pytest.param(b"long text\rshort\n", ["shorttext"], id="what-is-not-overwritten-stays"),
@@ -107,6 +107,10 @@ def test_lines(data: bytes, shown: list[str]) -> None:
         pytest.param(b"a\x00\x07\x0e\x0f\x05\x7fb\n", "ab", id="control-characters"),
         pytest.param(b"a\x1b\x1b[3\x1b[1mb\n", "a\x1b[1mb\x1b[0m", id="a-sequence-within-a-sequence"),
         pytest.param("admin\u202e\u2066nimda\u2069\u202c\n".encode(), "adminnimda", id="reordering"),
+        pytest.param("a\u200eb\u200fc\u061cd\u206ae\n".encode(), "abcde", id="marks-of-direction"),
+        pytest.param("a\U000e0001b\U000e0041\U000e007fc\n".encode(), "abc", id="tags"),
+        pytest.param("a\u2028b\u2029c\n".encode(), "a b c", id="separators"),
+        pytest.param("\u0627\u0644\u061c\u0639\n".encode(), "\u0627\u0644\u0639", id="among-arabic"),
         pytest.param(b"\x1b[" + b"1" * 300 + b"mx\n", "1" * 44 + "mx", id="no-sequence-is-longer-than-256"),
     ],
 )
@@ -119,8 +123,14 @@ def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
     assert texts(b"a\x1b]0;no end\nb\x1bP\nc\n") == ["a", "b", "c"]
 
 
+HIDDEN = (0x61C, 0x200E, 0x200F, 0xE0000, 0xE0001, 0xE0041, 0xE007F)  # marks of direction, and tags
+
+
 def test_no_control_character_comes_through_among_plain_lines() -> None:
-    for code in {*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)} - {0x09, 0x0A}:
+    for code in {*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x2070), *HIDDEN} - {
+        0x09,
+        0x0A,
+    }:
         for before in (3, 1000):  # a few lines, and as many as are looked at otherwise
             for line in texts(b"plain\n" * before + f"a{chr(code)}b\n".encode() + b"plain\n"):
                 assert not NOT_SHOWN.search(line), hex(code)
@@ -275,7 +285,7 @@ ATOMS = (
 )
 BYTES = st.lists(st.one_of(st.sampled_from(ATOMS), st.binary(max_size=6)), max_size=40).map(b"".join)
 LENGTHS = st.sampled_from([(65536, "cut"), (12, "cut"), (5, "cut"), (7, "split"), (7, "drop")])
-NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\U000e0000-\U000e007f]")
 COMMON = settings(
     deadline=None, database=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck)
 )

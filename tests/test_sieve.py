@@ -57,6 +57,7 @@ def matching(data: bytes, pattern: str, before: int = 0, after: int = 0, sizes: 
 
 WORDS = [b"error", b"ERROR", b"step 1", b"loss", b"e", b"rr", b"or ", "é ſ K".encode(), b"\xff", b"x" * 40, b""]
 DIRT = [b"\r", b"\b", b"\x1b[31m", b"\x1b[0m", b"\x1b[K", b"\x00", b"\x1b[A", b"\x1b[2B", b"\x1b[3;1H", b"\x1b[2J"]
+DIRT += ["\u200e".encode(), "\u061c\U000e0041".encode(), "\u2028".encode(), "\u206a".encode()]
 DIRT += ["\u202e\x9b1A\x85".encode(), b"\x1b]0;er\x07", b"\x1b[3C", b"\r\n", b"\x1b["]
 texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120).map(b"".join)
 
@@ -70,6 +71,11 @@ texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120)
     st.lists(st.integers(1, 60), min_size=1, max_size=4),
 )
 @example(b"er\x00ror\n" * 3, "error", 0, 0, [7])
+@example("er\u200eror\n".encode() * 3, "error", 0, 0, [1000])
+@example("er\u061cror\n".encode() * 3, "error", 0, 0, [1000])
+@example("er\U000e0041ror\n".encode() * 3, "error", 0, 0, [1000])
+@example(b"x\n\x07y\n" * 3000 + b"error\n" * 9 + b"x\n" * 3000, "error", 1, 1, [1000, 100_000])
+@example(b"error\n" * 3000 + b"er\x00ror\n" * 3000, "error|loss", 3, 3, [100_000])
 @example("loſſ 1\n".encode(), "(?i)loss", 0, 0, [1000])
 @example(b"er" + b"\n" * 70 + b"\x1b[65A" + b"xror\n", "xror", 0, 0, [1000])
 def test_through_a_sieve_the_same_is_shown(
@@ -109,6 +115,27 @@ def test_from_the_middle_of_a_stream_the_first_lines_are_kept() -> None:
     data = b"".join(b"%d\n" % n for n in range(1000))
     made = Sieve((b"error",), False, 0, 3)
     assert sieved(made, data, [100], start=10)[0][1].startswith(data[10:50])
+
+
+def test_few_lines_of_a_log_are_looked_at_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver's loop has other things to do: where there are too many the rest of a piece is kept unseen."""
+    looked, really = [], Sieving._may_match
+
+    def counted(sieving: Sieving, line: bytes) -> bool:
+        looked.append(len(line))
+        return really(sieving, line)
+
+    monkeypatch.setattr(Sieving, "_may_match", counted)
+    for data in (b"\a\n" * 40_000, b"x\ry\n" * 30_000, "x\u202ey\n".encode() * 20_000):
+        looked.clear()
+        kept = sieved(Sieve((b"xx", b"yx"), True, 9, 9), data, [16 << 10])
+        assert len(looked) < len(data) // 40
+        assert sum(len(piece) for _, piece in kept) <= len(data)
+
+
+def test_many_matches_are_kept_without_a_look_at_each() -> None:
+    data = b"xx\n" * 40_000
+    assert b"".join(piece for _, piece in sieved(Sieve((b"xx",)), data, [16 << 10])) == data
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from flarelog.render.rows import Line
 from flarelog.text import legible
 from flarelog.viewers.console import Enough, summary
 
-PIECE = 1 << 18  # bytes that are read at once
+PIECE = 64 << 10  # bytes that are read, or unpacked, at once: as lines they may take a hundred times as much
 QUIET = 0.1  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time
 
@@ -159,7 +159,7 @@ class _View:
                     yield renderer.settle()
                     self._console.flush()
                 if self._live:
-                    self._console.draw(renderer.open(), now, last=piece is None)
+                    self._console.draw(renderer.open, now, last=piece is None)
             if decoder is not None:
                 yield renderer.feed(decoder.decode(b"", True).encode(), time.monotonic())
             yield renderer.next_file(time.monotonic())
@@ -251,7 +251,7 @@ def _unpacked(first: bytes, pieces: Iterator[bytes | None], say: Callable[[str],
                     if rest.strip(b"\0") == b"":  # padding
                         return
                     unpacker = zlib.decompressobj(31)
-                data = unpacker.decompress(rest, PIECE * 4)
+                data = unpacker.decompress(rest, PIECE)
                 rest = unpacker.unused_data if unpacker.eof else unpacker.unconsumed_tail
                 yield data
             piece = next(pieces, b"")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flarelog.errors import InvalidOption
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, rfc3339, stamp
 
@@ -52,6 +52,9 @@ class Chooser:
             return
         context = bool(choice.before or choice.after)
         for line in lines:
+            if isinstance(line, Note):
+                yield line
+                continue
             text = plain(line.text)
             if not self._in_time(line, text):
                 continue

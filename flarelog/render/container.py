@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
@@ -27,6 +28,11 @@ _TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:
 _CRI = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
 _WITHOUT_TAGS = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<log>.*)", re.DOTALL)
 _MAY_BE_ONE = re.compile(rb"\{|\d{4}-\d\d-\d\dT")
+# A line that is worth a try: whoever writes others by the million makes nobody try each of them.
+_TRIED = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ \n]{0,19} std|\{[^\n]*?\"log\"")
+_NEXT = re.compile(rb"\n(?=%b)" % _TRIED.pattern)
+_DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB: an object takes thirty times as much
+_TAGS = 16
 _POD = re.compile(
     r"(?:^|[/\\])([^/\\_]+)_([^/\\_]+)_([^/\\_]+)[/\\]([^/\\]+)[/\\](\d+)\.log(?:\.\d{8}-\d{6}(?:\.gz)?)?"
 )
@@ -74,7 +80,7 @@ def _cri(line: bytes) -> Record | None:
     if found is None:
         return None
     time, stream, tag, log = found.groups()
-    tags = tuple(tag.decode(errors="replace").split(":"))
+    tags = tuple(tag.decode(errors="replace").split(":", _TAGS))
     if tags[0] not in ("P", "F"):
         return None
     return Record(time.decode(), stream.decode(), tags, tags[0] == "P", log or b"", {})
@@ -86,7 +92,9 @@ def _cri_without_tags(line: bytes) -> Record | None:
 
 
 def _docker(line: bytes, log_only: bool = False) -> Record | None:
-    if line[:1] != b"{":
+    if line[:1] != b"{" or len(line) > _DOCKER_LIMIT or b'"log"' not in line:
+        return None
+    if not log_only and not (b'"stream"' in line and b'"time"' in line):
         return None
     try:
         found = json.loads(line)
@@ -152,6 +160,11 @@ class Renderer:
         """How many times a U+FFFD was put in the place of what is no UTF-8."""
         return sum(screen.replaced for screen in self._screens.values())
 
+    @property
+    def spent(self) -> int:
+        """As ``Screen.spent``."""
+        return sum(screen.spent for screen in self._screens.values())
+
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """As ``Screen.feed``."""
         if self._plain:
@@ -162,8 +175,19 @@ class Renderer:
             self._rest += data
             return out
         data, self._rest = bytes(self._rest + data), bytearray()
-        at = 0
+        at, whole = 0, data.rfind(b"\n") + 1
         while at < len(data):
+            if self._decided and not self._plain and at < whole:
+                stop, record = self._next_record(data, at, whole)
+                if stop > at:
+                    self._raw(data[at:stop], now, out)
+                    self._within = False
+                if record is not None:
+                    end = data.find(b"\n", stop) + 1
+                    self._record(record, end - stop, now, out)
+                    stop = end
+                at = stop
+                continue
             end = data.find(b"\n", at) + 1 if not self._plain else len(data)
             if not end and not self._within and self._waits(data, at):
                 break
@@ -206,6 +230,22 @@ class Renderer:
         found = [line for screen in self._screens.values() for line in screen.close(now)]
         return out + (sorted(found, key=_end) if len(self._screens) > 1 else found)
 
+    def _next_record(self, data: bytes, at: int, whole: int) -> tuple[int, Record | None]:
+        """Where the first record of the whole lines behind *at* begins, and what it says; their end, and None."""
+        if self._within:
+            at = data.find(b"\n", at) + 1
+        while at < whole:
+            if _TRIED.match(data, at):
+                end = data.find(b"\n", at) + 1
+                record = parse(data[at:end], self._form)
+                if record is not None:
+                    return at, record
+                at = end
+            else:
+                found = _NEXT.search(data, at, whole)
+                at = found.end() if found else whole
+        return whole, None
+
     def _waits(self, data: bytes, at: int) -> bool:
         """Whether what follows *at*, a line that has no LF yet, may become a record."""
         if len(data) - at > RECORD_LIMIT:
@@ -221,26 +261,44 @@ class Renderer:
                 self._plain = self._decided = True
             return
         self._decided = True
-        begin, self.position = self.position, self.position + len(line)
+        self._record(record, len(line), now, out)
+
+    def _record(self, record: Record, size: int, now: float, out: list[Line]) -> None:
+        begin, self.position = self.position, self.position + size
         name = record.stream or ""
         screen = self._screens.get(name) or self._screens.setdefault(name, self._new())
         screen.stream, screen.time = name, rfc3339(record.time) if record.time else None
         log = record.log if record.partial else record.log + b"\n"
         self._give(screen, screen.record(log, begin, self.position, now), out)
 
-    def _raw(self, line: bytes, now: float, out: list[Line]) -> None:
+    def _raw(self, block: bytes, now: float, out: list[Line]) -> None:
+        """Take *block*, lines that are no records."""
         screen = self._screens[""]
         screen.position, screen.stream, screen.time = self.position, "", None
-        self.position += len(line)
-        self._give(screen, screen.feed(line, now), out)
+        self.position += len(block)
+        lines = screen.feed(block, now)
+        if not lines or len(self._screens) == 1:
+            out += lines
+            return
+        before = None if any(line.bar for line in lines) else max(line.end for line in lines)
+        others = deque(self._others(screen, before))
+        for line in lines:  # which of several came at once makes no difference
+            while others and (line.bar or others[0].end < line.end):
+                out.append(others.popleft())
+            out.append(line)
+        out += others
 
     def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
         """Add *lines* of *screen* behind what the other streams ended before."""
         if lines and len(self._screens) > 1:
             before = None if lines[0].bar else lines[0].end
-            found = [line for other in self._screens.values() if other is not screen for line in other.settle(before)]
-            out += sorted(found, key=_end)
+            out += self._others(screen, before)
         out += lines
+
+    def _others(self, screen: Screen, before: int | None) -> list[Line]:
+        """What the streams but that of *screen* ended before *before*."""
+        found = [line for other in self._screens.values() if other is not screen for line in other.settle(before)]
+        return sorted(found, key=_end)
 
 
 def _end(line: Line) -> int:

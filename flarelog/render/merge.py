@@ -25,7 +25,9 @@ from flarelog.render.times import SECOND, stamp
 
 HOLD = 2.0  # seconds
 MOST = 100_000  # lines that are held at once
+MOST_TEXT = 4 << 20  # characters of them
 BLOCK = 1000  # lines of a traceback that are kept together
+BLOCK_TEXT = 1 << 20  # characters of them
 
 Source = TypeVar("Source", bound=Hashable)
 Stamp = Callable[[str], int | None]
@@ -104,7 +106,7 @@ class Merge(Generic[Source]):
         self._queues: dict[Source, deque[_Held]] = {}
         self._latest: dict[Source, int] = {}
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
-        self._count = 0
+        self._count = self._size = 0
 
     def add(self, source: Source, lines: Iterable[Line], now: float, *, skew: float = 0.0) -> None:
         """Take *lines* of *source*, which arrived at *now*, in seconds since 1970.
@@ -123,6 +125,7 @@ class Merge(Generic[Source]):
                 self._latest[source] = latest
             queue.append(_Held(now, int(now * SECOND) if latest is None else latest, line))
             self._count += 1
+            self._size += len(line.text)
 
     def first(self, source: Source) -> Line | None:
         """The first line of *source* that is held."""
@@ -140,12 +143,13 @@ class Merge(Generic[Source]):
         heads = [(queue[0].key, number, source) for number, (source, queue) in enumerate(self._queues.items()) if queue]
         heapq.heapify(heads)
         waiting = sum(queue[0].arrived <= now - self._hold for queue in self._queues.values() if queue)
-        while heads and (waiting or self._count > self._most):
+        while heads and (waiting or self._count > self._most or self._size > MOST_TEXT):
             _, number, source = heads[0]
             queue = self._queues[source]
             held = queue.popleft()
             waiting -= held.arrived <= now - self._hold
             self._count -= 1
+            self._size -= len(held.line.text)
             out.append((source, held.line))
             if queue:
                 waiting += queue[0].arrived <= now - self._hold
@@ -173,6 +177,7 @@ class Blocks:
 
     def __init__(self) -> None:
         self._block: list[Line] = []
+        self._size = 0  # characters of it
         self._prefix = ""
         self._ended = False  # the exception's own line was there; another may follow that it caused
 
@@ -190,14 +195,17 @@ class Blocks:
         for line in lines:
             text = plain(line.text)
             began = _TRACEBACK.match(text) if TRACEBACK in text else None
-            if self._block and self._belongs(text, began is not None) and len(self._block) < BLOCK:
+            fits = len(self._block) < BLOCK and self._size < BLOCK_TEXT
+            if self._block and self._belongs(text, began is not None) and fits:
                 self._block.append(line)
+                self._size += len(line.text)
             else:
                 yield from self.settle()
                 if began is None:
                     yield [line]
                 else:
                     self._block, self._prefix, self._ended = [line], began[1], False
+                    self._size = len(line.text)
 
     def settle(self) -> Iterator[list[Line]]:
         if self._block:

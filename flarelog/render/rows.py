@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import groupby, repeat
 from typing import Literal, NamedTuple
 
 from flarelog.render.sgr import RESET, painted
 
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
+
+COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
 Overlong = Literal["cut", "split", "drop"]
 
@@ -24,9 +26,6 @@ class Line(NamedTuple):
     stream: str = ""  # stdout or stderr, where a container runtime told
     time: int | None = None  # nanoseconds since 1970 in UTC of its first byte, where a container runtime told
     bar: bool = False  # a state that the same row has left: not its last; its time is its own
-
-
-make = partial(tuple.__new__, Line)
 
 
 class Note(Line):
@@ -49,13 +48,15 @@ class Row:
 
     __slots__ = (
         *("at", "changed", "chars", "cut", "decile", "end", "offset"),
-        *("revisited", "rewritten", "shown", "stream", "styles", "time"),
+        *("held", "revisited", "rewritten", "shown", "size", "stream", "styles", "time"),
     )
 
     def __init__(self, offset: int, stream: str, time: int | None) -> None:
         self.offset, self.end, self.stream, self.time = offset, 0, stream, time
         self.chars: list[str] = []
         self.styles: list[str] = []
+        self.size = 0  # characters that were put at its end
+        self.held = 0  # cells and characters, when the cursor left it last
         self.shown: str | None = None  # what was given out of it last
         self.rewritten = self.revisited = self.changed = self.cut = False
         self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
@@ -74,6 +75,7 @@ class Row:
             self.split(column + count)
         elif column > len(chars):
             pad = column - len(chars)
+            self.size += pad
             chars.extend(" " * pad)
             styles.extend(repeat("", pad))
         chars[column : column + count] = cells
@@ -91,17 +93,17 @@ class Row:
             column += 1
         chars[begin:column] = " " * (column - begin)
 
-    def combine(self, column: int, mark: str, most: int) -> bool:
-        """Add *mark*, which has no width, to the glyph before *column*; False when there is none."""
+    def combine(self, column: int, marks: str, most: int) -> bool:
+        """Add *marks*, which have no width, to the glyph before *column*; False when there is none."""
         column = min(column, len(self.chars))
         while column and not self.chars[column - 1]:
             column -= 1
         if not column:
             return False
-        if len(self.chars[column - 1]) > most:
-            self.cut = True
-        else:
-            self.chars[column - 1] += mark
+        room = most + 1 - len(self.chars[column - 1])
+        self.cut = self.cut or len(marks) > room
+        if room > 0:
+            self.chars[column - 1] += marks[:room]
             self.changed = True
         return True
 
@@ -112,6 +114,8 @@ class Row:
         self.rewritten = self.changed = True
         self.split(begin)
         if end is None:
+            self.size = max(0, self.size - len("".join(self.chars[begin:])))
+            self.cut = False  # what was left out stood behind it
             del self.chars[begin:], self.styles[begin:]
         else:
             end = min(end, len(self.chars))
@@ -122,12 +126,15 @@ class Row:
     def texts(self, limit: int, overlong: Overlong) -> list[str]:
         """What is shown of it: one text, or none or several where it is longer than *limit*."""
         count = len(self.chars)
-        if self.rewritten:  # blanks are how a bar is wiped out
+        coloured = any(self.styles)
+        if self.rewritten and coloured:  # blanks are how a bar is wiped out
             while count and self.chars[count - 1] == " " and not self.styles[count - 1]:
                 count -= 1
         text = "".join(self.chars[:count])
+        if self.rewritten and not coloured:
+            text = text.rstrip(" ")
         long = self.cut or len(text) > limit
-        if not any(self.styles):
+        if not coloured:
             return shortened(text, limit, overlong, self.cut) if long else [text]
         if not long:
             return [_coloured(self.chars[:count], self.styles)]
@@ -142,14 +149,18 @@ class Row:
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
-    out, now, at = [], "", 0
+    out, now, at, size = [], "", 0, 0
     for style, run in groupby(styles[: len(chars)]):
         end = at + len(list(run))
         if style != now:
+            if size > COLOURED:  # more colours than anybody looks at
+                break
             out.append(painted(now, style))
+            size += len(out[-1])
+            now = style
         out += chars[at:end]
-        now, at = style, end
-    return "".join(out) + (RESET if now else "")
+        at = end
+    return "".join(out) + (RESET if now else "") + "".join(chars[at:])
 
 
 def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> list[str]:

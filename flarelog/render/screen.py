@@ -2,9 +2,15 @@
 
 Lines end at LF alone. Carriage returns, backspaces and cursor moves are resolved within the last ``WINDOW`` rows: a row
 that far above the last one is final. SGR stays, every other escape sequence and control character is taken out, and so
-are the characters that reorder a line: a log of a foreign site must not drive the terminal of whoever reads it. Two
-things differ from a terminal on purpose, so that nothing of a log is lost: clearing the screen begins a new page below,
-and an escape sequence without an end goes no further than its line.
+are the characters that reorder a line or cannot be seen: a log of a foreign site must not drive the terminal of whoever
+reads it. Two things differ from a terminal on purpose, so that nothing of a log is lost: clearing the screen begins a
+new page below, and an escape sequence without an end goes no further than its line.
+
+No log costs more than its size allows. Each byte brings a unit of work and ``SHOWN`` bytes of output, whole lines of
+text are free, and every control sequence costs units by what it touches (``Allowance``): no clock is asked. Where the
+units are used up, the next ``UNDRAWN`` bytes, and the rest of their line, are shown as they are, each control character
+as a picture of itself, below a note that says so. A line that would be longer than the output allows is cut with
+``MARK``. The rows that a cursor can reach hold at most ``HELD`` cells: then they are final, and a new page begins.
 
 How the bytes are cut into pieces makes no difference. Lines without control characters are taken many at a time.
 """
@@ -17,8 +23,21 @@ from collections.abc import Iterator
 from itertools import accumulate, count, repeat
 from operator import add
 
-from flarelog.render.rows import Line, Overlong, Row, make, shortened, width
-from flarelog.render.sgr import RESET, SGR, changed, painted
+from flarelog.render.allowance import (
+    COLOUR,
+    DRAWN_AGAIN,
+    LINE,
+    MOVE,
+    NEW,
+    PAGE,
+    ROUGH,
+    TABBED,
+    TOKEN,
+    Allowance,
+    size_of,
+)
+from flarelog.render.rows import MARK, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.sgr import RESET, SGR, changed, painted, plain
 
 WINDOW = 64  # rows that a cursor can still reach
 LIMIT = 1 << 16  # characters of a line that are shown
@@ -26,28 +45,51 @@ REACH = 4096  # a row of more columns than any terminal has is final, and those 
 WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
 TAB = 8
 STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
+HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
+UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again to draw what comes
+SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast way
+STYLES = 1024  # that are remembered
+AT_ONCE = 4096  # characters that become cells at once
+TOO_MUCH = (
+    f"what follows costs too much to be drawn: {UNDRAWN >> 10} KiB of it, and the rest of their line, are shown as they"
+    " are, control characters as pictures; -o raw shows the bytes"
+)
 
-_FORMAT = "\u202a-\u202e\u2066-\u2069"  # embeddings, overrides and isolates: a line's words would change places
+# Marks, embeddings, overrides and isolates: a line's words would change places. Tags: nobody sees them.
+_FORMAT = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f"
+_PARTING = "\x0b\x0c\x85\u2028\u2029"  # other ways to end a line: here they only part words
 _NOT_PLAIN = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xd8\x9c"
+    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
 )
 _SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
 _LARGE = 1024  # bytes that are worth a look for each suspect
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
+_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # what is among the suspects only where these are: every other Arabic letter has one
+_TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in (0xD8, 0xF3) for byte in range(256))
 _PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
 _TOKEN = re.compile(
-    rf"""(?P<text>[^\x00-\x1f\x7f-\x9f{_FORMAT}]+)
+    rf"""(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]+)
     | (?:\x1b\[|\x9b)(?P<parameters>{_PARAMETERS})(?P<final>[@-~])
     | (?P<string>\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])
     | (?P<half>(?:\x1b(?:\[{_PARAMETERS}|[ -/]{{0,16}})|\x9b{_PARAMETERS})\Z)
     | (?P<escape>(?:\x1b\[|\x9b){_PARAMETERS}|\x1b[ -/]{{0,16}}[0-~])
-    | (?P<control>.)""",
+    | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
 _COLOUR = re.compile(r"\x1b\[([0-9;:]{0,256})m")
-_PAINTED = re.compile(
-    rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f{_FORMAT}]*(?:{_COLOUR.pattern}[^\x00-\x08\x0a-\x1f\x7f-\x9f{_FORMAT}]*)*\r?\n"
-)
+_TEXT = rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]*"
+_PAINTED = re.compile(rf"{_TEXT}(?:{_COLOUR.pattern}{_TEXT})*\r?\n")
+_PICTURES = {
+    **{code: 0x2400 + code for code in range(32) if code not in (0x09, 0x0A)},
+    **dict.fromkeys((*range(0x80, 0xA0), *(ord(char) for char in "\u2028\u2029")), 0xFFFD),
+    **dict.fromkeys((0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2070)), 0xFFFD),
+    **dict.fromkeys(range(0xE0000, 0xE0080), 0xFFFD),
+    0x7F: 0x2421,
+}
+"""Of what is not drawn: each control character is one character that can be seen."""
+_CR = chr(_PICTURES[0x0D])
+_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 _STRING_END = re.compile("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
 _PERCENT = re.compile(r"(\d{1,3})(?:\.\d*)?%")
 _SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it: tells a substitution from a U+FFFD that was written
@@ -68,16 +110,26 @@ class Screen:
         self.time: int | None = None
         self.replaced = 0
         self._steps, self._limit, self._overlong = steps, limit, overlong
-        self._most = TAB * (max(limit, 1 << 17) if overlong == "split" else limit)  # cells that a row may have
+        # Characters that a row may have: of many that are to be wiped out, more than are shown.
+        self._room = max(limit, 1 << 17 if overlong == "split" else min(TAB * limit, LIMIT))
+        self._most = TAB * (self._room if overlong == "split" else limit)  # cells
         self._rows: list[Line | Row] = []
         self._begin: int | None = None  # where the line that is being fed began
         self._row = self._column = 0  # the cursor; a row that it is on need not be there yet
         self._page = 0  # the first row that the cursor can reach
         self._settled = 0  # the rows before this one were given out, bars excepted
         self._style = ""
+        self._styles: dict[tuple[str, str], str] = {}  # what parameters make of a style
         self._decoder = codecs.getincrementaldecoder("utf-8")("flarelog.substitute")
         self._half = ""  # the beginning of an escape sequence
         self._in_string = False  # within a sequence that ends with ST
+        self._allowance = Allowance()
+        self._marked = False  # there was more than text in this line, or it did not begin as one by itself
+        self._rough = False  # and that more was not colours alone
+        self._returned = False  # a CR was the last; before an LF it costs nothing
+        self._run = "", 0  # which kind of characters ended where, of which more cost nothing
+        self._held = 0  # cells and characters of the rows that the cursor has left
+        self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
@@ -85,6 +137,9 @@ class Screen:
         at = 0
         suspects = _suspects(data)
         while at < len(data):
+            if self._undrawn:
+                at = self._as_it_is(data, at, out)
+                continue
             if self._fresh() and (end := _plain(data, suspects, at)) > at:
                 self._bulk(data[at:end] if at or end < len(data) else data, out)
             else:
@@ -100,14 +155,19 @@ class Screen:
 
     def record(self, data: bytes, begin: int, end: int, now: float = 0.0) -> list[Line]:
         """As ``feed``: *data*, a line or a part of one, is what stands between *begin* and *end* in the stream."""
-        if self._fresh() and data.find(b"\n") == len(data) - 1 == _plain(data, _suspects(data), 0) - 1:
+        if (
+            self._fresh()
+            and not self._undrawn
+            and data.find(b"\n") == len(data) - 1 == _plain(data, _suspects(data), 0) - 1
+        ):
             out: list[Line] = []
-            text = self._text(data)[:-1].removesuffix("\r")
-            parts = self._short(text)
+            text = self._text(data)
+            self._allowance.earn(size_of(text))
+            self._allowance.line()
+            parts = self._short(text[:-1].removesuffix("\r"))
             self._rows += [Line(begin, end, part, self.stream, self.time) for part in parts]
             self._row, self.position = len(self._rows), end
-            self._page = self._row if any(len(part) > REACH for part in parts) else self._page
-            self._drop(len(self._rows) - WINDOW, out)
+            self._paged(any(len(part) > REACH for part in parts), out)
             return out
         self._begin = begin if self._begin is None else self._begin
         self.position = end - len(data)
@@ -136,6 +196,11 @@ class Screen:
         return found
 
     @property
+    def spent(self) -> int:
+        """Units of work that drawing took so far."""
+        return self._allowance.spent
+
+    @property
     def first_open(self) -> int | None:
         """Where the first line begins of which not everything was given out."""
         return self._rows[self._settled].offset if self._settled < len(self._rows) else self._begin
@@ -151,6 +216,8 @@ class Screen:
         self._row = self._column = 0
         self._begin = None
         self._style, self._half, self._in_string = "", "", False
+        self._marked = self._rough = self._returned = False
+        self._undrawn = 0
         return out
 
     def jump(self, position: int) -> None:
@@ -166,14 +233,19 @@ class Screen:
             and not (self._column or self._style or self._half or self._in_string)
         )
 
-    def _bulk(self, block: bytes, out: list[Line]) -> None:
-        """*block* ends with LF and holds nothing that moves the cursor otherwise."""
+    def _bulk(self, block: bytes, out: list[Line], *, drawn: bool = True) -> None:
+        """*block* ends with LF and holds nothing that moves the cursor otherwise; if it is not *drawn*, anything."""
         returns = b"\r" in block
-        texts = self._text(block.replace(b"\r\n", b"\n") if returns else block).split("\n")
+        whole = self._text(block.replace(b"\r\n", b"\n") if returns else block)
+        self._allowance.earn(size_of(whole) + (block.count(b"\r\n") if returns else 0))
+        self._allowance.line()
+        texts = (whole if drawn else whole.translate(_PICTURES)).split("\n")
         texts.pop()
         longest = max(map(len, texts))
         if block.isascii() and not returns:  # the same, in two thirds of the time
             ends = list(map(add, accumulate(map(len, texts), initial=self.position), count()))
+        elif not drawn:
+            ends = list(accumulate((len(line) + 1 for line in block.split(b"\n")[:-1]), initial=self.position))
         else:  # a CR stands before an LF alone
             ends = list(accumulate(map(len, block.splitlines(keepends=True)), initial=self.position))
         if longest > self._limit:
@@ -183,7 +255,8 @@ class Screen:
                 for text in self._short(whole)
             ]
         else:
-            lines = list(map(make, zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(False))))
+            values = zip(ends, ends[1:], texts, repeat(self.stream), repeat(self.time), repeat(False))
+            lines = list(map(tuple.__new__, repeat(Line), values))
         self.position = ends[-1]
         final = len(lines) - WINDOW
         if final > 0:  # and so is every row before them
@@ -194,33 +267,110 @@ class Screen:
         self._page = len(self._rows) + wide[-1] + 1 if wide else self._page
         self._rows += lines
         self._row = len(self._rows)
-        self._drop(len(self._rows) - WINDOW, out)
+        self._drop(max(self._page if wide else 0, len(self._rows) - WINDOW), out)
 
     def _painted(self, line: bytes, out: list[Line]) -> bool:
         """Take *line* if colours are all that it has besides text: three times as fast as a terminal's way."""
         if self._row != len(self._rows) or self._column or self._half or self._in_string:
             return False
+        if not self._style and b"\x1b" not in line:
+            return False  # something else is in it
         text = line.decode(errors="replace")
-        if "\ufffd" in text or len(text) > self._limit or not _PAINTED.fullmatch(text):
+        if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not _PAINTED.fullmatch(text):
             return False
+        colours = text.count("\x1b")
+        if colours * (COLOUR + NEW) + LINE + len(text) // 2 + 4 > self._allowance.work:  # it may be too much
+            return False
+        pieces = _COLOUR.split(text[:-1].removesuffix("\r"))
+        if not text.isascii() and any(part and width(part[0]) == 0 for part in pieces[::2]):
+            return False  # it belongs to the glyph before the colour
         parts, now, style = [], "", self._style
-        for number, part in enumerate(_COLOUR.split(text[:-1].removesuffix("\r"))):
+        for number, part in enumerate(pieces):
             if number % 2:
-                style = changed(style, part)
+                found = self._styles.get((style, part))
+                style = found if found is not None else self._changed(style, part)
             elif part:
-                if not part.isascii() and width(part[0]) == 0:  # it belongs to the glyph before the colour
-                    return False
                 if style != now:
                     parts.append(painted(now, style))
                     now = style
                 parts.append(part)
         whole = "".join(parts) + (RESET if now else "")
         begin, self.position, self._style = self.position, self.position + len(line), style
+        self._allowance.earn(len(line) if text.isascii() else size_of(text))
+        [whole] = self._said([whole])
+        self._allowance.line(LINE + colours * COLOUR)
         self._rows.append(Line(begin, self.position, whole, self.stream, self.time))
-        self._row = len(self._rows)
-        self._page = self._row if len(whole) > REACH else self._page
-        self._drop(len(self._rows) - WINDOW, out)
+        self._row, self._marked = len(self._rows), bool(style)
+        self._paged(len(whole) > REACH, out)
         return True
+
+    def _changed(self, style: str, parameters: str) -> str:
+        found = self._styles.get((style, parameters))
+        if found is None:
+            self._allowance.work -= NEW
+            if len(self._styles) >= STYLES:
+                self._styles.clear()
+            known = not parameters.strip("0123456789;:")
+            found = self._styles[style, parameters] = changed(style, parameters) if known else style
+        return found
+
+    def _paged(self, wide: bool, out: list[Line]) -> None:
+        """The last row is complete. One that is *wide* is final, and those above it: they are not kept."""
+        self._page = self._row if wide else self._page
+        self._drop(self._row if wide else len(self._rows) - WINDOW, out)
+
+    def _said(self, texts: list[str]) -> list[str]:
+        """*texts* as far as the output allows."""
+        found = []
+        for text in texts:
+            if not self._allowance.show(len(text) if text.isascii() else len(text.encode())):
+                text = (plain(text)[: self._allowance.room // 4 - len(MARK)] + MARK)[: self._limit]
+                self._allowance.show(min(len(text.encode()), self._allowance.room))
+            found.append(text)
+        return found
+
+    # --- what costs too much to be drawn
+
+    def _give_up(self, out: list[Line]) -> None:
+        """From here on the bytes are shown as they are."""
+        begin = self._begin if self._begin is not None else self.position
+        self._new_page(len(self._rows), out)
+        self._column, self._style, self._half, self._in_string = 0, "", "", False
+        self._returned, self._undrawn = False, begin + UNDRAWN
+        out.append(Note.at(begin, TOO_MUCH, {"event": "not-drawn"}))
+
+    def _as_it_is(self, data: bytes, at: int, out: list[Line]) -> int:
+        """Take what follows *at*, up to an LF; returns where that ends."""
+        if self._begin is None and (end := data.rfind(b"\n", at) + 1) > at:
+            last = data.find(b"\n", max(at, at + self._undrawn - self.position - 1)) + 1
+            self._bulk(data[at : last or end], out, drawn=False)
+            end = last or end
+        else:
+            end = data.find(b"\n", at) + 1 or len(data)
+            self._begin = self.position if self._begin is None else self._begin
+            self.position += end - at
+            self._put_as_it_is(self._decoded(data[at:end]), out)
+        self._drawn_again(data[end - 1] == 0x0A)
+        return end
+
+    def _drawn_again(self, whole: bool) -> None:
+        """Go on drawing, if a *whole* line has ended and enough was shown as it is."""
+        if whole and self.position >= self._undrawn:
+            self._undrawn = 0
+            self._allowance.have(DRAWN_AGAIN)
+
+    def _put_as_it_is(self, text: str, out: list[Line]) -> None:
+        whole = text.endswith("\n")
+        self._allowance.earn(size_of(text))
+        row = self._at_cursor()
+        text = text.removesuffix("\n").translate(_PICTURES)
+        for begin in range(0, len(text), AT_ONCE):
+            self._append(row, text[begin : begin + AT_ONCE], as_it_is=True)
+        if whole:
+            if row.chars and row.chars[-1] == _CR:
+                del row.chars[-1], row.styles[-1]
+            self._allowance.line()
+            self._line_feed(out)
 
     def _short(self, text: str) -> list[str]:
         return [text] if len(text) <= self._limit else shortened(text, self._limit, self._overlong)
@@ -244,74 +394,193 @@ class Screen:
 
     def _emulate(self, text: str, now: float, out: list[Line]) -> None:
         at, self._half = 0, ""
-        while at < len(text):
+        allowance, length, ascii_ = self._allowance, len(text), text.isascii()
+        while at < length:
             if self._in_string:
                 end = _STRING_END.search(text, at)
                 if end is None:
                     self._half = "\x1b" if text[-1] == "\x1b" else ""
+                    allowance.earn((length - at if ascii_ else size_of(text[at:])) - len(self._half))
                     return
-                self._in_string, at = False, end.end() - (end[0] == "\x1b")
+                self._in_string, stop = False, end.end() - (end[0] == "\x1b")
+                allowance.earn(stop - at if ascii_ else size_of(text[at:stop]))
+                at = stop
                 continue
             token = _TOKEN.match(text, at)
             assert token is not None  # noqa: S101  # its last alternative is any character
-            at = token.end()
-            match token.lastgroup:
-                case "text":
-                    self._write(token["text"])
-                case "final":
+            kind = token.lastgroup
+            if kind == "half":
+                self._half = token[0]
+                return
+            if self._returned and text[at] not in "\r\n":
+                self._returned, self._marked, self._rough = False, True, True
+                allowance.work -= TOKEN
+                if allowance.work < 0:
+                    break
+            begin, at = at, token.end()
+            if kind == "text":
+                if at - begin <= AT_ONCE:
+                    self._write(token[0])
+                    continue
+                for each in range(begin, at, AT_ONCE):
+                    self._write(text[each : min(at, each + AT_ONCE)])
+                continue
+            size = at - begin if ascii_ else size_of(token[0])
+            allowance.work += size
+            allowance.earned += size
+            if kind == "control":
+                if text[begin] == "\r":
+                    if self._steps:
+                        self._presented(now, out)
+                    self._column, self._returned = 0, True
+                    continue
+                self._control(token[0], size, out)
+            elif kind == "final" and token["final"] == "m":
+                allowance.work -= ROUGH if self._rough or allowance.earned - allowance.begun > SMOOTH else COLOUR
+                self._marked = True
+                self._style = self._changed(self._style, token["parameters"])
+            else:
+                self._marked = self._rough = True
+                allowance.work -= TOKEN
+                if kind == "final":
                     self._sequence(token["parameters"], token["final"], now, out)
-                case "string":
+                elif kind == "string":
                     self._in_string = True
-                case "half":
-                    self._half = token[0]
-                case "control":
-                    self._control(token[0], now, out)
+            if allowance.work < 0:
+                if kind == "control":  # of several only the first cost anything
+                    allowance.earned -= size_of(text[begin + 1 : at])
+                    at = begin + 1
+                break
+        else:
+            return  # only what is no text may be too much, or the pieces would make a difference
+        self._give_up(out)
+        if at < length:
+            self._put_as_it_is(text[at:], out)
+            self._drawn_again(text.endswith("\n"))
 
-    def _control(self, char: str, now: float, out: list[Line]) -> None:
+    def _control(self, chars: str, size: int, out: list[Line]) -> None:
+        """One character, or several of the same kind, of *size* bytes."""
+        char, allowance = chars[0], self._allowance
         if char == "\n":
-            self._line_feed(out)
-        elif char == "\r":
-            self._presented(now, out)
-            self._column = 0
-        elif char == "\b":
-            self._column = max(0, self._column - 1)
-        elif char == "\t":
-            row, target = self._at_cursor(), (self._column // TAB + 1) * TAB
-            if self._column >= len(row.chars):
-                row.put(self._column, ["\t", *repeat("", target - self._column - 1)], self._style, self._most)
-            self._column = min(target, self._most)
-        elif char in "\x0b\x0c\x85":  # other ways to end a line: here they only part words
-            self._write(" ")
+            marked, self._returned = self._marked, False
+            self._line_feed(out, marked=marked)
+            allowance.line(LINE if marked else 0)
+            return
+        self._marked = self._rough = True
+        if char in _PARTING:
+            allowance.work -= TOKEN
+            row = self._at_cursor()
+            (self._append if self._column >= len(row.chars) else self._over)(row, " ")
+            return
+        run = "\b" if char == "\b" else "\0"
+        allowance.work -= size  # or it would matter where the pieces part it
+        if (run, allowance.earned - size) != self._run:
+            allowance.work -= TOKEN
+        self._run = run, allowance.earned
+        if char == "\b":
+            self._column = max(0, self._column - len(chars))
 
     def _write(self, text: str) -> None:
-        row = self._at_cursor()
-        if text.isascii():
-            row.put(self._column, text, self._style, self._most)
-            self._column = min(self._column + len(text), self._most)
-            return
-        widths = [width(char) for char in text]
-        if widths.count(1) == len(widths):
-            row.put(self._column, text, self._style, self._most)
-            self._column = min(self._column + len(text), self._most)
-            return
-        cells: list[str] = []
-        for char, columns in zip(text, widths, strict=True):
-            if columns == 0:
-                row.put(self._column, cells, self._style, self._most)
-                self._column, cells = min(self._column + len(cells), self._most), []
-                if not row.combine(self._column, char, self._limit):
-                    cells.append(char)
+        row = self._rows[self._row] if self._row < len(self._rows) else None
+        if not isinstance(row, Row):
+            row = self._at_cursor()
+        allowance, column, chars = self._allowance, self._column, row.chars
+        size = len(text) if text.isascii() else size_of(text)
+        allowance.work += size
+        allowance.earned += size
+        if column >= len(chars):
+            if column == len(chars) and row.size + size <= self._room and "\t" not in text and text.isascii():
+                chars += text  # the most frequent case, in half the time
+                row.styles += [self._style] * size
+                row.size, row.changed, self._column = row.size + size, True, column + size
             else:
-                cells += [char, ""] if columns == 2 else [char]
+                self._append(row, text)
+            return
+        if "\t" not in text:
+            if text.isascii():
+                row.put(column, text, self._style, self._most)
+                self._column = min(column + size, self._most)
+            else:
+                self._over(row, text)
+            return
+        for part in re.split("(\t)", text):  # a tab over what is there moves the cursor alone
+            if part and self._column >= len(row.chars):
+                self._append(row, part)
+            elif part == "\t":
+                self._column = min((self._column // TAB + 1) * TAB, self._most)
+                self._allowance.work -= TABBED
+            elif part:
+                self._over(row, part)
+
+    def _over(self, row: Row, text: str) -> None:
+        """Write over what is there, and on behind it."""
+        cells = text if text.isascii() else self._cells(row, text, self._column)
         row.put(self._column, cells, self._style, self._most)
         self._column = min(self._column + len(cells), self._most)
+
+    def _append(self, row: Row, text: str, *, as_it_is: bool = False) -> None:
+        """Write behind the end of *row*, as much as it may have."""
+        column, length, over = self._column, len(text), 0
+        if row.size + length > self._room:
+            row.cut, over = True, max(0, row.size + length - self._room - 1)
+            text, length = text[: max(0, length - over)], max(0, length - over)
+        if length:
+            if column > len(row.chars):
+                self._allowance.touch(column - len(row.chars))
+            cells = text if as_it_is or (text.isascii() and "\t" not in text) else self._cells(row, text, column)
+            row.size += length
+            row.put(column, cells, self._style, self._most)
+            column += len(cells)
+        self._column = min(column + over, self._most)
+
+    def _cells(self, row: Row, text: str, column: int) -> list[str] | str:
+        """The cells of *text* from *column* on. What has no width belongs to the glyph before it."""
+        if "\t" not in text:
+            widths = [width(char) for char in text]
+            if widths.count(1) == len(widths):
+                return text
+        cells: list[str] = []
+        if text.isascii():
+            *parts, last = text.split("\t")
+            for part in parts:
+                cells += part
+                cells += _TAB_CELLS[TAB - 1 - (column + len(cells)) % TAB]
+            cells += last
+            return cells
+        marks = ""
+        for char in text:
+            columns = width(char)
+            if columns == 0:
+                marks += char
+                continue
+            if marks:
+                self._combined(row, column, cells, marks)
+                marks = ""
+            if char == "\t":
+                columns = TAB - (column + len(cells)) % TAB
+            cells.append(char)
+            if columns > 1:
+                cells += repeat("", columns - 1)
+        if marks:
+            self._combined(row, column, cells, marks)
+        return cells
+
+    def _combined(self, row: Row, column: int, cells: list[str], marks: str) -> None:
+        """Add *marks* to the last glyph of *cells*, else to the one of *row* before *column*, else to nothing."""
+        at = len(cells)
+        while at and not cells[at - 1]:
+            at -= 1
+        if at:
+            whole = cells[at - 1] + marks
+            cells[at - 1] = whole[: self._limit + 1]
+            row.cut = row.cut or len(whole) > self._limit + 1
+        elif not row.combine(column, marks, self._limit):
+            cells.append(marks[: self._limit + 1])
+            row.cut = row.cut or len(marks) > self._limit + 1
 
     def _sequence(self, parameters: str, final: str, now: float, out: list[Line]) -> None:
         """A control sequence. Those that are not known, or private, do nothing."""
         if parameters.strip("0123456789;:"):
-            return
-        if final == "m":
-            self._style = changed(self._style, parameters)
             return
         numbers = [int(one[:6] or 0) for one in parameters.replace(":", ";").split(";")]
         count = max(1, numbers[0])
@@ -332,18 +601,41 @@ class Screen:
         elif final == "K" or (final == "J" and numbers[0] == 0):
             self._erase(numbers[0], final == "J", now, out)
         elif final == "J" and numbers[0] in (2, 3):
-            for entry in self._rows:  # one that has no LF ends here; where that is in the stream is not known any more
-                if isinstance(entry, Row):
-                    entry.end = entry.end or entry.offset + 1
-            self._page = self._row = len(self._rows)
+            self._left(out)
+            self._new_page(len(self._rows) - WINDOW, out)
         if final in "EF":
             self._column = 0
 
+    def _new_page(self, final: int, out: list[Line]) -> None:
+        """Go on below all rows, of which no cursor reaches any; the first *final* of them are given out."""
+        self._allowance.work -= PAGE
+        for entry in self._rows[self._page :]:  # without an LF it ends here; where in the stream is not known any more
+            if isinstance(entry, Row):
+                entry.end = entry.end or entry.offset + 1
+        self._page = self._row = len(self._rows)
+        self._drop(final, out)
+
     def _move(self, row: int, now: float, out: list[Line]) -> None:
-        self._presented(now, out)
+        if self._steps:
+            self._presented(now, out)
+        self._allowance.work -= MOVE
+        if self._left(out):
+            return
         self._row = max(self._page, row)
         if self._row < len(self._rows):
             self._thawed(self._row).revisited = True
+
+    def _left(self, out: list[Line]) -> bool:
+        """The cursor leaves its row: where too much would be held, it goes to a new page, and True is returned."""
+        row = self._rows[self._row] if self._row < len(self._rows) else None
+        if isinstance(row, Row):
+            size = len(row.chars) + row.size
+            self._held += size - row.held
+            row.held = size
+            if self._held > HELD:
+                self._new_page(len(self._rows), out)
+                return True
+        return False
 
     def _to_column(self, column: int) -> None:
         row = self._rows[self._row] if self._row < len(self._rows) else None
@@ -354,12 +646,15 @@ class Screen:
         self._presented(now, out)
         if self._row < len(self._rows):
             row = self._thawed(self._row)
+            self._allowance.touch(len(row.chars))
             if which in (0, 2):
                 row.erase(self._column if which == 0 else 0, None)
             elif which == 1:
                 row.erase(0, min(self._column + 1, WIDEST))
         for index in range(self._row + 1, len(self._rows) if below else 0):
-            self._thawed(index).erase(0, None)
+            row = self._thawed(index)
+            self._allowance.touch(len(row.chars))
+            row.erase(0, None)
 
     # --- rows
 
@@ -373,34 +668,43 @@ class Screen:
         line = self._rows[index]
         if isinstance(line, Row):
             return line
+        self._allowance.work -= MOVE + len(line.text) // (2 if "\x1b" in line.text else 8)
         row = Row(line.offset, line.stream, line.time)
         row.end, row.shown = line.end, line.text if index < self._settled else None
         style = ""
         held = self._row, self._column, self._style
         self._rows[index], self._row, self._column = row, index, 0
-        for piece in re.split(f"({SGR.pattern}|\t)", line.text):
+        for piece in re.split(f"({SGR.pattern})", line.text):
             if SGR.fullmatch(piece):
                 self._style = style = changed(style, piece[2:-1])
-            elif piece == "\t":
-                self._control(piece, 0.0, [])
             elif piece:
-                self._write(piece)
+                self._append(row, piece)
         self._row, self._column, self._style = held
         row.changed = False
+        row.held = len(row.chars) + row.size
+        self._held += row.held
         return row
 
-    def _line_feed(self, out: list[Line]) -> None:
+    def _line_feed(self, out: list[Line], *, marked: bool = False) -> None:
         row = self._at_cursor()
         row.end = row.end or self.position
+        wide = False
         if not (row.rewritten or row.revisited or row.shown is not None) and self._row == len(self._rows) - 1:
             texts = row.texts(self._limit, self._overlong)
+            texts = self._said(texts) if marked else texts
+            self._held -= row.held
             self._rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
             self._row = len(self._rows) - 1
-            self._page = self._row + 1 if any(len(text) > REACH for text in texts) else self._page
-        elif len(row.chars) > REACH:
-            self._page = self._row + 1
+            wide = any(len(text) > REACH for text in texts)
+        else:
+            wide = len(row.chars) > REACH
+            self._row -= self._left(out)
         self._row, self._column, self._begin = self._row + 1, 0, None
-        self._drop(len(self._rows) - WINDOW, out)
+        self._rough = self._row < len(self._rows)
+        self._marked = self._rough or bool(self._style)
+        if wide:
+            self._page = self._row
+        self._drop(self._row if wide else len(self._rows) - WINDOW, out)
 
     def _presented(self, now: float, out: list[Line]) -> None:
         """The cursor leaves a state of a row: a step of a bar, if it has gone far enough."""
@@ -410,6 +714,7 @@ class Screen:
         row.changed = False
         if not self._steps or not row.rewritten or len(row.chars) > WIDEST:
             return
+        self._allowance.touch(4 * len(row.chars))
         texts = row.texts(self._limit, self._overlong)
         text = texts[0] if texts else ""
         percent = _PERCENT.findall(text)
@@ -418,7 +723,7 @@ class Screen:
             row.at, row.decile = now, 0
         elif text.strip() and text != row.shown and (decile != row.decile or now - row.at >= STEP_SECONDS):
             self._settle(self._row, None, out)
-            out.append(Line(row.offset, row.offset, text, row.stream, self.time, True))
+            out.append(Line(row.offset, row.offset, self._said([text])[0], row.stream, self.time, True))
             row.shown, row.decile, row.at = text, decile, now
 
     def _settle(self, stop: int, before: int | None, out: list[Line]) -> None:
@@ -439,6 +744,7 @@ class Screen:
         for index in range(count):
             entry = self._rows[index]
             if isinstance(entry, Row):
+                self._held -= entry.held
                 out += self._given(entry, end)
             elif index >= self._settled:
                 out.append(entry)
@@ -453,15 +759,17 @@ class Screen:
         if texts == [""] and not row.end:
             return  # an open row that was wiped out
         if shown is None or (row.shown and shown != row.shown):
-            for text in texts:
+            for text in self._said(texts):
                 yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)
 
 
 def _suspects(data: bytes) -> bytes:
     """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
-    if len(data) > _LARGE and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
+    rare = not data.isascii() and any(begin[0] in data and begin in data for begin in _RARE)
+    if len(data) > _LARGE and not rare and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
         return b""
-    return (data.replace(b"\r\n", b"\n\n") if b"\r" in data else data).translate(_TO_SUSPECT)
+    table = _TO_SUSPECT_RARE if rare else _TO_SUSPECT
+    return (data.replace(b"\r\n", b"\n\n") if b"\r" in data else data).translate(table)
 
 
 def _plain(data: bytes, suspects: bytes, at: int) -> int:

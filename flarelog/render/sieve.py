@@ -5,6 +5,9 @@ No pattern is run here. What is looked for are texts, one of which every match o
 for takes linear time, whatever it is. So a sieve keeps too much, never too little, and whoever reads looks for himself.
 A line is kept if it holds one of the texts; if control characters could make one of its bytes in another way; if a
 cursor may be moved to it from another line; if it is longer than ``LONGEST``; and with the lines around all of these.
+
+A byte earns work, and a line that is looked at by itself costs some: where a log has too many of them, the rest of what
+was fed is kept as it is, unseen.
 """
 
 from __future__ import annotations
@@ -23,13 +26,23 @@ from flarelog.render.screen import WINDOW
 MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 16, 64, 10_000
 LONGEST = 1 << 16  # bytes of a line that is judged
 _HELD = 1 << 18  # bytes of left-out lines in hand, because a later line may want them before it
+_LOOK, _LOOK_TEXT, _EARNED = 6, 1, 1 / 8  # microseconds or so: of a line that is looked at, for a text, a byte's
+_AT_FIRST = 256  # of them, for each piece
 _DRAWN = 1 << 18  # bytes of all states of a line that are compared
 
 _CONTROLS = bytes({*range(32), 0x7F} - {0x09, 0x0A})
-_SUSPECT, _SUSPECT_ANY_CASE = (  # what dirt begins with; and, where case is ignored, _OTHER_CASES
-    bytes(byte in _CONTROLS or byte in heads for byte in range(256)) for heads in (b"\xc2\xe2", b"\xc2\xe2\xc4\xc5")
+_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # dirt too: every other Arabic letter begins with the same byte
+_SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; where there is rare dirt, that too
+    (any_case, rare): bytes(
+        byte in _CONTROLS or byte in b"\xc2\xe2" + any_case * b"\xc4\xc5" + rare * b"\xd8\xf3" for byte in range(256)
+    )
+    for any_case in (False, True)
+    for rare in (False, True)
+}
+_DIRT = re.compile(
+    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c"
+    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
 )
-_DIRT = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 _MOVES = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
 _OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
@@ -140,11 +153,9 @@ class Sieving:
             moves = b"\x1b" in block[cut:] or b"\x9b" in block[cut:]
             self._within, self._owed = True, max(self._owed, self._sieve.after, WINDOW if moves else 0)
         kept = 0
-        for first, last in spans:
-            first = max(first, kept)
-            if last > first:
-                out.append((begin + first, block[first:last]))
-                kept = last
+        for first, last in _together(spans):
+            out.append((begin + first, block[first:last]))
+            kept = last
         held = max(kept, _back(block, cut, max(self._sieve.before, WINDOW)))
         if cut - held > _HELD:
             out.append((begin + held, block[held:cut]))
@@ -191,16 +202,23 @@ class Sieving:
         def line(at: int) -> tuple[int, int]:
             return max(looked, block.rfind(b"\n", looked, at) + 1), block.find(b"\n", at, cut) + 1
 
+        end, left = cut, _AT_FIRST + (cut - looked) * _EARNED
+        look = _LOOK + _LOOK_TEXT * len(self._sieve.any_of)
+
         heap = block.lower() if self._sieve.ignore_case else block
-        suspect = _SUSPECT_ANY_CASE if self._sieve.ignore_case else _SUSPECT
         for text in self._sieve.any_of:
             at = heap.find(text, looked, cut)
             while at >= 0:
                 first, last = line(at)
                 found[first] = first, last, False
+                left -= _LOOK
+                if left < 0:
+                    cut = last  # what is behind it is kept
                 at = heap.find(text, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
+        rare = not region.isascii() and any(dirt in region for dirt in _RARE)
+        suspect = _SUSPECT[self._sieve.ignore_case, rare]
         # Ten times as fast as a search for the pattern.
         marks = region.translate(suspect) if moves or self._may_hold(region, heap) else b""
         at = marks.find(b"\x01")
@@ -214,10 +232,16 @@ class Sieving:
                 found[first] = first, last, True
             elif first not in found and self._may_match(raw):
                 found[first] = first, last, False
-            at = marks.find(b"\x01", last - looked)
+            left -= look + raw.count(b"\r") // 2
+            if left < 0:
+                cut = last
+            at = marks.find(b"\x01", last - looked, cut - looked)
         for first, last in _long(block, looked, cut):
             found.setdefault(first, (first, last, False))
-        return found.values()
+        if cut == end:
+            return found.values()
+        unseen = cut, end, b"\x1b" in block[cut:end] or b"\x9b" in block[cut:end]
+        return [*(each for each in found.values() if each[0] < cut), unseen]
 
     def _is_kept(self, unfinished: bytes) -> bool:
         return self._may_match(unfinished) or _MOVES.search(unfinished) is not None
@@ -301,6 +325,20 @@ def _forth(block: bytes, at: int, lines: int, cut: int) -> tuple[int, int]:
         at = block.find(b"\n", at, cut) + 1
         lines -= 1
     return at, lines
+
+
+def _together(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """*spans*, by their beginnings or nearly so, without what is in two of them; those that touch are one."""
+    out: list[tuple[int, int]] = []
+    for first, last in spans:
+        kept = out[-1][1] if out else -1
+        if last <= kept:
+            continue
+        if first <= kept:
+            out[-1] = out[-1][0], last
+        elif last > first:
+            out.append((first, last))
+    return out
 
 
 def _joined(pieces: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

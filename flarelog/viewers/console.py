@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from string import Formatter
@@ -22,6 +22,7 @@ from flarelog.render.times import SECOND, shown, stamp
 
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
+AT_ONCE = 4096  # lines in one write
 GAP = "--"  # between groups of lines, as grep has it
 
 
@@ -91,7 +92,10 @@ class Console:
         """The same with the lines of several, all in one write."""
         options = self._options
         texts: list[str] = []
-        for lines, source in blocks:
+        for lines, source in _at_once(blocks):
+            if len(texts) > AT_ONCE:
+                self._said(texts)
+                texts = []
             if options.output == "json":
                 texts += [self._object(line, source) for line in lines if line is not None]
             elif options.timestamps or options.highlight or options.template:
@@ -101,18 +105,21 @@ class Console:
                 texts += [GAP if line is None else head + line.text for line in lines]
             else:
                 texts += [GAP if line is None else line.text for line in lines]
+        self._said(texts)
+
+    def _said(self, texts: list[str]) -> None:
         if texts:
             text = "\n".join(texts)
-            self._write(self._wiped() + (text if options.colour else plain(text)) + "\n")
+            self._write(self._wiped() + (text if self._options.colour else plain(text)) + "\n")
 
-    def draw(self, rows: Sequence[str], now: float, last: bool = False) -> None:
-        """On a terminal: show *rows*, which may change, below all lines; not too often, unless they are the *last* for
-        a while. *now*: seconds of any clock.
+    def draw(self, rows: Callable[[], Sequence[str]], now: float, last: bool = False) -> None:
+        """On a terminal: show what *rows* gives, which may change, below all lines; not too often, unless they are the
+        *last* for a while. *now*: seconds of any clock.
         """
         if self._size is None or (now < self._next and not last):
             return
         columns, height = self._size()
-        fitting = [_fitted(plain(row), columns - 1) for row in rows[-max(1, height // 2) :]]
+        fitting = [_fitted(plain(row), columns - 1) for row in rows()[-max(1, height // 2) :]]
         if fitting != self._drawn:
             text = self._wiped() + "\n".join(fitting)
             self._drawn, self._next = fitting, now + DRAW_EVERY
@@ -164,7 +171,7 @@ class Console:
 
     def _object(self, line: Line, source: Label) -> str:
         if isinstance(line, Note):
-            return json.dumps({**source.fields, "offset": line.offset, **line.event}, ensure_ascii=False)
+            return _dumped({**source.fields, "offset": line.offset, **line.event})
         time = self._time(line)
         found: dict[str, object] = {**source.fields}
         rank = source.rank(line)
@@ -173,24 +180,38 @@ class Console:
         found |= {"offset": line.offset} if self._options.offsets else {}
         found |= {"time": shown(time, self._options.zone)} if time is not None else {}
         found |= {"bar": True} if line.bar else {}
-        return json.dumps({**found, "text": plain(line.text)}, ensure_ascii=False)
+        return _dumped({**found, "text": plain(line.text)})
 
     def _time(self, line: Line) -> int | None:
         return line.time if line.time is not None else self._stamped(line.text)
 
 
+_PARTING = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
+
+
+def _dumped(found: Mapping[str, object]) -> str:
+    """*found* as JSON in one line, for readers too that part lines as Python's ``splitlines`` or JavaScript do."""
+    text = json.dumps(found, ensure_ascii=False)
+    return text if text.isascii() else text.translate(_PARTING)
+
+
 class Template:
-    """What ``--format`` says: text with fields as Python's format strings have them. Raises InvalidOption."""
+    """What ``--format`` says: text with fields as Python's format strings have them. Raises InvalidOption.
+
+    A field within a field is refused: what a log says would tell how wide it is shown.
+    """
 
     FIELDS = ("run", "site", "log", "rank", "offset", "time", "stream", "text")
 
     def __init__(self, text: str) -> None:
         self._text = text
         try:
-            names = [name for _, name, _, _ in Formatter().parse(text) if name is not None]
+            fields = [(name, spec or "") for _, name, spec, _ in Formatter().parse(text) if name is not None]
         except ValueError as error:
             raise InvalidOption(f"{text!r} is no format: {error}") from error
-        for name in names:
+        for name, spec in fields:
+            if "{" in spec:
+                raise InvalidOption(f"{text!r} has a field within the field {name!r}: give it a format of its own")
             if name not in self.FIELDS:
                 known = ", ".join(self.FIELDS)
                 raise InvalidOption(f"{text!r} has the field {name!r}: give one of {known}; {{{{ stands for a brace")
@@ -225,6 +246,18 @@ class _Moment:
             return format(datetime.fromtimestamp(self._time / SECOND, self._zone or UTC), spec)
         except (ValueError, OverflowError, OSError):
             return shown(self._time)
+
+
+def _at_once(
+    blocks: Iterable[tuple[Sequence[Line | None], Label]],
+) -> Iterator[tuple[Sequence[Line | None], Label]]:
+    """*blocks* in parts: of each line there may be as much besides as would fill a page."""
+    for lines, source in blocks:
+        if len(lines) <= AT_ONCE:
+            yield lines, source
+        else:
+            for at in range(0, len(lines), AT_ONCE):
+                yield lines[at : at + AT_ONCE], source
 
 
 def _fitted(text: str, columns: int) -> str:

@@ -81,7 +81,7 @@ class ConsoleDisplay:
         if self._pipe.closed:  # where nothing comes any more no write would tell
             raise BrokenPipeError
         if self.terminal:
-            self._console.draw(rows(), now)
+            self._console.draw(rows, now)
 
     async def drain(self) -> None:
         await self._pipe.drain()

@@ -74,6 +74,7 @@ class Flow:
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail: deque[Item] | None = None if tail is None or until <= start else deque(maxlen=tail)
         self._until = until
+        self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
         self._dirty = False  # something may be complete that was not given out
 
@@ -85,6 +86,11 @@ class Flow:
     @property
     def replaced(self) -> int:
         return self._renderer.replaced
+
+    @property
+    def spent(self) -> int:
+        """Units of work that drawing it took, but for a quarter for each byte of a piece: bars may have that."""
+        return self._spent
 
     @property
     def unsettled(self) -> bool:
@@ -128,7 +134,9 @@ class Flow:
             piece = data[: max(0, mark - self.position)]
             if piece:
                 self.position += len(piece)
+                before = self._renderer.spent
                 out += self._chosen(self._renderer.feed(piece, now))
+                self._spent += max(0, self._renderer.spent - before - len(piece) // 4)
                 data = data[len(piece) :]
                 self._fed, self._dirty = now, True
             if self._pending and self._pending[0].offset <= self.position:
@@ -164,6 +172,11 @@ class Flow:
         self._chooser.skip()
         return self._given(out)
 
+    def later(self) -> list[Item]:
+        """The note that others come first."""
+        text = "this log costs too much to draw: the rest of it comes behind the other logs"
+        return self._note(text, "later", {})
+
     def end(self, sealed: bool) -> list[Item]:
         """The note that nothing more will come."""
         how = "its end was agreed on" if sealed else "without a receipt: what its site wrote last may be missing"
@@ -172,6 +185,8 @@ class Flow:
     # --- what is shown
 
     def _chosen(self, lines: list[Line]) -> list[Item]:
+        if not self._view.notes:
+            lines = [line for line in lines if not isinstance(line, Note)]
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)
@@ -269,6 +284,10 @@ class Bytes(Flow):
     @property
     def plain(self) -> bool:
         return False
+
+    @property
+    def spent(self) -> int:
+        return 0
 
     @property
     def place(self) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
@@ -38,6 +39,9 @@ SKIPPED_TO = 40  # lines before the end that are shown then
 HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
 LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
+SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
+WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beside what every log takes
+WORK_AT_FIRST = 1_000_000  # units after which the rest of a log comes behind all others, where nothing is live
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 TAIL_MORE = 64  # rows that a cursor can reach: so many more lines than are wanted are read
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
@@ -99,9 +103,17 @@ class _Stream:
         self.slow = 0.0  # seconds for which it was held up by a terminal
         self.reading: asyncio.Task[None] | None = None
         self.last = False  # it is read for the last time
+        self._paid, self._paid_at = 0.0, now  # units of work, and when they were
         self.ended = False  # and it was said
         flow.learn(0, info.marks)
         self.known = len(info.marks)
+
+    def held_for(self, now: float) -> float:
+        """Seconds for which nothing more of it is shown, because it took too much work a second: others go on."""
+        spent = self.flow.spent
+        self._paid = min(spent, self._paid + (now - self._paid_at) * WORK)
+        self._paid_at = now
+        return max(0.0, spent - self._paid - WORK) / WORK
 
     def took(self, number: int, what: Buffer | Mark) -> None:
         """The queue has got it: it need not be read again."""
@@ -256,6 +268,9 @@ class Following:
         """Read until there is no more; False when something was skipped and it goes on behind it."""
         async with contextlib.aclosing(self._pieces(each, follow=follow)) as pieces:
             async for number, what in pieces:
+                held = each.held_for(time.monotonic())
+                if held:
+                    await asyncio.sleep(held)
                 began = time.monotonic()
                 end = self._ranks.readable(str(each.info.stream), each.received)
                 if end is not None and isinstance(what, Buffer) and number + len(what) > end:
@@ -296,13 +311,18 @@ class Following:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self._finished():
+            found = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
-                    self._take(*await self._queue.get())
+                    found = await self._queue.get()
+            size = 0
+            for _ in range(AT_ONCE):
+                if found is not None:
+                    size += await self._take_in_slices(*found)
                     self._queue.task_done()
-            for _ in range(min(AT_ONCE, self._queue.qsize())):
-                self._take(*self._queue.get_nowait())
-                self._queue.task_done()
+                if size >= SLICE or self._queue.empty():
+                    break
+                found = self._queue.get_nowait()
             if loop.time() >= due:
                 self._tick(time.monotonic())
                 due = loop.time() + TICK
@@ -323,6 +343,19 @@ class Following:
             each.flow.position >= each.first or not self._display.wants(stream)
             for stream, each in self._streams.items()
         )
+
+    async def _take_in_slices(self, each: _Stream, number: int, what: Buffer | Mark | _Skip) -> int:
+        """Take *what*, and hand on what is shown of a slice before the next one; returns its bytes."""
+        if not isinstance(what, Buffer):
+            self._take(each, number, what)
+            return 0
+        if len(what) <= SLICE or self._view.raw:
+            self._take(each, number, what)
+            return len(what)
+        for at in range(0, len(what), SLICE):
+            self._take(each, number + at, what[at : at + SLICE])
+            await self._display.drain()
+        return len(what)
 
     def _take(self, each: _Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         now = time.monotonic()
@@ -392,13 +425,25 @@ class Following:
             return
         for each in self._streams.values():
             await self._begin(each)
-            async with contextlib.aclosing(self._pieces(each, follow=False)) as pieces:
-                async for number, what in pieces:
-                    each.took(number, what)
-                    self._take(each, number, what)
-                    await self._display.drain()
-            self._display.show([(each.info.stream, self._rest(each))])
-            await self._display.drain()
+        waiting = deque(self._streams.values())
+        while waiting:
+            each = waiting.popleft()
+            if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
+                waiting.append(each)  # it took too much work: the others come first
+
+    async def _shown(self, each: _Stream, most: int) -> bool:
+        """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
+        async with contextlib.aclosing(self._pieces(each, follow=False)) as pieces:
+            async for number, what in pieces:
+                each.took(number, what)
+                await self._take_in_slices(each, number, what)
+                await self._display.drain()
+                if most and each.flow.spent > most:
+                    self._give(each, each.flow.later())
+                    return False
+        self._display.show([(each.info.stream, self._rest(each))])
+        await self._display.drain()
+        return True
 
     def _rest(self, each: _Stream) -> list[Item]:
         return each.flow.close(time.monotonic()) + (each.flow.end(True) if each.info.sealed else [])
@@ -433,7 +478,7 @@ class Following:
                     if not isinstance(what, Buffer):
                         each.flow.learn(number, (what,))
                         continue
-                    size = max(LEAST_AT_ONCE, LINES_AT_ONCE // len(self._streams))
+                    size = min(SLICE, max(LEAST_AT_ONCE, LINES_AT_ONCE // len(self._streams)))
                     for at in range(0, len(what), size):
                         items = each.flow.feed(number + at, what[at : at + size], time.monotonic())
                         yield [item for item in items if item is not None]
