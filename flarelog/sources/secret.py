@@ -127,7 +127,9 @@ def _legible(text: bytes) -> bytes:
             end = at + 1 if found is None else found.end()
             if found is not None:
                 view = bytearray(text) if view is None else view
-                view[at:end] = _MEANT.get(found[0].lstrip(b"\\").lower(), b" ").rjust(end - at)
+                meant = _MEANT.get(found[0].lstrip(b"\\").lower(), b" ")
+                # Where a value ends or begins with an entity, the whole of it is masked, or none.
+                view[at:end] = meant.ljust(end - at) if sign == b"&" else meant.rjust(end - at)
             elif sign == b"\\":
                 end = _rest(_BACKSLASHES, text, at)
             at = text.find(sign, end)
