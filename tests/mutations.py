@@ -374,20 +374,6 @@ MUTANTS = [
         "redact",
     ),
     Mutant(
-        "redaction: a password of a URL ends at its first @",
-        SECRET,
-        "    return at - len(password), max(at, last)\n",
-        "    return at - len(password), at\n",
-        "redact",
-    ),
-    Mutant(
-        "redaction: each token of a run is looked at up to its end",
-        SECRET,
-        "if start.start() >= done else ()",
-        "if True else ()",
-        "redact",
-    ),
-    Mutant(
         "redaction: a line is shown before it is finished",
         REDACTED,
         "if decided > position or (self.limit is None and self._finished != size):",

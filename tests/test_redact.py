@@ -578,6 +578,10 @@ def test_no_own_pattern_takes_longer_than_a_multiple_of_the_text(pattern: str) -
         assert time.thread_time() - began < 5
 
 
+def test_an_own_pattern_may_ask_where_a_line_begins_and_ends() -> None:
+    assert shown(b"ab\nba\nab\n", Rules((), ("^b", "b$"))) == b"a*\n*a\na*\n"
+
+
 def test_where_an_own_pattern_matches_very_often_the_rest_is_masked() -> None:
     data = b"x" * own.MOST + b" and so on " + b"x" * 40
     assert (
