@@ -43,7 +43,7 @@ def sealed(receiver: Receiver, data: bytes, matches: int) -> None:
     assert SECRET[:4] not in wanted
     record = receiver.holds(wanted)
     assert record["redacted"] == {"matches": matches, "bytes": sum(a != b for a, b in zip(data, wanted, strict=True))}
-    assert "redacted:1:tokens+passwords+keys+email" in record["notes"]
+    assert "redacted:2:tokens+passwords+keys+email" in record["notes"]
 
 
 def test_what_is_masked_is_said_by_the_receipt_by_streams_and_by_verify(place: Place) -> None:
@@ -83,14 +83,16 @@ def test_killed_at_either_end_in_the_middle_of_lines_nothing_leaves_and_nothing_
 
 def test_a_drain_in_the_middle_of_a_line_and_what_goes_on_with_it(place: Place) -> None:
     receiver = place.serve()
-    first = append(place.log, b"one\npassword: hunter2-and-more lo")
+    first = append(place.log, b"one\npassword: 'hunter2-and-more' lo")
     sidecar = place.sidecar(receiver, "--redact", "passwords")
     receiver.gets(b"one\n")
     assert sidecar.stop() == 0
-    assert receiver.stored() == b"one\npassword: **************** **", "its last word may be the beginning of a secret"
+    assert receiver.stored() == b"one\npassword: '****************' **", (
+        "its last word may be the beginning of a secret"
+    )
     second = append(place.log, b"ss\nlast\n")
     assert place.once(receiver, "--redact", "passwords").process.returncode == 0
-    assert receiver.stored() == b"one\npassword: **************** **ss\nlast\n"
+    assert receiver.stored() == b"one\npassword: '****************' **ss\nlast\n"
     record = receiver.streams()[f"{SITE}/{LOG}"]
     assert [generation["source_offset"] for generation in record["generations"]] == [0, len(first)]
     assert record["committed"] == len(first + second)
@@ -172,7 +174,7 @@ def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Plac
         ("allow_logs = false", "there is no key 'allow_logs'"),
         ("allow_log_streaming = 1", "is true or false"),
         ("redact = ['everything']", "there is no redaction 'everything'"),
-        ("redact_patterns = ['(a+)+$']", "possessive"),
+        (r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences"),
         ("include = ['/var/log/*']", "relative to the root"),
         ("[", "is no TOML"),
         (None, "cannot be read (No such file or directory)"),
@@ -193,12 +195,12 @@ def test_only_what_site_and_asker_both_name_is_sent_and_masked_as_either_wants(p
     receiver = place.serve()
     for name in ("a.log", "b.log", "c.txt", "private/a.log"):
         (place.root / name).parent.mkdir(exist_ok=True)
-        append(place.root / name, b"password=abc me@example.org\n")
+        append(place.root / name, b"me@example.org password=abc\n")
     path = policy(place, "include = ['*.log']\nexclude = ['private/**']\nredact = ['passwords']\n")
     done = place.once(receiver, *("--site-policy", path, "--include", "a.*", "--include", "*.txt", "--redact", "email"))
     assert done.process.returncode == 0, done.talk()
     assert list(receiver.streams()) == [f"{SITE}/a.log"]
-    assert receiver.stored("a.log") == b"password=*** **************\n"
+    assert receiver.stored("a.log") == b"************** password=***\n"
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ import pytest
 from hypothesis import Phase, settings
 
 TREE = Path(__file__).parent.parent
-COPIED = ("flarelog", "fuzz", "tests", "bench", "setup.cfg", "pyproject.toml")
+COPIED = ("flarelog", "fuzz", "tests", "bench", "setup.cfg", "pyproject.toml", "SECURITY.md")
 # What the tests import besides: once for all mutants, and nothing of the tree. What is left out costs time alone.
 WARM = (
     *("grpc.aio", "google.protobuf.internal.builder", "google.protobuf.json_format", "tenacity", "click.testing"),
@@ -72,11 +72,13 @@ DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
-REDACT, REDACTED, CONSENT, PATTERNS = (
+REDACT, REDACTED, CONSENT, PATTERNS, SECRET, OWN = (
     "sources/redact.py",
     "sources/redacted.py",
     "sources/consent.py",
     "sources/patterns.py",
+    "sources/secret.py",
+    "sources/own.py",
 )
 
 MUTANTS = [
@@ -274,10 +276,17 @@ MUTANTS = [
         "redact",
     ),
     Mutant(
-        "redaction: a hint on the other side of a window's end is not heeded",
+        "redaction: what is no whole line is not looked at",
         REDACT,
-        "suspect = begin in named or (not text.is_line(first, behind) and self._hinted(line))",
-        "suspect = begin in named",
+        "        for begin in unusual:\n",
+        "        for begin in ():\n",
+        "redact",
+    ),
+    Mutant(
+        "redaction: an own pattern that knows where a line begins is looked for in many at once",
+        OWN,
+        "if not self._anchored:",
+        "if True:",
         "redact",
     ),
     Mutant(
@@ -304,15 +313,15 @@ MUTANTS = [
     Mutant(
         "redaction: of an unfinished line more than the last word is shown where there are own patterns",
         REDACT,
-        "found.append((0 if self._own else max(",
-        "found.append((max(",
+        "spans.append((0 if self._own else max(",
+        "spans.append((max(",
         "redact",
     ),
     Mutant(
         "redaction: a private key is shown from its second line on",
         REDACT,
-        "yield text.left + begin, text.left + min(stop, begin + KEY_BLOCK)",
-        "yield text.left + begin, text.left + min(stop, begin + 50)",
+        "stop = min(stops[bisect_left(stops, begin)], begin + KEY_BLOCK)",
+        "stop = min(stops[bisect_left(stops, begin)], begin + 50)",
         "redact",
     ),
     Mutant(
@@ -330,10 +339,38 @@ MUTANTS = [
         "redact",
     ),
     Mutant(
-        "redaction: an own pattern may take for ever",
-        REDACT,
-        "if _explodes(parsed, False):",
-        "if False:",
+        "redaction: where an own pattern matches very often the rest is shown",
+        OWN,
+        "                    other = len(piece)\n",
+        "                    pass\n",
+        "redact",
+    ),
+    Mutant(
+        "redaction: an own pattern's possessive repetition is a lazy one",
+        OWN,
+        'return found["times"].replace(',
+        'return (found["times"] + b"?").replace(',
+        "redact",
+    ),
+    Mutant(
+        "redaction: a quote within a value ends it",
+        SECRET,
+        "if len(found[1]) % (2 * slashes + 2) == slashes:",
+        "if True:",
+        "redact",
+    ),
+    Mutant(
+        "redaction: of a password of several words the first is masked",
+        SECRET,
+        "    while words and view[end - 1 : end] not in",
+        "    while False and view[end - 1 : end] not in",
+        "redact",
+    ),
+    Mutant(
+        "redaction: colours hide a name's value",
+        SECRET,
+        "        view = _legible(text[begin : _rest(_TO_END, text, begin)])\n",
+        "        view = text[begin : _rest(_TO_END, text, begin)]\n",
         "redact",
     ),
     Mutant(
@@ -430,8 +467,8 @@ MUTANTS = [
     Mutant(
         "consent: a receiver can name any file that the sidecar has met",
         PATTERNS,
-        "if self.excludes(path) or not self.matches(log) or not self.permits(path):",
-        "if self.excludes(path) or not self.matches(log):",
+        "not (self.permits(path) or was == log)",
+        "not (self.permits(path) or names_of(log, path))",
         "consent",
     ),
     Mutant(
@@ -776,15 +813,15 @@ MUTANTS = [
     Mutant(
         "discovery: what is excluded is looked at because the receiver holds it",
         PATTERNS,
-        "if self.excludes(path) or not self.matches(log) or not self.permits(path):",
-        "if not self.matches(log) or not self.permits(path):",
+        "if self.excludes(path) or not self.matches(log) or not",
+        "if not self.matches(log) or not",
         "discovery",
     ),
     Mutant(
         "discovery: what this sidecar has met is not looked for outside the patterns",
         DISCOVERY,
-        "met = key in self.remembered or earlier(key) in self.remembered",
-        "met = False",
+        "was = self.remembered.get(key) or self.remembered.get(earlier(key))",
+        "was = None",
         "discovery",
     ),
     Mutant(

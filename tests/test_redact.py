@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,8 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.sources import redact
-from flarelog.sources.redact import NAMES, Rules
+from flarelog.sources import own, redact, secret
+from flarelog.sources.own import OwnPattern
+from flarelog.sources.redact import Rules
+from flarelog.sources.secret import NAMES, find
+from tests.shapes import SHAPES, Shape
 
 ALL = Rules(("all",))
 
@@ -97,34 +102,7 @@ def test_a_secret_is_masked_and_nothing_else_of_its_line(name: str, line: str, s
         assert secret.encode() not in shown(data)
 
 
-INNOCENT = """\
-tokens=1024 tokens/s: 3.2 total_tokens: 88,123
-token=512 token: 3.5e-4 token: 12/400 num_token: 7
-pad_token: '[PAD]' eos_token='</s>' unk_token=<unk> token = None use_auth_token=False
-{"next_token": null, "token": true, "max_tokens": 4096, "secret": null, "password": false}
-token = tokenizer.decode(ids)
-tokenizer.json: 100%|##########| 1.36M/1.36M [00:00<00:00, 5.1MB/s]
-keys: ['a', 'b', 'c'] key: value monkey=3 keyboard: none
-state_dict keys: odict_keys(['layer.weight'])
-commit 0123456789abcdef0123456789abcdef01234567 sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-checkpoint saved to /models/hf_cache/step-1000 task-0123456789abcdef risk-free-strategy-for-2025-and-later
-forward pass: 0.31 s, backward pass=0.62 s, passed=12 compass: north bypass=1
-password: None passwd=true password is wrong; enter your password:
-PWD=/home/user/run pwd: /root
-recall@0.5 mAP@0.5:0.95 = 0.71 hits@10: 0.3 user@host git@github.com:org/repo.git @decorator a@b
-http://127.0.0.1:8080/path?x=1 https://example.org:443/a@b grpc://site-1:4721
-bearer authentication is required; the bearer of this; Basic training
-Authorization: required, unauthorized, authorization failed
-secret: none secretary: Anna secrets=12
-round 3/10: loss=0.123456 lr=1e-4 gpu_mem=71.3GiB eta 0:00:03
-api_key: None api-key missing
-2025-06-01 12:00:00,123 - trainer - INFO - step=12 loss=0.7
------BEGIN CERTIFICATE-----
-MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx
------END CERTIFICATE-----
------BEGIN PUBLIC KEY-----
-MIIEpAIBAAKCAQEA04up8hoqzS1LA5l1sPQ3Pv8oHnYx
-"""
+INNOCENT = (Path(__file__).parent / "data" / "innocent.log").read_text()
 
 
 @pytest.mark.parametrize("line", INNOCENT.splitlines())
@@ -133,13 +111,193 @@ def test_an_innocent_line_stays(line: str) -> None:
 
 
 def test_logs_of_real_trainings_stay() -> None:
-    samples = [parent / "shared" / "samples" / "train" for parent in Path(__file__).resolve().parents]
+    """Fewer than one line in 10,000 is touched that has no secret."""
+    samples = [Path(__file__).parent / "data" / "train"]
+    samples += [parent / "shared" / "samples" / "train" for parent in Path(__file__).resolve().parents]
     found = [path for place in samples for path in sorted(place.rglob("*.log")) if path.is_file()]
-    if not found:
-        pytest.skip("the samples of training logs are not here")
+    assert found
     for path in found:
         data = path.read_bytes() + b"\n"  # so that the last word is finished
         assert shown(data) == data, path.name
+
+
+# --- kinds of secrets
+
+PARTS = [  # of what a text is made that wants to take long, or to confuse
+    b"password=",
+    b'password="',
+    b"password='a ",
+    b"password: a ",
+    b"token=",
+    b"token=1",
+    b"token: aaaaaaaa",
+    b"key=",
+    b"api_key=\\",
+    b"secret=(",
+    b"secret: [",
+    b"://a:",
+    b"://a:b@",
+    b"@",
+    b"a@a.",
+    b"a@a.a.a.",
+    b"eyJ",
+    b"eyJaaaaaaaa.",
+    b"sk-",
+    b"sk-aaaaaaaaaaaaaaaaaaaa-",
+    b"ghp_",
+    b"-",
+    b"_",
+    b"a-",
+    b"a_",
+    b"A",
+    b"\x1b[",
+    b"\x1b[1m",
+    b"\\",
+    b"\\n",
+    b"&quot;",
+    b"&",
+    b'"',
+    b"'",
+    b'\\"',
+    b"$2b$",
+    b"authorization: ",
+    b"authorization: digest ",
+    b"cookie: a=",
+    b"auth(",
+    b"auth('",
+    b"-u a:",
+    b"-u a:1",
+    b"identified by ",
+    b"xoxb-",
+    b"wandb ",
+    b"0123456789abcdef0123456789abcdef0123456789abcdef ",
+    b"datadog=",
+    b"datadog=aaaaaaaa1aaaaaaa ",
+    b"bearer ",
+    b"x=aaaaaaaa1aaaaaaaaa ",
+    b"a.",
+    b"a~",
+    b"a/",
+    b"/",
+    b"1:",
+    b"AA:",
+    b".",
+    b"LS0tLS1CRUdJTi",
+    b"-----BEGIN PRIVATE KEY-----",
+    b"VATE KEY",
+    b"SecretStr(",
+    b"password=a(",
+    b"password=str = ",
+    b"password=!!a ",
+    b"pass=",
+    b"pwd=/",
+    b"pwd=a ",
+    b"passsecrettokenkeyauth",
+    b" ",
+    b"\t",
+    b"=",
+    b":",
+    b"password ",
+    b"password    ",
+    b"aaaaaaaaaaaaaaaaa ",
+    b"11111111111111111 ",
+    b"Ab1Ab1Ab1Ab1Ab1Ab1Ab1Ab1.",
+    b"hook",
+    b"hooks.slack.com/services/a1a1a1a1a1a1a1a1a1a1 ",
+    b"\xff",
+    b"\x00",
+    b"aaaaaaaaaaaaaaaa1@",
+    b"-uu",
+    b"AKIA",
+    b"fw_",
+    b"cio",
+    b"https://a:b/c.d@",
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
+def test_a_kind_of_secret_is_masked_to_its_very_end(shape: Shape) -> None:
+    """Those that are known to get through are not masked in a part, either: a line must not look redacted then."""
+    for seed in range(8):
+        line, spans = shape.example(seed)
+        for before, after in ((b"", b""), (b"2026-11-22 12:00:01,123 INFO x: ", b"\nloss=0.1\n"), (b"\r 3%|", b"\r")):
+            data = before + line + b"\n" + after
+            out = shown(data)
+            secrets = b"".join(out[len(before) + begin : len(before) + end] for begin, end in spans)
+            assert len(out) == len(data)
+            if shape.known:
+                assert out == data, "take the ! from its row in data/secrets.txt, and its name from SECURITY.md"
+            else:
+                assert set(secrets) == set(b"*"), (data, out)
+
+
+def test_nearly_all_kinds_of_secrets_are_masked_and_the_others_are_told_by_name() -> None:
+    known = [shape.name for shape in SHAPES if shape.known]
+    assert len(SHAPES) >= 200
+    assert len(known) <= 0.05 * len(SHAPES)
+    told = (Path(__file__).parents[1] / "SECURITY.md").read_text()
+    assert [name for name in known if f"`{name}`" not in told] == []
+
+
+@given(st.sampled_from(SHAPES), st.integers(0, 99), st.integers(0, 250), st.integers(0, 250))
+def test_a_secret_of_any_kind_is_masked_wherever_it_is_cut(shape: Shape, seed: int, before: int, cut: int) -> None:
+    """It is read up to somewhere, and then from there."""
+    line, _ = shape.example(seed)
+    data = b"x" * before + b"\n" + line + b"\nmore\n"
+    whole, at = shown(data), before + min(cut, len(line))
+    fetch = lambda begin, end: data[begin:end]  # noqa: E731
+    parts = [ALL.show(fetch, *part, len(data))[0] for part in ((0, at), (at, len(data) - at))]
+    assert b"".join(parts) == whole
+    grown = ALL.decided(lambda begin, end: data[:at][begin:end], 0, at)
+    assert ALL.show(lambda begin, end: data[:at][begin:end], 0, grown, at)[0] == whole[:grown]
+
+
+LINES = st.lists(
+    st.one_of(
+        st.builds(lambda shape, seed: shape.example(seed)[0], st.sampled_from(SHAPES), st.integers(0, 9)),
+        st.sampled_from(INNOCENT.encode().splitlines()),
+        st.lists(st.sampled_from(PARTS), max_size=8).map(b"".join),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=300)
+@given(LINES, st.sampled_from([b"\n", b"\r", b"\r\n"]))
+def test_lines_do_not_matter_to_each_other(lines: list[bytes], end: bytes) -> None:
+    text = end.join(lines) + end
+    together = sorted(set(find(text, NAMES)))
+    alone, at = set[tuple[int, int]](), 0
+    for line in lines:
+        alone |= {(at + begin, at + behind) for begin, behind in find(line, NAMES)}
+        at += len(line) + len(end)
+    assert together == sorted(alone)
+
+
+@given(LINES)
+def test_what_is_decided_once_is_what_would_be_decided_each_time(lines: list[bytes]) -> None:
+    text = b"\n".join(lines) + b"\n"
+    usually = set(find(text, NAMES))
+    with mock.patch.object(secret, "_tells_nothing", return_value=False):
+        assert set(find(text, NAMES)) == usually
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=[shape.name for shape in SHAPES])
+def test_what_is_masked_twice_is_the_same(shape: Shape) -> None:
+    once = b"\n".join(shown(shape.example(seed)[0] + b"\n") for seed in range(8))
+    assert shown(once) == once
+
+
+HOSTILE = [part * (8 << 10) for part in PARTS if part]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[repr(text[:24]) for text in HOSTILE])
+def test_no_text_takes_more_than_a_multiple_of_its_length(text: bytes) -> None:
+    """Were it quadratic, it would take minutes."""
+    text = text[: 64 << 10]
+    began = time.thread_time()
+    shown(text)
+    assert time.thread_time() - began < 3
 
 
 def test_a_private_key_is_masked_up_to_its_last_line_and_no_further() -> None:
@@ -195,11 +353,8 @@ def small() -> Iterator[None]:
         "OVERLAP": 16,
         "KEY_BLOCK": 90,
         "_LOOK": 8,
-        "OWN_WINDOW": 24,
-        "OWN_OVERLAP": 8,
-        "_BLOCK": 50,
     }
-    with mock.patch.multiple(redact, **sizes):
+    with mock.patch.multiple(redact, **sizes), mock.patch.multiple(own, WINDOW=24, OVERLAP=8):
         yield
 
 
@@ -217,12 +372,12 @@ def reference(data: bytes, rules: Rules) -> bytes:
         first = begin if begin == 0 or begin in ends else begin - overlap
         behind = end - 1 if end in ends else min(end + overlap, line_end)
         line = data[first:behind]
-        spans = [found.span(found.lastindex or 0) for found in rules._named.finditer(line)] if rules._named else []
-        for pattern in rules._own:
-            for at in range(0, len(line), redact.OWN_WINDOW):
-                low = max(0, at - redact.OWN_OVERLAP)
-                piece = line[low : at + redact.OWN_WINDOW + redact.OWN_OVERLAP]
-                spans += [(low + found.start(), low + found.end()) for found in pattern.finditer(piece)]
+        spans = [*find(line, rules.names)]
+        for text in rules.own:
+            for at in range(0, len(line), own.WINDOW):
+                low = max(0, at - own.OVERLAP)
+                piece = line[low : at + own.WINDOW + own.OVERLAP]
+                spans += [(low + found.start(), low + found.end()) for found in re.finditer(text.encode(), piece)]
         if end not in ends and behind == len(data) < end + overlap:
             spans.append((0 if rules.own else max(line.rfind(b" "), line.rfind(b"\t")) + 1, len(line)))
         for one, other in spans:
@@ -278,7 +433,14 @@ PIECES = st.sampled_from(
 )
 FILES = st.lists(PIECES, max_size=40).map(b"".join)
 RULES = st.sampled_from(
-    [ALL, Rules(("passwords",)), Rules((), (r"ID-\d+",)), Rules(("all",), (r"ID-\d+", "y+x")), Rules(("email",))]
+    [
+        ALL,
+        Rules(("passwords",)),
+        Rules((), (r"ID-\d+",)),
+        Rules(("all",), (r"ID-\d+", "y+x", "^z+")),
+        Rules(("email",)),
+        Rules((), ("ID[^x]*x",)),
+    ]
 )
 
 
@@ -340,36 +502,16 @@ def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
     assert not any(part in view for view in views for part in parts)
 
 
-@given(FILES)
-def test_where_no_hint_is_found_nothing_matches(data: bytes) -> None:
-    """The quick search is left out where it would find nothing."""
-    for name in NAMES:
-        rules = Rules((name,))
-        assert rules._named is not None
-        for line in re.split(rb"[\r\n]", data):
-            if rules._named.search(line):
-                assert any(hint.search(line + b"\n") for _, hint in rules._hints), line
-
-
-@pytest.mark.parametrize(("name", "line", "secret"), SECRETS, ids=[line[:40] for _, line, _ in SECRETS])
-def test_the_quick_search_finds_each_of_them_in_any_case_of_letters(name: str, line: str, secret: str) -> None:
-    rules = Rules((name,))
-    assert rules._named is not None
-    for changed in (line, line.upper(), line.lower(), line.title(), line.swapcase()):
-        if rules._named.search(changed.encode()):
-            assert any(hint.search(changed.encode() + b"\n") for _, hint in rules._hints), changed
-
-
 # --- what a site may ask for
 
 BAD = [
     pytest.param(("nothing",), (), "no redaction 'nothing'; known are tokens", id="unknown-name"),
     pytest.param((), ("(",), "no regular expression", id="no-regex"),
     pytest.param((), ("a*",), "matches nothing at all as well", id="matches-nothing"),
-    pytest.param((), ("(a+)+b",), "possessive", id="nested"),
-    pytest.param((), ("(?:a|aa)+b",), "possessive", id="alternatives"),
-    pytest.param((), (r"(?:\w+\s?){20}!",), "possessive", id="many-times"),
-    pytest.param((), (r"\w+\w+\w+!",), "takes too long for a line of", id="polynomial"),
+    pytest.param((), (r"(a)\1",), "no backreferences", id="backreference"),
+    pytest.param((), ("(?<=a)b",), "no lookaround", id="lookbehind"),
+    pytest.param((), ("(?=a)b",), "no lookaround", id="lookahead"),
+    pytest.param((), (r"(?:\w{1,1000}){1,1000}",), "no regular expression", id="too-large"),
     pytest.param((), ("\ud800",), "no regular expression", id="no-text"),
 ]
 
@@ -383,18 +525,85 @@ def test_what_makes_no_sense_or_could_take_for_ever_is_refused(
     assert "\n" not in str(refused.value)
 
 
-def test_what_cannot_take_long_is_taken() -> None:
+def test_what_re2_says_otherwise_means_what_it_meant() -> None:
     rules = Rules((), (r"\b\d{3}-\d{2}-\d{4}\b", r"(?:\d++\.)++\d", r"patient[ _]id[:=]\s*\w+", "[A-Z]{2}[0-9]{6,12}"))
     assert shown(b"id 123-45-6789, patient_id: ab\n", rules) == b"id ***********, **************\n"
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            r"a++b",
+            r"[a+]++x",
+            r"(?>ab|a)c",
+            r"a{,2}b",
+            r"a{1,2}+b",
+            r"[{,2}]+x",
+            r"\++",
+            r"x\Z",
+            r"[]+]+b",
+            r"[^]+b]++b",
+        ),
+        *(
+            r"(?i)AB",
+            "é",
+            "[é]",
+            r"\x41|\101",
+            r"a*?b",
+            r"(?P<n>a)b",
+            r"^a",
+            r"b$",
+            r"\bab\b",
+            r"[\]+]++",
+            r".b",
+            r"\Wa",
+        ),
+    ],
+)
+@given(st.lists(st.sampled_from(["a", "b", "c", "x", "A", "B", "+", "{,2}", "]", "^", "é", " ", "-"]), max_size=12))
+def test_an_own_pattern_matches_what_pythons_engine_would(pattern: str, text: list[str]) -> None:
+    data = "".join(text).encode()
+    assert list(OwnPattern(pattern).spans(data)) == [found.span() for found in re.finditer(pattern.encode(), data)]
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"name.*born.*ssn.*\d{3}", "(a+)+b", "(?:a|aa)+b", r"\w+\w+\w+!", "x.*y|x", "(?:a?){99}a{99}b"]
+)
+def test_no_own_pattern_takes_longer_than_a_multiple_of_the_text(pattern: str) -> None:
+    rules = Rules((), (pattern,))
+    for text in (b"name born ssn ", b"a", b"x"):
+        began = time.thread_time()
+        shown((text * (64 << 10))[: 64 << 10] + b"\n", rules)
+        assert time.thread_time() - began < 5
+
+
+def test_an_own_pattern_may_ask_where_a_line_begins_and_ends() -> None:
+    assert shown(b"ab\nba\nab\n", Rules((), ("^b", "b$"))) == b"a*\n*a\na*\n"
+
+
+def test_where_an_own_pattern_matches_very_often_the_rest_is_masked() -> None:
+    data = b"x" * own.MOST + b" and so on " + b"x" * 40
+    assert (
+        shown(data + b"\n", Rules((), ("x",)))
+        == b"x".replace(b"x", b"*" * own.MOST) + b" and so on " + b"*" * 40 + b"\n"
+    )
+
+
+def test_without_re2_own_patterns_are_refused_with_what_to_install() -> None:
+    with mock.patch.dict(sys.modules, {"re2": None}):
+        assert Rules(("all",))
+        with pytest.raises(InvalidOption, match=re.escape("pip install 'flarelog[re2]'")):
+            Rules((), ("patient",))
+
+
 def test_rules_are_told_again_from_a_generations_notes() -> None:
     own = Rules(("tokens",), ("x1",))
-    assert Rules(("email", "tokens")).note == "redacted:1:tokens+email"
-    assert own.note.startswith("redacted:1:tokens+own-")
-    assert ALL.once("no-handle,redacted:1:tokens+email,hole:3") == Rules(("tokens", "email"))
+    assert Rules(("email", "tokens")).note == "redacted:2:tokens+email"
+    assert own.note.startswith("redacted:2:tokens+own-")
+    assert ALL.once("no-handle,redacted:2:tokens+email,hole:3") == Rules(("tokens", "email"))
     assert ALL.once("no-handle") == Rules()
     assert own.once(own.note) is own
     assert ALL.once(own.note) is None
-    assert ALL.once("redacted:2:tokens") is None
-    assert ALL.once("redacted:1:tokens+news") is None
+    assert ALL.once("redacted:1:tokens") is None
+    assert ALL.once("redacted:2:tokens+news") is None

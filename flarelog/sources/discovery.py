@@ -845,8 +845,8 @@ class Discovery:
 
     def _may_be(self, path: str, log: str, key: str) -> bool:
         """Whether the file at *path* may be taken for *key*, a generation of *log*, because the receiver says so."""
-        met = key in self.remembered or earlier(key) in self.remembered
-        return self.options.continues(path, log, met)
+        was = self.remembered.get(key) or self.remembered.get(earlier(key))
+        return self.options.continues(path, log, was is not None, was[0] if was is not None else "")
 
     # --- the end
 

@@ -71,12 +71,13 @@ class SourceOptions:
             rules |= site.rules
         return rules
 
-    def continues(self, path: str, log: str, met: bool) -> bool:
+    def continues(self, path: str, log: str, met: bool, was: str = "") -> bool:
         """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
-        outside the patterns it is to be one that the site lets go, and that this sidecar itself has *met*, or whose
-        name says that it is *log*, rotated.
+        outside the patterns it is to be one that this sidecar itself has *met*, or one whose name says that it is
+        *log*, rotated. Under a name that the site does not let go it is to be one that this sidecar itself has met as
+        that log: *was* is the log as which this process, or its checkpoint, knows the file.
         """
-        if self.excludes(path) or not self.matches(log) or not self.permits(path):
+        if self.excludes(path) or not self.matches(log) or not (self.permits(path) or was == log):
             return False
         return self.matches(path) or met or names_of(log, path)
 

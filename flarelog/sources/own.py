@@ -1,0 +1,119 @@
+"""A site's own patterns run in google-re2, whose time grows with the length of a text alone, whatever the pattern: a
+search that has begun cannot be given up, and holds the program that flarelog is embedded in.
+
+A search that begins again behind each match could still look at the same text many times. So a line is looked at in
+pieces, and one in which a pattern has matched very often is masked from there on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from flarelog.errors import InvalidOption
+
+WINDOW, OVERLAP = (
+    4 << 10,
+    1 << 10,
+)  # bytes of a line that are looked at at once, and beside that: the longest match there
+MOST = 1024  # matches of a pattern in one such piece
+MAX_MEMORY = 2 << 20  # bytes that a compiled pattern and its states may take
+
+# What only Python's engine reads, and what RE2 reads in its place. Where that matches more, more is masked: a
+# possessive repetition is a plain one, an atomic group a plain one.
+_PYTHON = re.compile(
+    rb"\\Z|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<atomic>\(\?>)|(?P<times>[*+?]|\{(?P<least>\d*),?\d*\})(?P<possessive>\+?)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPattern:
+    """*text* is a regular expression of bytes. Raises InvalidOption."""
+
+    text: str
+    _compiled: Any = field(init=False, repr=False, compare=False)
+    _anchored: bool = field(init=False, repr=False, compare=False)  # its matches may know where the line begins or ends
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_compiled", _compiled(self.text))
+        object.__setattr__(self, "_anchored", any(sign in self.text for sign in ("^", "$", "\\A", "\\z", "\\Z")))
+
+    def find(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """What it matches in *text*, whole lines, each by itself; the same bytes may be in several."""
+        at = 0
+        while at < len(text):
+            end = min(at + WINDOW, len(text))
+            end = max(text.rfind(b"\n", at, end), text.rfind(b"\r", at, end)) + 1 or _line(text, end)[1] + 1
+            block = text[at:end]
+            first = 0
+            while first < len(block):
+                if not self._anchored:  # where a line has a match, so have the lines in a row
+                    match = self._compiled.search(block, first)
+                    if match is None:
+                        break
+                    first = match.start()
+                first, behind = _line(block, first)
+                for one, other in self.spans(block[first:behind]):
+                    yield at + first + one, at + first + other
+                first = behind + 1
+            at = end
+
+    def spans(self, line: bytes) -> Iterator[tuple[int, int]]:
+        """What it matches in *line*, in order; the same bytes may be in several."""
+        for begin in range(0, len(line), WINDOW):
+            low = max(0, begin - OVERLAP)
+            piece = line[low : begin + WINDOW + OVERLAP]
+            for n, found in enumerate(self._compiled.finditer(piece)):
+                one, other = found.span()
+                if n == MOST:
+                    other = len(piece)
+                yield low + one, low + other
+                if n == MOST:
+                    break
+
+
+def _line(text: bytes, at: int) -> tuple[int, int]:
+    """Where the line begins and ends in which the byte at *at* is."""
+    begin = max(text.rfind(b"\n", 0, at), text.rfind(b"\r", 0, at)) + 1
+    end = _END.search(text, at)
+    return begin, len(text) if end is None else end.start()
+
+
+_END = re.compile(rb"[\r\n]")
+
+
+def _compiled(text: str) -> Any:
+    try:
+        import re2
+    except ImportError as error:
+        raise InvalidOption(
+            "a site's own patterns run in google-re2, which is not installed: pip install 'flarelog[re2]'"
+        ) from error
+    shown = repr(text[:80])
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1  # a character is a byte
+    options.max_mem, options.log_errors = MAX_MEMORY, False
+    try:
+        pattern = re2.compile(_PYTHON.sub(_translated, text.encode()), options)
+    except (re2.error, UnicodeError) as error:
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        raise InvalidOption(
+            f"the pattern {shown} is no regular expression of RE2, which has no lookaround and no backreferences:"
+            f" {why!r}; correct it"
+        ) from error
+    if pattern.match(b"") is not None:
+        raise InvalidOption(f"the pattern {shown} matches nothing at all as well; write what it must have")
+    return pattern
+
+
+def _translated(found: re.Match[bytes]) -> bytes:
+    if found[0] == b"\\Z":
+        return b"\\z"
+    if found["atomic"] is not None:
+        return b"(?:"
+    if found["times"] is None:
+        return found[0]
+    return found["times"].replace(b"{,", b"{0,", 1) if found["least"] or found["times"] != b"{,}" else found[0]
