@@ -150,7 +150,7 @@ class InotifyWatch:
             return []
         found: list[Change] = []
         at, end, unpack, directories = 0, len(raw), _EVENT.unpack_from, self._directories
-        # A writer that shifts a thousand old names (log.txt.7 to log.txt.8) makes two thousand reports at each rotation.
+        # A writer that shifts a thousand old names (log.txt.7 to .8) makes two thousand reports at each rotation.
         shifts = end > _MANY
         shifted, told = set[int](), set[int]()  # cookies of such renames, and the directories of which it was said
         while at < end:
