@@ -742,9 +742,9 @@ class Discovery:
         self._absent_inodes = {n: held for n, held in self._absent_inodes.items() if held[0] in self._absent}
         self._absent_inodes |= {inode(key)[1]: (key, end) for key, end in ends.items() if key in self._absent}
         for name, info in infos.items():
-            tail = self.tails.get(name)
-            if tail is None:
+            if name not in self.tails:
                 continue
+            tail = self.tails[name]
             held = in_order(info)
             for file in tail.files:
                 if file.start and held and file.identity not in held:
