@@ -45,6 +45,7 @@ from flarelog.model import (
 from flarelog.mux import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.discovery import Discovery
+from flarelog.sources.openers import sees_all, written
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.sizes import sizes
 from flarelog.sources.tail import Tail
@@ -168,7 +169,7 @@ class Sidecar:
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
-        self.discovery = Discovery(options.source, best_watch())
+        self.discovery = Discovery(options.source, best_watch(), openers=written if sees_all() else None)
         self._checkpoint: Checkpoint | None = None
         if options.state:
             self._checkpoint = Checkpoint(options.state, options.run, options.site, options.receiver)
@@ -182,7 +183,7 @@ class Sidecar:
         self.epoch = 0  # the latest that the receiver granted
         self._fenced = False
         self._moves, self._moved_at = 0, -math.inf
-        self._moved_at = -math.inf  # when something was acknowledged last
+        self._brought_at = -math.inf  # when something was acknowledged last
         self._too_long = False  # a drain came to its limit
         self._answered = asyncio.Event()  # a new one each time the receiver answers
         self._draining = asyncio.Event()
@@ -232,7 +233,7 @@ class Sidecar:
                 try:
                     async with self._while_it_moves():
                         await learning
-                        self.moved()
+                        self.brought()
                         await self._drain()
                 except TimeoutError:
                     error = None if self._fenced else self._not_in_time()
@@ -277,13 +278,13 @@ class Sidecar:
         limits = [options.drain_limit or math.inf, FENCED_DRAIN if self._fenced else math.inf]
         latest = loop.time() + min(limits)
         timer: asyncio.Handle
-        self.moved()
+        self.brought()
 
         def look(due: float) -> None:
             nonlocal timer
             now = loop.time()
             # What was heard while the loop was busy is not taken in yet.
-            next_ = max(min(self._moved_at + options.drain_timeout, latest), now + BUSY if now > due + BUSY else 0)
+            next_ = max(min(self._brought_at + options.drain_timeout, latest), now + BUSY if now > due + BUSY else 0)
             if now < next_:
                 timer = loop.call_at(next_, look, next_)
             else:
@@ -297,9 +298,9 @@ class Sidecar:
         finally:
             timer.cancel()
 
-    def moved(self) -> None:
+    def brought(self) -> None:
         """Something was acknowledged, or found out: whoever waits for the end is to wait on."""
-        self._moved_at = asyncio.get_running_loop().time()
+        self._brought_at = asyncio.get_running_loop().time()
 
     async def _drain(self) -> None:
         never = self.discovery.root_missing and not self.discovery.tails
@@ -308,7 +309,7 @@ class Sidecar:
         while self.discovery.root_missing and not self.discovery.tails:
             await asyncio.sleep(0.1)  # the watching loop looks for it, at its own pace
         self._wake(self.discovery.drain(time.monotonic()))
-        self.moved()  # however long that look took
+        self.brought()  # however long that look took
         group, self._group = self._group, None  # what appears from now on is not owed
         while self.discovery.waiting:
             # The descriptors of logs that are sent to their end serve those that had none.
@@ -449,7 +450,7 @@ class Sidecar:
             else:
                 if not self._connected:
                     self._connected = True
-                    self.moved()
+                    self.brought()
                 return found
             await self.pause(trouble, failures)
             failures += 1
@@ -715,7 +716,7 @@ class _Delivery:
         else:
             log.info("%s: sealed at offset %d", self.stream, self._producer.acked)
         self.ended = True
-        self._sidecar.moved()
+        self._sidecar.brought()
         text = str(self.error) if self.error else f"sealed at offset {self._producer.acked}"
         self._sidecar.bus.publish(
             Event.STREAM_ENDED, self.stream.run, stream=self.stream, text=text, ok=self.error is None
@@ -807,7 +808,7 @@ class _Delivery:
         producer.receive(reply)
         if reply.code in (Code.OK, Code.SEALED) and (producer.acked, producer.marks_acked) > self._most:
             self._most = producer.acked, producer.marks_acked
-            self._sidecar.moved()
+            self._sidecar.brought()
         self._packing.heard(reply)
         if reply.code is Code.EXECUTION_EXCEPTION:
             raise _Miss(f"{self.stream}: {reply.reason} (miss {producer.misses} of {producer.options.max_misses})")

@@ -175,7 +175,7 @@ def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Plac
         ("allow_log_streaming = 1", "is true or false"),
         ("redact = ['everything']", "there is no redaction 'everything'"),
         (r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences"),
-        ("include = ['/var/log/*']", "relative to the root"),
+        ("include = ['/var/log/*']", "write it without a '/' before it"),
         ("[", "is no TOML"),
         (None, "cannot be read (No such file or directory)"),
     ],

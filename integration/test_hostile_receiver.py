@@ -190,7 +190,8 @@ def is_said(program: Program) -> None:
 def test_a_sidecar_bears_a_receiver_that_answers(place: Place, name: str) -> None:
     append(place.log, DATA)
     with HostileReceiver(PUSHES[name]) as receiver:
-        sidecar = place.sidecar(receiver.address, "--once", "--drain-timeout", "2")
+        # One that acknowledges a byte now and then moves, as slowly as it likes: a limit is what ends that.
+        sidecar = place.sidecar(receiver.address, "--once", "--drain-timeout", "2", "--drain-limit", "10")
         # Replies that come as fast as they can are work for two threads, until the drain's time is over.
         took = ends_in_peace(sidecar, share=2.0 if name == "replies-without-end" else MAX_SHARE)
         assert receiver.calls <= 5 + MAX_CALLS * took

@@ -120,7 +120,7 @@ MUTANTS = [
     ),
     Mutant(
         "ranks: who reads a file passes for one who writes it",
-        "sources/writers.py",
+        "sources/openers.py",
         "if flags & os.O_ACCMODE != os.O_RDONLY:",
         "if flags >= 0:",
         "writers",

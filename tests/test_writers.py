@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flarelog import wire
-from flarelog.sources.writers import Inode, alive, who_writes, words_of
+from flarelog.sources.openers import Inode
+from flarelog.sources.writers import alive, who_writes, words_of
 
 
 class Proc:

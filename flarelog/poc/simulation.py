@@ -24,6 +24,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -193,8 +194,8 @@ class Simulation:
             await self.start_sidecar(name)
         for number, name in enumerate(self.options.names):
             # A file that is rotated before anybody looks would be a log of its own.
-            state = self.work / "sites" / name / "state" / f"{RUN}.{name}.json"
-            await self.until(state.exists, f"the sidecar of {name} looks at its logs")
+            state = self.work / "sites" / name / "state"
+            await self.until(partial(_has_checkpoint, state), f"the sidecar of {name} looks at its logs")
             self._writers[name] = await self._start_writer(number, name)
         begun = time.monotonic()
         self.say(f"{len(self._writers)} sites write for about {self.options.length:g} s")
@@ -426,6 +427,10 @@ class Simulation:
 
 def _is_log(path: Path) -> bool:
     return path.is_file() and not path.name.startswith(".")
+
+
+def _has_checkpoint(state: Path) -> bool:
+    return any(path.suffix == ".json" for path in state.glob("*"))
 
 
 def _sizes(root: Path, below: str) -> int:

@@ -15,7 +15,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import FlarelogError, InvalidName
@@ -24,6 +24,7 @@ from flarelog.sources.copies import Copies
 from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import Sight, earlier, inode, lacks, same, sight
 from flarelog.sources.lineage import Age, compare, is_rotation, is_surely_rotation, names_of, originals
+from flarelog.sources.openers import Inode
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.record import in_order, may_have_grown, shipped, take_back, wholes
 from flarelog.sources.redact import Rules
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 SPARE = 64  # descriptors that logs leave free: for connections, checkpoints and, where embedded, for the run
 SAY_EVERY = 30.0  # seconds
 READ_AHEAD = 100  # batches of reports that are read at once, and listings of a directory whose names move, at most
+ASK_SHARE = 0.01  # of one core that asking for writers takes
 ASKED = 1 << 14  # paths of which it is kept whether they match the patterns, at most
 OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
 
@@ -83,6 +85,8 @@ class Discovery:
     tails: dict[str, Tail] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
     waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
+    # Takes files, and the names that they have, and tells which of them are open for writing; None: nobody can tell.
+    openers: Callable[[dict[Inode, str]], set[Inode]] | None = None
     # By identity: the file's log, and where reading it began; also what an earlier process met.
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
@@ -100,6 +104,7 @@ class Discovery:
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
+    _ask_after: float = -math.inf
     _said_waiting: float = -math.inf
     _started: bool = False
     _resumed: bool = False
@@ -121,11 +126,15 @@ class Discovery:
     def apply(self, changes: list[Change], now: float) -> set[str]:
         """Take in what a watch reported, and all that it has to report by now."""
         touched, dirty = self._note(changes)
-        return touched | self._settle(dirty, now)
+        touched |= self._settle(dirty, now)
+        if dirty:
+            self._ask_for_writers(now)
+        return touched
 
     def look(self, now: float) -> set[str]:
         """Look at everything: what a watch does not report, and what it cannot see."""
         touched = self._look_everywhere(now)
+        self._ask_for_writers(now)
         if self.waiting:
             self._make_room(now)
         for tail in self.tails.values():
@@ -138,6 +147,23 @@ class Discovery:
             if len(tail.files) > 1 or grown:
                 touched.add(tail.log)
         return touched
+
+    def _ask_for_writers(self, now: float) -> None:
+        """Find out whether anybody has those rotated files open that nobody was seen to close."""
+        if self.openers is None or now < self._ask_after:
+            return
+        files = {
+            inode(file.identity): file
+            for tail in self.tails.values()
+            for file in tail.files
+            if file.fd >= 0 and not file.closed and not (file.linked and file is tail.files[-1])
+        }
+        if files:
+            began = time.thread_time()
+            names = {key: os.path.basename(file.path) for key, file in files.items()}
+            for key in files.keys() - self.openers(names):
+                files[key].closed = True
+            self._ask_after = now + (time.thread_time() - began) / ASK_SHARE
 
     def _look_everywhere(self, now: float) -> set[str]:
         look = _Look()
@@ -598,7 +624,7 @@ class Discovery:
             start = size
         file.start = min(max(start, 0), size)
         file.start_at(file.start)
-        file.found_as = name
+        file.found_as = name if start < 0 else path
         place = self._renames.place(path)
         file.renamed = file.renamed if place is None else place
         file.closed = path in self._renames.closed
@@ -716,7 +742,9 @@ class Discovery:
         self._absent_inodes = {n: held for n, held in self._absent_inodes.items() if held[0] in self._absent}
         self._absent_inodes |= {inode(key)[1]: (key, end) for key, end in ends.items() if key in self._absent}
         for name, info in infos.items():
-            tail = self.tails.get(name) or Tail(name)
+            if name not in self.tails:
+                continue
+            tail = self.tails[name]
             held = in_order(info)
             for file in tail.files:
                 if file.start and held and file.identity not in held:
@@ -727,8 +755,7 @@ class Discovery:
             order = {key: place for place, key in enumerate(held | before)}
             tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
             try:
-                if tail.files:
-                    tail.resume(info)
+                tail.resume(info)
             except OSError as error:
                 why = f"what was sent cannot be compared with its files: {error.strerror}; start the sidecar again"
                 tail.failed = FlarelogError(why)  # for good: where it goes on is not known

@@ -21,10 +21,10 @@ from typing import TypeVar
 
 from flarelog.sources.discovery import Discovery
 from flarelog.sources.file import SourceFile
+from flarelog.sources.openers import PROC, Inode, pids, writes
 
 T = TypeVar("T")
 
-PROC = "/proc"
 TICK = 0.25  # seconds between two looks at which files are to be asked for
 FIRST, LONGEST = 0.25, 60.0  # seconds until a file whose writers are not known is asked for again, doubling
 STILL = 5.0  # seconds between two looks at whether those that were found still live
@@ -37,8 +37,6 @@ _NAMES = {b"RANK": "rank", b"LOCAL_RANK": "local-rank", b"GROUP_RANK": "group-ra
 _LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
 _NUMBER = re.compile(rb"[0-9]{1,7}")
 
-Inode = tuple[int, int]
-"""(device, inode)"""
 Process = tuple[int, int]
 """(pid, when it was started): a pid that is used again is another process."""
 
@@ -59,7 +57,7 @@ def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written
     names = set(files.values())
     processes = _Processes(proc)
     for pid in processes.pids:
-        for inode in _writes(f"{proc}/{pid}", names):
+        for inode in writes(f"{proc}/{pid}", names):
             if inode in files:
                 writers.setdefault(inode, []).append(pid)
     found = {}
@@ -72,14 +70,12 @@ def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written
 
 
 def have_writers(files: dict[Inode, str], proc: str = PROC) -> bool:
-    """Whether any process that may be looked at has one of *files* open for writing, their names being the values."""
+    """Whether any other process that may be looked at has one of *files* open for writing, their names being the
+    values.
+    """
     names = set(files.values())
-    return any(
-        inode in files
-        for pid in _Processes(proc).pids
-        if pid != os.getpid()
-        for inode in _writes(f"{proc}/{pid}", names)
-    )
+    others = (pid for pid in pids(proc) if pid != os.getpid())
+    return any(inode in files for pid in others for inode in writes(f"{proc}/{pid}", names))
 
 
 def words_of(environments: Iterable[dict[bytes, int]]) -> str:
@@ -98,29 +94,6 @@ def words_of(environments: Iterable[dict[bytes, int]]) -> str:
         ranks = "+".join(f"{local}={rank}" for local, rank in sorted(locals_.items()))
         words = [f"ranks:{ranks}", *words]
     return ",".join(words)
-
-
-def _writes(process: str, names: set[str]) -> Iterable[Inode]:
-    """The files that *process* has open for writing. Only those that bear one of *names* are looked at more closely: a
-    file system that does not answer must not hold this up.
-    """
-    try:
-        descriptors = os.listdir(f"{process}/fd")
-    except OSError:  # it has ended, or is somebody else's
-        return
-    for descriptor in descriptors:
-        path = f"{process}/fd/{descriptor}"
-        try:
-            name = os.path.basename(os.readlink(path)).removesuffix(" (deleted)")
-            if name not in names:
-                continue
-            with open(f"{process}/fdinfo/{descriptor}", "rb") as file:
-                flags = next(int(line.split()[1], 8) for line in file if line.startswith(b"flags:"))
-            if flags & os.O_ACCMODE != os.O_RDONLY:
-                status = os.stat(path)
-                yield status.st_dev, status.st_ino
-        except (OSError, StopIteration, ValueError, IndexError):
-            continue
 
 
 def _environment(process: str) -> dict[bytes, int]:
@@ -153,10 +126,7 @@ class _Processes:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        try:
-            self.pids = [int(name) for name in os.listdir(proc) if name.isdigit()]
-        except OSError:
-            self.pids = []
+        self.pids = pids(proc)
         self._environments: dict[int, dict[bytes, int]] = {}
         self._statuses: dict[int, tuple[int, int] | None] = {}
         self._children: dict[int, list[int]] | None = None
