@@ -20,13 +20,18 @@ DAY = 86_400
 
 
 def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
-    """What the receiver says, which its store must say as well but for what is open."""
-    told = []
-    for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
-        program = place.call("runs", *where, "--json")
-        assert program.process.returncode == OK, program.talk()
-        told.append({record["run"]: record for record in program.records()})
-    assert {run: {**record, "open": 0} for run, record in told[0].items()} == told[1]
+    """What the receiver says, which its store must say as well but for what is open, as soon as nothing is written."""
+    told: list[dict[str, dict[str, Any]]] = []
+
+    def agree() -> bool:
+        told.clear()
+        for where in (("--receiver", receiver.address), ("--store", str(receiver.store))):
+            program = place.call("runs", *where, "--json")
+            assert program.process.returncode == OK, program.talk()
+            told.append({record["run"]: record for record in program.records()})
+        return {run: {**record, "open": 0} for run, record in told[0].items()} == told[1]
+
+    until(agree, lambda: f"both say the same: {told}")
     return told[0]
 
 
