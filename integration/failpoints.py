@@ -35,7 +35,7 @@ _OS = (
     *("replace", "rename", "link", "unlink", "mkdir", "rmdir", "stat", "lstat", "fstat", "scandir", "listdir"),
 )
 _FCNTL = ("flock", "fcntl")
-_LIBC = ("inotify_init1", "inotify_add_watch", "name_to_handle_at")
+_LIBC = ("inotify_init1", "inotify_add_watch", "name_to_handle_at", "statx")
 _DIVISIBLE = ("os.write", "os.pwrite", "file.write", "call.write", "context.write")
 
 _HOME = str(Path(flarelog.__file__).parent)

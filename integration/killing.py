@@ -256,6 +256,19 @@ def with_a_checkpoint(play: Play) -> None:
     of_the_sidecar(play)
 
 
+def while_names_move(play: Play) -> None:
+    """Whenever the sidecar dies its log is rotated, with a tail that nobody has read, before the next one looks."""
+    site = play.site
+
+    def rotated() -> None:
+        site.compare()
+        if "app.log" in site.written:
+            site.rotates("app.log")
+
+    play.sidecar.on_kill = rotated
+    of_the_sidecar(play)
+
+
 def from_the_end(play: Play) -> None:
     """What is there at the start is not wanted, what is added is: at first the checkpoint alone tells them apart."""
     site, state = play.site, play.directory / "state"

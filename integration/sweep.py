@@ -36,6 +36,7 @@ from integration.killing import (
     in_memory,
     of_the_receiver,
     of_the_sidecar,
+    while_names_move,
     with_a_checkpoint,
 )
 
@@ -58,6 +59,7 @@ class Story:
 STORIES = {
     "sidecar": Story(of_the_sidecar, "sidecar"),
     "sidecar-state": Story(with_a_checkpoint, "sidecar"),
+    "sidecar-names-move": Story(while_names_move, "sidecar"),
     "sidecar-at-end": Story(from_the_end, "sidecar"),
     "receiver": Story(of_the_receiver, "receiver"),
     "receiver-memory": Story(in_memory, "receiver"),

@@ -37,6 +37,7 @@ def test_a_kill_before_within_and_after_each_call_site_costs_no_byte(lanes: Lane
 @pytest.mark.parametrize(
     "story",
     [
+        pytest.param("sidecar-names-move", id="the-sidecar-whose-log-is-rotated-while-it-is-dead"),
         pytest.param("sidecar-at-end", id="the-sidecar-that-starts-at-the-end"),
         pytest.param("receiver-memory", id="the-receiver-without-fdatasync"),
         pytest.param("both-by-sidecar", id="both-ends-at-a-call-of-the-sidecar"),

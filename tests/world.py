@@ -25,6 +25,7 @@ from flarelog.sources.tail import ROTATION_GRACE
 from flarelog.stores import appender as appending
 from tests.ends import RUN, SITE, Delivery, Disk, ReceivingEnd, SendingEnd
 from tests.oracle import Incarnation, Oracle
+from tests.storms import Calls
 
 What = bytes | tuple[str, int]
 """What is written: these bytes, or so many bytes of ``lines`` (none like another), ``noise``, or what is the ``same``
@@ -347,6 +348,25 @@ class World:
         state = str(self._place / "state")
         self.sidecar = SendingEnd(self._numbers, self._source, self._delivery, self._inotify, state, self._now)
         self._saw()
+
+    @step
+    def start_amid(self, name: str, keep: int, at: int) -> bool:
+        """The same, and *name* is rotated, and grows, before the call numbered *at* that it makes of the system."""
+        if self.sidecar is not None or self._at(name) is None:
+            return False
+        calls = Calls()
+
+        def turn() -> None:
+            World.rotate.__wrapped__(self, name, keep)  # type: ignore[attr-defined]
+            World.append.__wrapped__(self, name, ("lines", 90))  # type: ignore[attr-defined]
+
+        calls.act, calls.due = turn, [at]
+        try:
+            self._start()
+        finally:
+            calls.close()
+        self._saw()
+        return True
 
     @step
     def kill(self, forget: bool) -> bool:
