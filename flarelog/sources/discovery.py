@@ -23,7 +23,7 @@ from flarelog.model import Generation, Redaction, StreamInfo, log_name
 from flarelog.sources.copies import Copies
 from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import Sight, earlier, inode, lacks, same, sight
-from flarelog.sources.lineage import Age, compare, is_rotation, is_surely_rotation, names_of, originals
+from flarelog.sources.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, names_of, originals
 from flarelog.sources.openers import Inode
 from flarelog.sources.patterns import SourceOptions
 from flarelog.sources.record import in_order, may_have_grown, shipped, take_back, wholes
@@ -104,6 +104,7 @@ class Discovery:
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
+    _by_inode: dict[int, str] | None = None  # of what an earlier process met: identities by the number of the inode
     _ask_after: float = -math.inf
     _said_waiting: float = -math.inf
     _started: bool = False
@@ -311,11 +312,12 @@ class Discovery:
         found: dict[str, Sight] = {}
         for path, seen in left.items():
             passed = seen.born is not None and (*seen.is_of, seen.born) in self._passed
-            if passed and seen.inode not in self._absent_inodes and path not in self._renames.origins:
+            elsewhere = seen.inode in self._absent_inodes or seen.inode in self._remembered_inodes()
+            if passed and not elsewhere and path not in self._renames.origins:
                 continue
             origin = self._created_as(path, look)
             created = origin is not None and self.options.follows(path, origin)
-            if created or self._has_grown_since(path, seen):
+            if created or self._has_grown_since(path, seen) or self._was_met(path, seen):
                 found[path] = seen
             elif not passed:
                 name = self._log_of(path, seen, look)
@@ -327,6 +329,16 @@ class Discovery:
         """Whether the file at *path* is one that the receiver holds less of than it has by now."""
         key, end = self._absent_inodes.get(seen.inode, ("", 0))
         return key in self._absent and seen.size > end and self._may_be(path, self._absent[key].stream.log, key)
+
+    def _was_met(self, path: str, seen: Sight) -> bool:
+        """Whether the file at *path* is one that an earlier process has met as a log, and of which nothing was sent."""
+        key = self._remembered_inodes().get(seen.inode)
+        return key is not None and key not in self._known and self._may_be(path, self.remembered[key][0], key)
+
+    def _remembered_inodes(self) -> dict[int, str]:
+        if self._by_inode is None:
+            self._by_inode = {inode(key)[1]: key for key in self.remembered}
+        return self._by_inode
 
     def _meet_all(self, look: _Look, now: float) -> set[str]:
         """Open the strangers, the oldest first, and find or make their logs."""
@@ -455,6 +467,8 @@ class Discovery:
         age = Age(found.born, path, math.inf if place is None else place, found.modified)
         matches, judged = self.options.matches(path), False
         for name in self._originals(path, look if matches else None):
+            if not is_surely_rotation(name, path):
+                continue
             # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
             now, file = look.sights.get(name), self._paths.get(name)
             until = Age(now.born, name, modified=now.modified) if now is not None else None
@@ -478,8 +492,6 @@ class Discovery:
         """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: nobody
         wrote to it any more when the next one was born. Without births the name has to do.
         """
-        if not is_surely_rotation(name, path):
-            return False
         if found.born is None:
             return True
         births = look.births(name)
@@ -601,7 +613,8 @@ class Discovery:
 
     def _is_twin(self, file: SourceFile, tail: Tail) -> bool:
         """Whether *file* seems to be a copy of the generation of *tail* that was born before it: bytes were added to
-        that later, and *file* holds what it begins with. Somebody has copied it, and nothing was rotated then.
+        that later, or a word was added to its name (log.txt.bak), and *file* holds what it begins with. Somebody has
+        copied it, and nothing was rotated then.
         """
         if file.born is None or file.length == 0 or tail.newest is None:
             return False
@@ -612,7 +625,9 @@ class Discovery:
         if last is None:
             return False
         with contextlib.suppress(OSError), SourceFile.open(self.options.root, last.path, 0.0) as its:
-            if its.identity == last.identity and os.fstat(its.fd).st_mtime_ns > file.born + OVERLAP:
+            overlap = 0 if is_numbered(tail.log, file.path) else -math.inf
+            written_since = os.fstat(its.fd).st_mtime_ns - file.born - OVERLAP
+            if its.identity == last.identity and written_since > overlap:
                 return its.begins_like(file)
         return False
 
@@ -778,8 +793,9 @@ class Discovery:
                 if since is None:
                     name = self._log_of(file.path, _sight_of(file), look) or name
                     name = tail.log if name in self.tails and self._is_twin(file, self.tails[name]) else name
-                elif file.path != name and compare(name, file.age, since) < 0 and self.options.matches(file.path):
-                    name = file.path
+                elif file.path != name and self.options.matches(file.path):
+                    none = compare(name, file.age, since) < 0 or self._is_twin(file, tail)
+                    name = file.path if none else name
                 if name != tail.log:
                     self._pass_on(file, tail, name)
             if not tail.files and not tail.marks and tail.log in self.tails:

@@ -110,12 +110,17 @@ def names_of(log: str, path: str) -> bool:
     return added_to(os.path.basename(log), os.path.basename(path)) is not None
 
 
+def is_numbered(log: str, path: str) -> bool:
+    """Whether a rotation has added a number or a time to the name of *log*, and not a word such as ``bak``."""
+    return any(map(str.isdigit, added_to(os.path.basename(log), os.path.basename(path)) or ""))
+
+
 def is_surely_rotation(log: str, path: str) -> bool:
     """Whether the name *path* says nothing else but that it was *log*: train-1.log may well be another log than
     train.log, and train.log.1 is none.
     """
     name, rotated = os.path.basename(log), os.path.basename(path)
-    added = added_to(name, rotated) if is_rotation(log, path) else None
+    added = added_to(name, rotated)
     return added is not None and (rotated == name + added or sum(map(str.isdigit, added)) >= _DATE)
 
 
