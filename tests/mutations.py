@@ -713,25 +713,11 @@ MUTANTS = [
         "storms discovery",
     ),
     Mutant(
-        "discovery: a renamed file that nobody has seen is a log of its own",
-        DISCOVERY,
-        "return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None",
-        "return None",
-        "storms discovery",
-    ),
-    Mutant(
         "discovery: a directory whose names move is looked into once",
         DISCOVERY,
         "            dirty, self._unread = dirty | self._unread, set()\n",
         "            self._unread = set()\n",
         "storms",
-    ),
-    Mutant(
-        "discovery: what was begun after it is overtaken",
-        DISCOVERY,
-        "if since is not None and path != name and compare(name, file.age, since) < 0:",
-        "if False:",
-        "storms lineage",
     ),
     Mutant(
         "discovery: a copy of a log that stays is a generation of it",
@@ -748,17 +734,10 @@ MUTANTS = [
         "storms",
     ),
     Mutant(
-        "discovery: a generation that the receiver holds is begun again",
-        DISCOVERY,
-        "            return sent.log, 0\n",
-        "            return None\n",
-        "storms lineage",
-    ),
-    Mutant(
         "discovery: late bytes of what was rotated long ago are not looked for",
         DISCOVERY,
-        "if created or self._has_grown_since(path, seen):",
-        "if created:",
+        "if created or self._has_grown_since(path, seen) or self._was_met(path, seen):",
+        "if created or self._was_met(path, seen):",
         "identity",
     ),
     Mutant(

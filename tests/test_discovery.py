@@ -240,6 +240,7 @@ def test_a_compressed_copy_of_what_is_sent_is_not_sent(make_site: Callable[..., 
     site.settle()
     (site.root / "a.log.1.gz").write_bytes(gzip.compress((site.root / "a.log.1").read_bytes()))
     os.unlink(site.root / "a.log.1")
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # gzip has ended
     site.settle()
     (site.root / "a.log.2.gz").write_bytes(gzip.compress(b"something else"))
     os.utime(site.root / "a.log.2.gz", (1, 1))  # nobody writes to it any more
