@@ -570,13 +570,6 @@ MUTANTS = [
         "if False:",
         "tail",
     ),
-    Mutant(
-        "identity: a file may be exchanged between the look and the open",
-        DISCOVERY,
-        "if inode(file.identity) != found.is_of or file.born != found.born:",
-        "if False:",
-        "storms discovery tail",
-    ),
     # --- what the tail gives
     Mutant(
         "tail: no truncation is seen",
@@ -2371,20 +2364,6 @@ MUTANTS = [
         "costs",
     ),
     Mutant(
-        "view: a row that a cursor has left may be as long as it likes",
-        SCREEN,
-        "            if self._held > HELD:",
-        "            if False:",
-        "costs",
-    ),
-    Mutant(
-        "view: a log may make more output than its size allows",
-        SCREEN,
-        "            if not self._allowance.show(",
-        "            if False and self._allowance.show(",
-        "costs",
-    ),
-    Mutant(
         "logs: a log that costs too much keeps the others waiting",
         "viewers/following.py",
         "if most and each.flow.spent > most:",
@@ -2431,13 +2410,6 @@ MUTANTS = [
         ROWS,
         "            self.split(column)\n            self.split(column + count)\n",
         "",
-        "screen",
-    ),
-    Mutant(
-        "view: a line has no bound",
-        SCREEN,
-        "        if row.size + length > self._room:",
-        "        if False:",
         "screen",
     ),
     Mutant(
