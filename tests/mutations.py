@@ -543,6 +543,13 @@ MUTANTS = [
         "tail",
     ),
     Mutant(
+        "lineage: a log's own name has what it had when the name was listed",
+        DISCOVERY,
+        "            now = self._now(name, look)\n",
+        "            now = look.sights.get(name)\n",
+        "lineage",
+    ),
+    Mutant(
         "identity: nor when a file is let go",
         FILE,
         "if status.st_size != self.position or not self.intact():",

@@ -200,7 +200,11 @@ class Storm:
                 raise AssertionError(self.names)
 
     def act(self) -> None:
-        """What the writer does between two calls of the sidecar."""
+        """What the writer does between two calls of the sidecar; more than once, if that had to wait for long."""
+        for _ in range(self.chance.choice((1, 1, 1, 4))):
+            self._act_once()
+
+    def _act_once(self) -> None:
         if self.chance.random() < 0.8:
             self.rotate()
         if self.chance.random() < 0.9:

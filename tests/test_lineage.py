@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from flarelog.sources import walk
+from flarelog.sources.identity import Sight, sight
 from tests.tailing import Site
 
 Sites = Callable[..., Site]
@@ -71,3 +75,51 @@ def test_rotated_files_that_are_there_at_the_first_look_are_generations_of_their
         born_apart()
     site.settle()
     assert {name: site.content(name) for name in site.stored} == {"log.txt": b"one\ntwo\nthree\n"}
+
+
+@pytest.mark.parametrize("include", ["log.txt", "log.txt*"])
+def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_generations(
+    make_site: Sites, monkeypatch: pytest.MonkeyPatch, include: str
+) -> None:
+    """What the log's own name had when it was listed is older than those that were rotated since."""
+    site = make_site(include=(include,))
+    written = [b"generation %d\n" % number for number in range(6)]
+
+    def rotate(number: int) -> None:
+        born_apart()
+        for old in (3, 2, 1, 0):
+            if (site.root / (f"log.txt.{old}" if old else "log.txt")).exists():
+                site.rename(f"log.txt.{old}" if old else "log.txt", f"log.txt.{old + 1}")
+        site.append("log.txt", written[number])
+
+    site.append("log.txt", written[0])
+    site.settle()
+    for number in (1, 2):
+        rotate(number)
+        site.settle()
+    real_scan = os.scandir
+    busy: list[str] = []
+
+    class LogFirst:
+        def __init__(self, path: str) -> None:
+            with real_scan(path) as entries:
+                self.entries = sorted(entries, key=lambda entry: entry.name)
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            return self.entries
+
+        def __exit__(self, *_: object) -> None: ...
+
+    def slow_sight(path: str) -> Sight:
+        found = sight(path)
+        if path.endswith("/log.txt") and not busy:
+            busy.append(path)
+            for number in (3, 4, 5):
+                rotate(number)
+        return found
+
+    monkeypatch.setattr(walk, "os", SimpleNamespace(scandir=LogFirst, path=os.path))
+    monkeypatch.setattr(walk, "sight", slow_sight)
+    site.settle()
+    assert busy
+    assert {name: site.content(name) for name in site.stored} == {"log.txt": b"".join(written)}

@@ -60,6 +60,7 @@ class _Look:
     links: set[str] = field(default_factory=set)  # of them those that are links
     seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
     aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are none of a log
+    now: dict[str, Sight | None] = field(default_factory=dict)  # by name: what has it since all that was seen
     _births: dict[str, list[int]] = field(default_factory=dict)
 
     def births(self, log: str) -> list[int]:
@@ -470,10 +471,8 @@ class Discovery:
             if not is_surely_rotation(name, path):
                 continue
             # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
-            now, file = look.sights.get(name), self._paths.get(name)
+            now = self._now(name, look)
             until = Age(now.born, name, modified=now.modified) if now is not None else None
-            if until is None and file is not None and file.linked:
-                until = file.age
             if until is not None and compare(name, age, until) >= 0:
                 judged = True
                 continue
@@ -488,15 +487,27 @@ class Discovery:
             self._passed.add((*found.is_of, found.born))
         return None
 
+    def _now(self, name: str, look: _Look) -> Sight | None:
+        """What stands at *name* since all of *look* was seen: a log may be rotated more than once in one listing."""
+        if name not in look.now:
+            try:
+                found = sight(os.path.join(self.options.root, name))
+            except OSError:
+                found = None
+            look.now[name] = found if found is not None and found.regular else None
+        return look.now[name]
+
     def _came_before(self, name: str, path: str, found: Sight, look: _Look) -> bool:
         """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: nobody
         wrote to it any more when the next one was born. Without births the name has to do.
         """
         if found.born is None:
             return True
-        births = look.births(name)
+        births, now = look.births(name), self._now(name, look)
         after = bisect.bisect_right(births, found.born)
-        return after < len(births) and found.modified <= births[after] + OVERLAP
+        latest = now.born if now is not None and now.born is not None else found.born
+        following = births[after] if after < len(births) else latest
+        return found.born < following and found.modified <= following + OVERLAP
 
     def _since(self, tail: Tail) -> Age | None:
         """The age that a generation of *tail* is above which nobody has seen; None while that cannot be said."""
