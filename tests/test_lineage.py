@@ -123,3 +123,22 @@ def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_gener
     site.settle()
     assert busy
     assert {name: site.content(name) for name in site.stored} == {"log.txt": b"".join(written)}
+
+
+def test_a_file_that_comes_back_after_it_was_forgotten_disturbs_nothing(make_site: Sites) -> None:
+    """Its inode may also be another file's by then."""
+    site = make_site(include=("log.txt",))
+    site.append("log.txt", b"one\n")
+    site.settle()
+    site.restart(site.discovery.starts())
+    site.rename("log.txt", "log.txt.1")
+    born_apart()
+    site.append("log.txt", b"two\n")
+    site.settle()
+    away = site.root.parent / "away"
+    os.replace(site.root / "log.txt.1", away)
+    site.settle()
+    os.replace(away, site.root / "log.txt.1")
+    site.append("log.txt", b"three\n")
+    site.settle()
+    assert {name: site.content(name) for name in site.stored} == {"log.txt": b"one\ntwo\nthree\n"}

@@ -54,6 +54,7 @@ def descriptors() -> int:
 class _Look:
     """What one look at the directories has shown."""
 
+    last: bool = False  # whether another look may not follow, though names move
     scanned: set[str] = field(default_factory=set)  # directories
     sights: dict[str, Sight] = field(default_factory=dict)  # by path: of what may be a log
     strangers: dict[str, Sight] = field(default_factory=dict)  # of them those that nobody knows
@@ -178,12 +179,12 @@ class Discovery:
         Nobody sends anything until this returns: a file may be seen before its predecessor.
         """
         touched: set[str] = set()
-        for _ in range(READ_AHEAD):
+        for turn in range(READ_AHEAD):
             touched |= self._hear()
             dirty, self._unread = dirty | self._unread, set()
             if not dirty:
                 break
-            touched |= self._scan(now, dirty, _Look())
+            touched |= self._scan(now, dirty, _Look(last=turn == READ_AHEAD - 1))
             dirty = set()
         return touched
 
@@ -269,7 +270,17 @@ class Discovery:
         for tail, file, path in grown:
             self._raise(tail, file, path)
             touched.add(tail.log)
+        for path in [path for path, found in left.items() if found.born is None and found.is_of in self._inodes]:
+            known = self._opened_as(path)
+            if known is not None:
+                self._move(known[1], path)  # where it is now decides who came before whom
+                look.aside[known[1]] = path
+                del left[path]
         look.strangers |= self._rotated_out(left, look)
+        if not look.last:
+            # Where nobody keeps births, names alone tell an order, and only those of one listing.
+            moving = {p for p, s in look.strangers.items() if s.born is None and _directory(p) in self._unread}
+            look.strangers = {path: found for path, found in look.strangers.items() if path not in moving}
         touched |= self._meet_all(look, now)
         if only is None:
             # What is not there any more does not wait.
@@ -308,6 +319,12 @@ class Discovery:
         unchanged = file.fd >= 0 or file.rest == (found.size, found.modified)
         return known if self._paths.get(path) is file and file.linked and unchanged else None
 
+    def _opened_as(self, path: str) -> tuple[Tail, SourceFile] | None:
+        """The known file at *path*, as its descriptor tells."""
+        with contextlib.suppress(OSError), SourceFile.open(self.options.root, path, 0.0) as file:
+            return self._known.get(file.identity)
+        return None
+
     def _rotated_out(self, left: dict[str, Sight], look: _Look) -> dict[str, Sight]:
         """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
         found: dict[str, Sight] = {}
@@ -334,7 +351,8 @@ class Discovery:
     def _was_met(self, path: str, seen: Sight) -> bool:
         """Whether the file at *path* is one that an earlier process has met as a log, and of which nothing was sent."""
         key = self._remembered_inodes().get(seen.inode)
-        return key is not None and key not in self._known and self._may_be(path, self.remembered[key][0], key)
+        met = self.remembered.get(key) if key is not None and key not in self._known else None
+        return key is not None and met is not None and self._may_be(path, met[0], key)
 
     def _remembered_inodes(self) -> dict[int, str]:
         if self._by_inode is None:
@@ -537,7 +555,7 @@ class Discovery:
         try:
             file = self._open(path, now)
         except FileNotFoundError:
-            self._unread.add(os.path.dirname(path) or ".")
+            self._unread.add(_directory(path))
             return None
         except OSError as error:
             if error.errno in NO_DESCRIPTOR:
@@ -548,7 +566,7 @@ class Discovery:
         self.waiting.discard(path)
         if inode(file.identity) != found.is_of or file.born != found.born:
             file.close()
-            self._unread.add(os.path.dirname(path) or ".")
+            self._unread.add(_directory(path))
             return None
         if self._copies.knows(file):
             file.close()
@@ -713,7 +731,7 @@ class Discovery:
         file = (RedactedFile if self._rules else SourceFile).open(self.options.root, path, now)
         file.rules = self._rules
         file.closed = path in self._renames.closed
-        unwatched = (os.path.dirname(path) or ".") in self._walk.unwatched
+        unwatched = _directory(path) in self._walk.unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
         if self._rules:
             file.lacks = (*file.lacks, self._rules.note)
@@ -931,6 +949,10 @@ class Discovery:
         for tail in self.tails.values():
             tail.close()
         self.watch.close()
+
+
+def _directory(path: str) -> str:
+    return os.path.dirname(path) or "."
 
 
 def _sight_of(file: SourceFile) -> Sight:
