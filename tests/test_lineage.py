@@ -128,6 +128,8 @@ def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_gener
 def test_a_file_that_comes_back_after_it_was_forgotten_disturbs_nothing(make_site: Sites) -> None:
     """Its inode may also be another file's by then."""
     site = make_site(include=("log.txt",))
+    site.append("log.txt.7", b"from before\n")
+    born_apart()
     site.append("log.txt", b"one\n")
     site.settle()
     site.restart(site.discovery.starts())
