@@ -2364,6 +2364,20 @@ MUTANTS = [
         "costs",
     ),
     Mutant(
+        "view: a row that a cursor has left may be as long as it likes",
+        SCREEN,
+        "            if self._held > HELD:",
+        "            if False:",
+        "costs",
+    ),
+    Mutant(
+        "view: a log may make more output than its size allows",
+        SCREEN,
+        "            if not self._allowance.show(",
+        "            if False and self._allowance.show(",
+        "costs",
+    ),
+    Mutant(
         "logs: a log that costs too much keeps the others waiting",
         "viewers/following.py",
         "if most and each.flow.spent > most:",
@@ -2411,6 +2425,13 @@ MUTANTS = [
         "            self.split(column)\n            self.split(column + count)\n",
         "",
         "screen",
+    ),
+    Mutant(
+        "view: a line has no bound",
+        SCREEN,
+        "        if row.size + length > self._room:",
+        "        if False:",
+        "costs",
     ),
     Mutant(
         "view: a cut line has no mark",
