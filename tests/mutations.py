@@ -570,6 +570,13 @@ MUTANTS = [
         "if False:",
         "tail",
     ),
+    Mutant(
+        "identity: a file may be exchanged between the look and the open",
+        DISCOVERY,
+        "if inode(file.identity) != found.is_of or file.born != found.born:",
+        "if False:",
+        "lineage",
+    ),
     # --- what the tail gives
     Mutant(
         "tail: no truncation is seen",
@@ -706,11 +713,25 @@ MUTANTS = [
         "storms discovery",
     ),
     Mutant(
+        "discovery: a renamed file that nobody has seen is a log of its own",
+        DISCOVERY,
+        "return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None",
+        "return None",
+        "lineage",
+    ),
+    Mutant(
         "discovery: a directory whose names move is looked into once",
         DISCOVERY,
         "            dirty, self._unread = dirty | self._unread, set()\n",
         "            self._unread = set()\n",
         "storms",
+    ),
+    Mutant(
+        "discovery: what was begun after it is overtaken",
+        DISCOVERY,
+        "if since is not None and path != name and compare(name, file.age, since) < 0:",
+        "if False:",
+        "lineage",
     ),
     Mutant(
         "discovery: a copy of a log that stays is a generation of it",
@@ -725,6 +746,13 @@ MUTANTS = [
         "                if name != tail.log:\n",
         "                if False:\n",
         "storms",
+    ),
+    Mutant(
+        "discovery: a generation that the receiver holds is begun again",
+        DISCOVERY,
+        "            return sent.log, 0\n",
+        "            return None\n",
+        "lineage",
     ),
     Mutant(
         "discovery: late bytes of what was rotated long ago are not looked for",
