@@ -1677,6 +1677,20 @@ MUTANTS = [
         "verify",
     ),
     Mutant(
+        "verify: a generation may stand in a log of its own",
+        "verify.py",
+        "        yield from _strayed(held_there, files)\n",
+        "",
+        "verify",
+    ),
+    Mutant(
+        "verify: bytes of a source may be stored twice",
+        "verify.py",
+        "path = files.of(second) if same > 0 else None",
+        "path = None",
+        "verify",
+    ),
+    Mutant(
         "poc: bytes may be stored or lost in another generation",
         "poc/judge.py",
         "            and self.generations_agree\n",
