@@ -116,8 +116,10 @@ class ServerOptions(Limits):
             self.tls.whole()
         if self.reader_listen:
             self._check_readers()
-        if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
-            raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
+        if not 0.1 <= self.idle_timeout < math.inf:
+            raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
+        if not 0 < self.end_timeout < math.inf:
+            raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
 
     def _check_readers(self) -> None:
         _, port = parse_address(self.reader_listen)

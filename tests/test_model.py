@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.errors import CONFIGURATION, InvalidName, InvalidOption
+from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.model import (
     MAX_LOG,
     MAX_NAME,
@@ -64,7 +64,7 @@ def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> No
 def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sentence: str) -> None:
     with pytest.raises(InvalidName, match=sentence) as raised:
         check(name)
-    assert raised.value.exit_code == CONFIGURATION
+    assert raised.value.exit_code == USAGE
     assert len(str(raised.value)) < 250
 
 

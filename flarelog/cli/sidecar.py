@@ -27,7 +27,7 @@ from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sending import Sending
-from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions
+from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 
@@ -92,11 +92,22 @@ log = logging.getLogger(__name__)
     type=float,
     default=DRAIN_TIMEOUT,
     show_default=True,
-    help="Seconds for which --once, or SIGTERM, waits on though nothing is acknowledged.",
+    help="With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
+    " after which the sidecar ends (exit codes 4 and 7).",
 )
-@option("--drain-limit", type=float, help="Seconds that it may take at all.  [default: as long as something moves]")
+@option(
+    "--drain-limit",
+    type=float,
+    help="With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
+    " none; it goes on while something is acknowledged]",
+)
 @tls_options
-@option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="At the end, print an object for each log: what was sent, what was not, and why.",
+)
 def command(
     receivers: tuple[str, ...],
     run_id: str,
@@ -113,10 +124,20 @@ def command(
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
-    A second signal ends at once; SIGHUP has it read its certificates again. Exit codes: 0 everything is stored, 1
-    something was not sent, 4 no receiver, 5 a newer sidecar has taken over, or the site lets no log go (do not start
-    this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 nothing was acknowledged for too long, 78 the
-    site's policy makes no sense.
+    A second SIGTERM ends the sidecar at once. SIGHUP makes it read its certificates again.
+
+    \b
+    Exit codes:
+      0   everything is stored
+      1   something was not sent
+      2   an option makes no sense
+      3   --root did not appear
+      4   no receiver answered
+      5   the sidecar must not be started again by itself: a newer one has taken
+          over, the receiver or the site does not allow it, or the run was removed
+      6   everything is stored but what gaps tell of
+      7   the receiver acknowledged nothing for too long
+      78  a file that an option names cannot be used
 
     \b
     Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
@@ -164,6 +185,12 @@ def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
     return None if receipt is None or receipt.redacted is None else asdict(receipt.redacted)
 
 
+def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
+    """Why *stream* got no receipt."""
+    error = stream.error or (outcome.error if stream.receipt is None else None)
+    return None if error is None else str(error)
+
+
 def _records(outcome: Outcome) -> list[dict[str, object]]:
     return [
         {
@@ -177,7 +204,8 @@ def _records(outcome: Outcome) -> list[dict[str, object]]:
             "reconnects": stream.reconnects,
             "generations": stream.generations,
             "gaps": stream.gaps,
-            "error": None if stream.error is None else str(stream.error),
+            "unsent": stream.unsent,
+            "error": _why(stream, outcome),
         }
         for stream in outcome.streams
     ]
