@@ -2694,6 +2694,20 @@ MUTANTS = [
         "retention",
     ),
     Mutant(
+        "removal: a stream that was let pass opens a run that nobody knows any more",
+        "server.py",
+        "            while not self._is_admitted(opened.stream):",
+        "            while False:",
+        "removals",
+    ),
+    Mutant(
+        "removal: the end of a removed run ends another of its name",
+        "server.py",
+        "self._finishing.pop(run).cancel()",
+        "pass",
+        "removals",
+    ),
+    Mutant(
         "removal: a producer brings back what was removed while he was at it",
         "removals.py",
         "if (stream.run, stream.site, opened.producer) in self._barred:",

@@ -55,7 +55,7 @@ def command(
         raise click.UsageError("nobody can be asked whether the run is to go: say --yes")
     if not yes:
         asked = run(_known(run_id, store, receiver, dict(options)))
-        if not click.confirm(_question(asked, site, store or receiver or ""), err=True):
+        if not click.confirm(_question(asked, site, store or receiver or "", live=store is None), err=True):
             raise click.Abort
     removed = run(_remove(run_id, site, store, receiver, options, force=force))
     what = f"site {site} of run {run_id}" if site else f"run {run_id}"
@@ -73,8 +73,8 @@ async def _known(run_id: str, store: str | None, receiver: str | None, options: 
     return found[0]
 
 
-def _question(info: RunInfo, site: str, where: str) -> str:
-    state = f", {info.state}" if info.state not in ("", "unknown") else ""
+def _question(info: RunInfo, site: str, where: str, *, live: bool) -> str:
+    state = f", {info.standing(live=live)}"
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
     sites, logs = (f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((info.sites, "site"), (info.streams, "log")))

@@ -170,6 +170,7 @@ def _ahead(seconds: float) -> str:
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
     found = await look(asked.run, store, connected)
+    sealed = all(info.sealed for info in found)
     if asked.patterns:
         check(asked.patterns)
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
@@ -182,6 +183,8 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         kept = LocalStore(store)
         found = [replace(info, state=State(grown=_age(kept, info))) for info in found]
         state = (await kept.runs()).get(asked.run, RunState.UNKNOWN).value if asked.run else ""
+    if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
+        state = "sealed"
     return found, "" if state == RunState.UNKNOWN.value else state
 
 
