@@ -83,7 +83,10 @@ def tls_options(command: F) -> F:
     for name, text in (
         ("--tls-key", "Key of the certificate, PEM, without a passphrase."),
         ("--tls-cert", "Certificate of this end, PEM."),
-        ("--tls-ca", "Certificate of the CA that signed the other end's, PEM; with it the connection is TLS."),
+        (
+            "--tls-ca",
+            "Certificate of the CA that signed the other end's certificate, PEM; with it the connection is TLS.",
+        ),
     ):
         command = option(name, type=click.Path(dir_okay=False), help=text)(command)
     return command
@@ -91,7 +94,9 @@ def tls_options(command: F) -> F:
 
 def client_options(command: F) -> F:
     """``tls_options`` and ``--token-file``, of a command that asks a receiver: pass the values to ``client``."""
-    text = "Holds a token, for the receiver's port for readers: instead of certificate and key."
+    text = (
+        "File with a token, which stands for a certificate at the receiver's port for readers (serve --reader-listen)."
+    )
     return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
 
 

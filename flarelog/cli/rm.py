@@ -22,8 +22,10 @@ from flarelog.stores.local import LocalStore
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine that no receiver has.")
 @option("--receiver", help="HOST:PORT of flarelog serve; the role operator is needed.")
 @client_options
-@click.option("--force", is_flag=True, help="Though logs of it are open: those who send them are told, and stop.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody could answer.")
+@click.option(
+    "--force", is_flag=True, help="Remove it though sidecars send logs of it: they are told, and end with exit code 5."
+)
+@click.option("--yes", is_flag=True, help="Do not ask whether to remove it; needed where stdin is no terminal.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -38,8 +40,8 @@ def command(
 ) -> None:
     """Remove RUN, or one site of it, with all its logs.
 
-    It is gone at once for those who read and those who send, and its name can be used again. A run of which logs are
-    open is not removed without --force. Its last bytes cannot be had back.
+    Whoever reads or sends a log of it is told that it was removed. Its bytes cannot be had back; its name can be used
+    again. A run of which a sidecar sends logs just now is removed only with --force.
 
     \b
     Example: flarelog rm job-1 --receiver 127.0.0.1:4721
