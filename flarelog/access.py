@@ -10,7 +10,7 @@ import logging
 import os
 from pathlib import Path
 
-from flarelog.errors import InvalidOption, NotAllowed
+from flarelog.errors import InvalidFile, InvalidOption, NotAllowed
 from flarelog.policy import Policy, parse
 
 log = logging.getLogger(__name__)
@@ -19,21 +19,24 @@ MAX_FILE = 1 << 20  # bytes
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
-    """The policy in the file at *path*. Raises NotAllowed, InvalidOption."""
+    """The policy in the file at *path*. Raises NotAllowed, InvalidFile."""
     try:
         with open(path, "rb") as file:
             mode, raw = os.fstat(file.fileno()).st_mode, file.read(MAX_FILE + 1)
     except OSError as error:
-        raise InvalidOption(f"the policy {path} cannot be read: {error.strerror}") from error
+        raise InvalidFile(f"the policy {path} cannot be read: {error.strerror}") from error
     if mode & 0o002:
         raise NotAllowed(f"the policy {path} can be written by everyone; chmod o-w it, and look who did")
     if len(raw) > MAX_FILE:
-        raise InvalidOption(f"the policy {path} has more than {MAX_FILE} bytes; grant by patterns")
+        raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes; grant by patterns")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise InvalidOption(f"the policy {path} is no UTF-8 at byte {error.start}") from error
-    return parse(text, f"the policy {path}")
+        raise InvalidFile(f"the policy {path} is no UTF-8 at byte {error.start}") from error
+    try:
+        return parse(text, f"the policy {path}")
+    except InvalidOption as error:
+        raise InvalidFile(str(error)) from error
 
 
 class PolicyFile:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from flarelog.errors import InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
+from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
 from flarelog.model import reader_name, site_name
 
 try:
@@ -189,7 +189,7 @@ def names_of(certificate: str) -> tuple[str, str]:
         hosts = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         host = hosts.get_values_for_type(x509.DNSName)[0]
     except (OSError, ValueError, IndexError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
-        raise InvalidOption(f"{certificate} does not name a server: {error}") from error
+        raise InvalidFile(f"{certificate} does not name a server: {error}") from error
     return str(name.value), host
 
 

@@ -24,11 +24,19 @@ class FlarelogError(Exception):
 class InvalidName(FlarelogError, ValueError):
     """A run, a site or a log whose name could not be mapped one to one to a path."""
 
-    exit_code = CONFIGURATION
+    exit_code = USAGE
 
 
 class InvalidOption(FlarelogError, ValueError):
     """An option whose value makes no sense, alone or beside another."""
+
+    exit_code = USAGE
+
+
+class InvalidFile(InvalidOption):
+    """A file that an option names and that cannot be used: a certificate, a policy, a token. The command line is right,
+    and another start would not mend the file.
+    """
 
     exit_code = CONFIGURATION
 
@@ -109,6 +117,14 @@ class ReceiverNotReady(StreamEnded):
 
 class StreamRejected(StreamEnded):
     """A reply that the present state does not allow, or one that refuses the stream for good."""
+
+
+class StreamRefused(StreamRejected):
+    """The receiver refuses the stream for good, and says why: its run was removed, say. Started again by itself, its
+    producer would only be refused again, or bring back what somebody removed.
+    """
+
+    exit_code = NOT_ALLOWED
 
 
 class StreamFenced(StreamEnded):

@@ -423,6 +423,20 @@ class RunInfo:
     begun: int = 0  # the first of its streams, as those of StreamInfo
     grown: int = 0  # the latest
 
+    def standing(self, *, live: bool) -> str:
+        """What people are told of its state. A run that nobody has ended is as its logs are; *live*: it is known which
+        of them a producer has.
+        """
+        if self.state in ("ending", "ended"):
+            return self.state
+        if not self.streams:
+            return "empty"
+        if self.sealed == self.streams and not self.open:
+            return "sealed"
+        if not live:
+            return "open"
+        return "running" if self.open else "idle"
+
     def with_more(self, other: RunInfo) -> RunInfo:
         """Of two parts of one run."""
         counts: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
@@ -441,11 +455,11 @@ class Removed:
     size: int  # bytes, of their logs
 
 
-def run_record(info: RunInfo) -> dict[str, object]:
-    """*info* as ``flarelog runs --json`` shows it."""
+def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
+    """*info* as ``flarelog runs --json`` shows it; *live*: a receiver said it."""
     return {
         "run": info.run,
-        "state": info.state or "unknown",
+        "state": info.standing(live=live),
         "sites": info.sites,
         "streams": info.streams,
         "open": info.open,

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 END_WITHIN = 10.0  # seconds that streams which are told to end may take
 LOOK = 0.05  # seconds between two looks at whether they have
 GRACE = 5.0  # seconds, beyond that time, in which another process answers
+AGAIN = "to send it anew, start the sidecar again by hand"
 REMEMBERED = 20_000  # producers that do not come again
 
 
@@ -43,8 +44,7 @@ class Removals:
         if (stream.run, stream.site, opened.producer) in self._barred:
             raise Refused(
                 Code.REJECTED,
-                f"run {stream.run} was removed here while site {stream.site} was at it: start its sidecar again to send"
-                " it anew",
+                f"run {stream.run} was removed at the receiver while site {stream.site} sent it; {AGAIN}",
             )
 
     async def remove(
@@ -103,7 +103,7 @@ class Removals:
         server, clock = self._server, asyncio.get_running_loop().time
         server.store.hold(run, site)
         if force:
-            why = f"run {run} was removed here"
+            why = f"run {run} was removed at the receiver; {AGAIN}"
             for session in server.sessions_of(run, site):
                 session.leave(Code.REJECTED, why)
             end = clock() + END_WITHIN

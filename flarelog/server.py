@@ -116,8 +116,10 @@ class ServerOptions(Limits):
             self.tls.whole()
         if self.reader_listen:
             self._check_readers()
-        if not (0.1 <= self.idle_timeout < math.inf and 0 < self.end_timeout < math.inf):
-            raise InvalidOption("idle_timeout must be a number of seconds from 0.1 on, and end_timeout a positive one")
+        if not 0.1 <= self.idle_timeout < math.inf:
+            raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
+        if not 0 < self.end_timeout < math.inf:
+            raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
 
     def _check_readers(self) -> None:
         _, port = parse_address(self.reader_listen)
@@ -172,7 +174,7 @@ class Server:
         self.unpacking = Unpacking(taken=self.options.compression)
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
-        self._finishing: set[str] = set()  # runs whose end is awaited
+        self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
         self._counted: dict[str, float] = {}  # when the bytes of a run were counted
@@ -381,6 +383,8 @@ class Server:
             return
         if not site:
             self._runs.pop(run, None)
+            if run in self._finishing:
+                self._finishing.pop(run).cancel()  # it would end a new run of that name
         self._sites.forget(run)
         self.states.forget(run, site)
         self.happenings.forget(run, site)
@@ -414,8 +418,7 @@ class Server:
 
     def _finish(self, run: str, patience: float = 0.0) -> None:
         if run not in self._finishing:  # however often a peer says that it is to end
-            self._finishing.add(run)
-            self.spawn(self._finish_run(run, patience))
+            self._finishing[run] = self.spawn(self._finish_run(run, patience))
 
     async def _finish_run(self, run: str, patience: float = 0.0) -> None:
         """End *run* when its streams have; *patience*: seconds that those get after a restart which are not sealed."""
@@ -424,7 +427,8 @@ class Server:
             if not await self.join(run, self.options.end_timeout):
                 log.warning("run %s: streams are still open at its end", run)
         finally:
-            self._finishing.discard(run)
+            if self._finishing.get(run) is asyncio.current_task():
+                del self._finishing[run]
         if self.state(run) is not RunState.UNKNOWN:  # it was not removed meanwhile
             await self.announce(run, Event.END_RUN)
 
@@ -716,11 +720,12 @@ class Server:
             async for info in found:
                 yield info
 
-    def spawn(self, work: Any) -> None:
+    def spawn(self, work: Any) -> asyncio.Task[None]:
         """Do *work*, which raises nothing, beside the calls, for as long as the receiver serves."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _share(self) -> None:
         """Tell streams that have become quiet, or too many, that less of them should be on its way."""
@@ -789,9 +794,16 @@ class Server:
             self._sites.learn(run, *await self.store.sites(run))
         self._sites.admit(run, stream.site)
 
+    def _is_admitted(self, stream: StreamId) -> bool:
+        if self.workers is not None and not self.is_home:
+            return self.workers.is_admitted(stream)
+        return self.state(stream.run) is not RunState.UNKNOWN and self._sites.known(stream.run)
+
     async def open(self, opened: Open, peer: str) -> Appender:
         """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all."""
         async with self._opening.one(peer):
+            while not self._is_admitted(opened.stream):  # its run was removed since it was let pass
+                await self.admit(opened)
             return await self.store.appender(opened.stream, opened.producer, opened.epoch)
 
     async def slow_down(self, session: Session, size: int) -> None:

@@ -99,9 +99,10 @@ class SidecarOptions:
     def __post_init__(self) -> None:
         run_name(self.run)
         site_name(self.site)
-        bounds = (self.drain_timeout, self.heartbeat, 1.0 if self.drain_limit is None else self.drain_limit)
-        if not all(0 < bound < math.inf for bound in bounds):
-            raise InvalidOption("drain_timeout, drain_limit and heartbeat must be positive numbers of seconds")
+        for name in ("drain_timeout", "drain_limit", "heartbeat"):
+            bound = getattr(self, name)
+            if bound is not None and not 0 < bound < math.inf:
+                raise InvalidOption(f"{name} must be a positive number of seconds, not {bound:g}")
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)
@@ -114,13 +115,14 @@ class StreamOutcome:
     """How one log ended."""
 
     stream: StreamId
-    committed: int
+    committed: int | None  # None: no receiver has said how much it holds
     receipt: Receipt | None
     misses: int
     reconnects: int
     generations: int
     gaps: int
     error: FlarelogError | None
+    unsent: int = 0  # bytes that its files hold, and that the receiver has not acknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,11 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        fenced = self.fenced
-        if fenced is not None:  # whatever else happened: it must not be started again
-            return fenced.exit_code
         codes = [stream.error.exit_code for stream in self.streams if stream.error is not None]
         if self.error is not None:
             codes.append(self.error.exit_code)
+        if errors.NOT_ALLOWED in codes:  # whatever else happened: it must not be started again
+            return errors.NOT_ALLOWED
         if self.troubles:
             codes.append(errors.FAILED)
         if not codes and any(stream.gaps for stream in self.streams):
@@ -247,6 +248,7 @@ class Sidecar:
             error = _Mistake(f"flarelog failed, and nothing more is sent to {self.options.receiver}: {_in_words(bugs)}")
             error.__cause__ = _first(bugs)
         finally:
+            unsent = {name: self._unsent_of(tail) for name, tail in self.discovery.tails.items()}
             self.discovery.close()
             self.compressing.close()
             if self._uplink is not None:
@@ -259,17 +261,25 @@ class Sidecar:
         if error is not None:
             level = logging.WARNING if isinstance(error, NoConsent) else logging.ERROR
             log.log(level, "%s", error, exc_info=_cause(error))
-        streams = tuple(one.outcome() for _, one in sorted(self._deliveries.items()) if not one.untouched)
-        return Outcome(streams, (*self.discovery.troubles.values(), *self._mistakes), error)
+        streams = [one.outcome(unsent.get(name, 0)) for name, one in self._deliveries.items() if not one.untouched]
+        if not self._connected:  # and so nothing was sent of any
+            names = {name: StreamId(self.options.run, self.options.site, name) for name in unsent}
+            streams += [StreamOutcome(names[name], None, None, 0, 0, 0, 0, None, size) for name, size in unsent.items()]
+        streams.sort(key=lambda one: one.stream.log)
+        return Outcome(tuple(streams), (*self.discovery.troubles.values(), *self._mistakes), error)
 
     def unsent(self) -> tuple[int, int]:
         """(bytes, logs) that are not acknowledged."""
-        left = []
-        for tail in self.discovery.tails.values():
-            delivery = self._deliveries.get(tail.log)
-            if delivery is None or not delivery.ended:
-                left.append(tail.unread() + (0 if delivery is None else max(0, tail.end - delivery.acked)))
+        left = [
+            self._unsent_of(tail)
+            for tail in self.discovery.tails.values()
+            if tail.log not in self._deliveries or not self._deliveries[tail.log].ended
+        ]
         return sum(left), len(left)
+
+    def _unsent_of(self, tail: Tail) -> int:
+        delivery = self._deliveries.get(tail.log)
+        return tail.unread() + (0 if delivery is None else max(0, tail.end - delivery.acked))
 
     @contextlib.asynccontextmanager
     async def _while_it_moves(self) -> AsyncIterator[None]:
@@ -672,7 +682,7 @@ class _Delivery:
         if self.ended:
             self._tail.lay_down()
 
-    def outcome(self) -> StreamOutcome:
+    def outcome(self, unsent: int = 0) -> StreamOutcome:
         producer, marks = self._producer, self._tail.marks
         return StreamOutcome(
             self.stream,
@@ -683,6 +693,7 @@ class _Delivery:
             sum(isinstance(mark, Generation) for mark in marks),
             sum(isinstance(mark, Gap) for mark in marks),
             self.error,
+            unsent,
         )
 
     async def run(self) -> None:

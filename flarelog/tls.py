@@ -19,7 +19,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 import grpc
 
-from flarelog.errors import InvalidOption
+from flarelog.errors import InvalidFile, InvalidOption
 from flarelog.model import parse_address
 
 log = logging.getLogger(__name__)
@@ -106,9 +106,9 @@ class Tls:
             _shake_hands(*both)
         except ssl.SSLCertVerificationError as error:
             reason = _REASONS.get(error.verify_message, error.verify_message)
-            raise InvalidOption(f"the certificate {self.cert} cannot be used: {reason.format(ca=self.ca)}") from error
+            raise InvalidFile(f"the certificate {self.cert} cannot be used: {reason.format(ca=self.ca)}") from error
         except ssl.SSLError as error:
-            raise InvalidOption(f"the certificate {self.cert} cannot be used: {error.reason or error}") from error
+            raise InvalidFile(f"the certificate {self.cert} cannot be used: {error.reason or error}") from error
 
     def present(self, context: ssl.SSLContext) -> None:
         """Let *context* show the own certificate. Raises InvalidOption."""
@@ -119,8 +119,8 @@ class Tls:
             context.load_cert_chain(self.cert, self.key, password=lambda: b"")
         except (ssl.SSLError, ValueError) as error:
             if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-                raise InvalidOption(f"the key {self.key} is not the one of the certificate {self.cert}") from error
-            raise InvalidOption(
+                raise InvalidFile(f"the key {self.key} is not the one of the certificate {self.cert}") from error
+            raise InvalidFile(
                 f"{self.cert} and {self.key} are no certificate and key in PEM without a passphrase"
             ) from error
 
@@ -130,7 +130,7 @@ class Tls:
         try:
             context.load_verify_locations(self.ca)
         except ssl.SSLError as error:
-            raise InvalidOption(f"{self.ca} is no certificate of a CA in PEM") from error
+            raise InvalidFile(f"{self.ca} is no certificate of a CA in PEM") from error
 
     # --- gRPC's credentials
 
@@ -259,7 +259,7 @@ def _read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise InvalidOption(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:

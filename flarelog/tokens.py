@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flarelog.errors import InvalidOption, NotAllowed, NotFound
+from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
 
 log = logging.getLogger(__name__)
@@ -260,7 +260,7 @@ def parse(raw: bytes, where: str) -> tuple[tuple[Token, ...], str]:
             raise ValueError("two tokens have one id")
         by = said.get("changed_by")
     except (ValueError, RecursionError) as error:
-        raise InvalidOption(
+        raise InvalidFile(
             f"{where} cannot be used: {_one_line(error)}; restore the file, or remove it and create the tokens anew"
         ) from error
     return tokens, by[:80] if isinstance(by, str) else ""
@@ -321,12 +321,12 @@ def read_token(path: str | os.PathLike[str]) -> str:
             status = os.fstat(file.fileno())
             raw = file.read(MAX_SECRET + 1)
     except (OSError, ValueError) as error:
-        raise InvalidOption(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
+        raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
         raise NotAllowed(f"the token file {path} can be read by others; chmod 600 it")
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
     if len(raw) > MAX_SECRET or not _SECRET.fullmatch(secret):
-        raise InvalidOption(f"the token file {path} holds no token: one line, as flarelog token create prints it")
+        raise InvalidFile(f"the token file {path} holds no token: one line, as flarelog token create prints it")
     return secret
 
 

@@ -2,18 +2,23 @@
 they are there.
 
 The journal vouches for prefixes, at most about a megabyte apart: a difference is located between two of them. A
-source file tells the very offset.
+source file tells the very offset. Each byte of a source file stands in one stream, once, and in the stream of its log:
+of two streams of a site that hold the same bytes, or where one holds a generation of the other, the later one is wrong.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
-from flarelog.model import EMPTY_DIGEST, Extent, Redaction, StreamId, extend, extents
+from flarelog.errors import Unavailable
+from flarelog.model import EMPTY_DIGEST, REDACTED, Extent, Generation, Redaction, StreamId, extend, extents
 from flarelog.sources.identity import identity, inode
+from flarelog.sources.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.journal import Journal, replay
 from flarelog.stores.local import LocalStore
 from flarelog.text import legible
@@ -36,20 +41,73 @@ class Verdict:
     redacted: Redaction | None = None  # as the receipt said
 
 
-def verify(store: LocalStore, stream: StreamId, source: Path | None = None) -> Verdict:
-    """Compare the stored bytes with their journal, and with the files under *source*. Raises OSError, and Unavailable
-    where the store has something in their place.
-    """
+class Files:
+    """The files under a directory, and what they are called now."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._by_inode: dict[tuple[int, int], list[Path]] = {}
+        for directory, _, names in os.walk(root):
+            for name in names:
+                path = Path(directory) / name
+                try:
+                    status = path.stat()
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    self._by_inode.setdefault((status.st_dev, status.st_ino), []).append(path)
+
+    def of(self, extent: Extent) -> Path | None:
+        """The file that *extent* came from, whatever it is called now; None if it is gone or was begun anew."""
+        if extent.ended == "truncated":
+            return None
+        for path in self._by_inode.get(inode(extent.identity), ()):
+            try:
+                with open(path, "rb", opener=_without_waiting) as file:
+                    if identity(file.fileno()) == extent.identity:
+                        return path
+            except OSError:
+                continue
+        return None
+
+    def name(self, path: Path) -> str:
+        """Of the log that *path* would be."""
+        return path.relative_to(self.root).as_posix()
+
+
+def verify(store: LocalStore, streams: Iterable[StreamId], source: Path | None = None) -> list[Verdict]:
+    """Compare the bytes of *streams* with their journals and, where *source* is given, with the files under it."""
+    files = Files(source) if source is not None else None
+    verdicts: dict[StreamId, Verdict] = {}
+    journals: dict[StreamId, Journal] = {}
+    for stream in streams:
+        try:
+            verdicts[stream], journals[stream] = _compared(store, stream, files)
+        except (OSError, Unavailable) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            verdicts[stream] = Verdict(stream, 0, 0, 0, f"cannot be read: {why}")
+    if files is not None:
+        for stream, at, text in _misplaced(journals, files):
+            if verdicts[stream].first is None:
+                verdicts[stream] = replace(verdicts[stream], first=at, text=text)
+        for stream, held in journals.items():
+            if verdicts[stream].first is None and (text := _renamed(stream, held, journals, files)):
+                verdicts[stream] = replace(verdicts[stream], text=f"{verdicts[stream].text}, and {text}")
+    return list(verdicts.values())
+
+
+def _compared(store: LocalStore, stream: StreamId, files: Files | None) -> tuple[Verdict, Journal]:
+    """Raises OSError, and Unavailable where the store has something in the place of a file."""
     with store.directory(stream) as directory:
         held = replay(directory.read(store.journal_path(stream).name))
         fd = directory.open(store.path(stream).name, os.O_RDONLY)
     try:
         found = _against_journal(stream, fd, held)
-        if found.first is None and source is not None:
-            found = _against_source(stream, fd, held, source, found.text)
+        if found.first is None and files is not None:
+            found = _against_source(stream, fd, held, files, found.text)
     finally:
         os.close(fd)
-    return replace(found, redacted=held.redacted if held.sealed else None)
+    return replace(found, redacted=held.redacted if held.sealed else None), held
 
 
 def _against_journal(stream: StreamId, fd: int, held: Journal) -> Verdict:
@@ -73,10 +131,10 @@ def _against_journal(stream: StreamId, fd: int, held: Journal) -> Verdict:
     return Verdict(stream, held.committed, 0, text=f"ok, and {behind} bytes that are not committed" if behind else "ok")
 
 
-def _against_source(stream: StreamId, fd: int, held: Journal, source: Path, text: str) -> Verdict:
+def _against_source(stream: StreamId, fd: int, held: Journal, files: Files, text: str) -> Verdict:
     compared = 0
     for extent in extents(held.marks, held.committed):
-        path = _file_of(extent, source)
+        path = files.of(extent)
         if path is None:
             continue
         with open(path, "rb", opener=_without_waiting) as file:
@@ -102,24 +160,78 @@ def _against_source(stream: StreamId, fd: int, held: Journal, source: Path, text
     return Verdict(stream, held.committed, compared, text=text)
 
 
-def _file_of(extent: Extent, source: Path) -> Path | None:
-    """The file that *extent* came from, whatever it is called now; None if it is gone or was begun anew."""
-    if extent.ended == "truncated":
-        return None
-    wanted = inode(extent.identity)
-    for directory, _, names in os.walk(source):
-        for name in names:
-            path = Path(directory) / name
-            try:
-                status = path.stat()
-                if (status.st_dev, status.st_ino) != wanted or not stat.S_ISREG(status.st_mode):
-                    continue
-                with open(path, "rb", opener=_without_waiting) as file:
-                    if identity(file.fileno()) == extent.identity:
-                        return path
-            except OSError:
+# --- what stands in the wrong stream, or in two places
+
+
+def _misplaced(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+    """(stream, offset, sentence) of bytes of a site that another of its streams holds as well, or should hold alone."""
+    sites: dict[tuple[str, str], dict[StreamId, Journal]] = {}
+    for stream, held in journals.items():
+        sites.setdefault((stream.run, stream.site), {})[stream] = held
+    for held_there in sites.values():
+        yield from _held_twice(held_there, files)
+        yield from _strayed(held_there, files)
+
+
+def _held_twice(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+    pieces: dict[str, list[tuple[StreamId, Extent]]] = {}
+    for stream, held in journals.items():
+        for extent in extents(held.marks, held.committed):
+            if extent.length and extent.ended != "truncated":
+                pieces.setdefault(extent.identity, []).append((stream, extent))
+    for several in pieces.values():
+        several.sort(key=lambda piece: (piece[1].source_offset, piece[1].offset))
+        for (one, first), (other, second) in pairwise(several):
+            same = first.source_offset + first.length - second.source_offset
+            path = files.of(second) if same > 0 else None
+            if path is None or _masked_as(first) != _masked_as(second):  # with other rules it is sent again on purpose
                 continue
-    return None
+            where = "" if one == other else f" of log {one.log}"
+            yield (
+                *(other, second.offset),
+                f"holds again, from offset {second.offset} on, {min(same, second.length)} bytes of"
+                f" {legible(str(path))} which stand at offset {first.offset + first.length - same}{where}",
+            )
+
+
+def _masked_as(extent: Extent) -> str:
+    return next((word for word in extent.notes.split(",") if word.partition(":")[0] == REDACTED), "")
+
+
+def _strayed(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+    """Generations that stand, by their births, between two of another log of which theirs is a rotated name."""
+    logs = {stream: [mark for mark in held.marks if isinstance(mark, Generation)] for stream, held in journals.items()}
+    for stream, held in journals.items():
+        others = [(other.log, marks) for other, marks in logs.items() if other != stream]
+        for extent in extents(held.marks, held.committed):
+            path = files.of(extent) if extent.length else None
+            if path is None:
+                continue
+            name = files.name(path)
+            for log, marks in others:
+                if _is_generation(extent, name, log, marks):
+                    text = f"holds, from offset {extent.offset} on, {extent.length} bytes of {legible(str(path))}"
+                    yield stream, extent.offset, f"{text}, which is a generation of log {log}"
+
+
+def _renamed(stream: StreamId, held: Journal, streams: Iterable[StreamId], files: Files) -> str:
+    """Which bytes of *stream* are those of a file that has another log's name by now. It may have been renamed."""
+    others = {other.log for other in streams if (other.run, other.site) == (stream.run, stream.site)} - {stream.log}
+    for extent in extents(held.marks, held.committed):
+        path = files.of(extent) if extent.length else None
+        if path is not None and (name := files.name(path)) in others and not names_of(stream.log, name):
+            where = f"{extent.length} bytes from offset {extent.offset} on"
+            return f"{where} are of the file that is now called {legible(name)}, as another log is"
+    return ""
+
+
+def _is_generation(extent: Extent, name: str, log: str, generations: list[Generation]) -> bool:
+    """Whether *extent*, of a file that is called *name*, came between two of the *generations* of *log*."""
+    born = born_of(extent.notes)
+    if born is None or not (is_surely_rotation(log, name) and is_numbered(log, name)):
+        return False
+    births = [each for mark in generations if (each := born_of(mark.notes)) is not None]
+    return any(each < born for each in births) and any(each > born for each in births)
 
 
 def _without_waiting(path: str, flags: int) -> int:

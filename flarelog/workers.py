@@ -234,6 +234,10 @@ class Workers:
             raise Refused(Code[said[0]], said[1])
         self._admitted.add(site)
 
+    def is_admitted(self, stream: StreamId) -> bool:
+        """Whether home has let the site of *stream* pass, and its run was not removed since."""
+        return (stream.run, stream.site) in self._admitted
+
     async def join(self, run: str, timeout: float) -> bool:
         """Whether no stream of *run* is open at the others, by *timeout* seconds."""
         asked = (self._ask(number, "Join", [run, timeout], timeout + JOIN_GRACE) for number in self.others)

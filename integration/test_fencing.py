@@ -119,7 +119,7 @@ def test_sidecars_that_a_supervisor_restarts_do_not_fence_each_other_for_ever(pl
         until(lambda: any(one.process.poll() is not None for one in wanted), "one of them ends")
         ended = next(one for one in wanted if one.process.poll() is not None)
         wanted.remove(ended)
-        if ended.process.returncode != FENCED:  # Restart=always, RestartPreventExitStatus=5
+        if ended.process.returncode != FENCED:  # Restart=always, RestartPreventExitStatus
             wanted.append(place.sidecar(receiver))
             starts += 1
         if len(wanted) == 1 and starts == 2:

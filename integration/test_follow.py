@@ -223,14 +223,17 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
         pytest.param(["logs", RUN], 2, "say where to look", id="nowhere"),
         pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
         pytest.param(["logs", RUN, "--store", "."], 3, ". holds no such log of run run-1", id="no-run"),
-        pytest.param(["logs", "..", "--store", "."], 78, "the run's name", id="a-name"),
-        pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 78, "give SITE/LOG:OFFSET", id="a-place"),
-        pytest.param(["follow", RUN, "--store", ".", "-i", "("], 78, "is no regular expression", id="a-pattern"),
-        pytest.param(["follow", RUN, "--store", ".", "--format", "{x}"], 78, "has the field 'x'", id="a-format"),
-        pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 78, "is no format", id="a-brace"),
-        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 78, "is no time zone", id="a-zone"),
+        pytest.param(["logs", "..", "--store", "."], 2, "the run's name", id="a-name"),
+        pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 2, "give SITE/LOG:OFFSET", id="a-place"),
+        pytest.param(["follow", RUN, "--store", ".", "-i", "("], 2, "is no regular expression", id="a-pattern"),
+        pytest.param(["follow", RUN, "--store", ".", "--format", "{x}"], 2, "has the field 'x'", id="a-format"),
+        pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 2, "is no format", id="a-brace"),
+        pytest.param(
+            ["logs", RUN, "--store", ".", "--format", "{text:{site}}"], 2, "a field within", id="a-nested-field"
+        ),
+        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 2, "is no time zone", id="a-zone"),
         pytest.param(["follow", RUN, "--store", ".", "-o", "raw", "-t"], 2, "-o raw is the exact bytes", id="raw"),
-        pytest.param(["follow", RUN, "--receiver", "x"], 78, "'x' is no address", id="an-address"),
+        pytest.param(["follow", RUN, "--receiver", "x"], 2, "'x' is no address", id="an-address"),
     ],
 )
 def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int, sentence: str) -> None:

@@ -138,12 +138,12 @@ def test_it_replays_logs_that_it_is_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        pytest.param(["--fault", "earthquake"], 78, "there is no fault 'earthquake'", id="unknown-fault"),
-        pytest.param(["--fault", "intruders"], 78, "say --tls as well", id="intruders-without-tls"),
-        pytest.param(["--sites", "0"], 78, "sites must be", id="no-sites"),
-        pytest.param(["--seconds", "0"], 78, "seconds must be from 1", id="no-time"),
+        pytest.param(["--fault", "earthquake"], 2, "there is no fault 'earthquake'", id="unknown-fault"),
+        pytest.param(["--fault", "intruders"], 2, "say --tls as well", id="intruders-without-tls"),
+        pytest.param(["--sites", "0"], 2, "--sites must be", id="no-sites"),
+        pytest.param(["--seconds", "0"], 2, "--seconds must be from 1", id="no-time"),
         pytest.param(["--logs", "/nowhere"], 2, "does not exist", id="no-logs"),
-        pytest.param(["--keep", "/proc/nowhere"], 78, "cannot be used", id="unusable-keep"),
+        pytest.param(["--keep", "/proc/nowhere"], 2, "cannot be used", id="unusable-keep"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], code: int, says: str) -> None:

@@ -71,6 +71,15 @@ def test_following_a_run(tmp_path: Path) -> None:
     assert "ERROR" not in done.stderr
 
 
+def test_what_may_leave_a_site(tmp_path: Path) -> None:
+    script, shown = pasted("### What may leave a site")
+    address = free_address()
+    assert script.count(LISTEN) == 1
+    done = run(script.replace(LISTEN, address), tmp_path, FLARELOG_LISTEN=address)
+    assert done.stdout == shown, done.stderr
+    assert "ERROR" not in done.stderr
+
+
 def test_every_file_that_it_names_is_there() -> None:
     root = Path(__file__).parent.parent
     named = re.findall(r"`((?:tests|integration|docs|protos)/[\w/.]+)`", README) + re.findall(

@@ -17,10 +17,13 @@ from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines,
 
 OTHER = "run-of-others"
 DAY = 86_400
+SITES = ("site-1", "site-2")  # one at each of two workers
 
 
 def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
-    """What the receiver says, which its store must say as well but for what is open, as soon as nothing is written."""
+    """What the receiver says, which its store must say as well, but for what only a receiver knows, as soon as nothing
+    is written.
+    """
     told: list[dict[str, dict[str, Any]]] = []
 
     def agree() -> bool:
@@ -29,7 +32,8 @@ def runs(place: Place, receiver: Receiver) -> dict[str, dict[str, Any]]:
             program = place.call("runs", *where, "--json")
             assert program.process.returncode == OK, program.talk()
             told.append({record["run"]: record for record in program.records()})
-        return {run: {**record, "open": 0} for run, record in told[0].items()} == told[1]
+        both = [{run: {**one, "open": 0, "state": 0} for run, one in each.items()} for each in told]
+        return both[0] == both[1]
 
     until(agree, lambda: f"both say the same: {told}")
     return told[0]
@@ -58,16 +62,19 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert removed.printed == f"removed run {RUN}: 1 log, {len(data):,} bytes\n"
     assert not (receiver.store / RUN).exists()
     assert list(runs(place, receiver)) == [OTHER]
-    assert sidecar.ends() == FAILED
-    assert f"run {RUN} was removed here" in sidecar.sentence()
+    assert sidecar.ends() == NOT_ALLOWED  # which the unit for systemd takes as final
+    assert f"run {RUN} was removed at the receiver; to send it anew, start the sidecar again by" in sidecar.sentence()
     assert reader.ends() == NOT_FOUND
     assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
     assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND
 
     assert place.once(receiver).process.returncode == OK  # there is room for it, and it begins anew
     receiver.holds(data)
+    assert runs(place, receiver)[RUN]["state"] == "sealed"
+    assert place.call("status", RUN, *where).printed.startswith(f"{RUN} sealed: 1 site: 1 ended")
     assert place.call("rm", RUN, *where, "--yes", "--site", SITE).process.returncode == OK
-    assert runs(place, receiver)[RUN]["sites"] == 0
+    record = runs(place, receiver)[RUN]
+    assert (record["sites"], record["state"]) == (0, "empty")
     assert not [name for name in os.listdir(receiver.store) if name.startswith(".removed")]
 
 
@@ -154,3 +161,35 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     assert record["begun"] <= record["last_byte"] <= record["ended"]
     assert record["generations"][0]["time"] is not None
     assert record["generations"][0]["site_time"] is not None
+
+
+@pytest.mark.parametrize("site", SITES)
+def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_one_has_a_log_of_it_open(
+    place: Place, site: str
+) -> None:
+    often = place.directory / "often"
+    often.mkdir()
+    (often / "sitecustomize.py").write_text("import flarelog.retention\nflarelog.retention.EVERY = 0.5\n")
+    days = str(4 / DAY)
+    receiver = place.serve("--workers", "2", "--keep-days", days, PYTHONPATH=str(often))
+    data = append(place.log, lines(100))
+    for run in ("old", OTHER):
+        for each in SITES:
+            assert place.once(receiver, "--run", run, "--site", each).process.returncode == OK
+    sidecar = place.sidecar(receiver, site=site)
+    receiver.gets(data, site=site)
+    quiet = time.monotonic()
+    for run in ("old", OTHER):
+        receiver.program.says(f"run {run}: removed, because nothing has come for")
+    until(lambda: set(runs(place, receiver)) == {RUN}, "the others are gone at all workers")
+    until(lambda: time.monotonic() - quiet > 8, "it is older than those that went")
+    assert runs(place, receiver)[RUN]["open"] == 1
+    data += append(place.log, lines(3, 100))
+    receiver.gets(data, site=site)
+    assert sidecar.stop() == OK
+    receiver.program.says(f"run {RUN}: removed, because nothing has come for")
+    until(lambda: runs(place, receiver) == {}, "it is gone when nobody sends it")
+    for each in SITES:
+        (sent,) = place.once(receiver, "--run", "old", "--site", each, "--json").records()
+        assert sent["committed"] == len(data), "it begins anew"
+    assert "Traceback" not in receiver.program.said

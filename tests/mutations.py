@@ -577,6 +577,13 @@ MUTANTS = [
         "if False:",
         "tail",
     ),
+    Mutant(
+        "identity: a file may be exchanged between the look and the open",
+        DISCOVERY,
+        "if inode(file.identity) != found.is_of or file.born != found.born:",
+        "if False:",
+        "lineage",
+    ),
     # --- what the tail gives
     Mutant(
         "tail: no truncation is seen",
@@ -713,11 +720,25 @@ MUTANTS = [
         "storms discovery",
     ),
     Mutant(
+        "discovery: a renamed file that nobody has seen is a log of its own",
+        DISCOVERY,
+        "return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None",
+        "return None",
+        "lineage",
+    ),
+    Mutant(
         "discovery: a directory whose names move is looked into once",
         DISCOVERY,
         "            dirty, self._unread = dirty | self._unread, set()\n",
         "            self._unread = set()\n",
         "storms",
+    ),
+    Mutant(
+        "discovery: what was begun after it is overtaken",
+        DISCOVERY,
+        "if since is not None and path != name and compare(name, file.age, since) < 0:",
+        "if False:",
+        "lineage",
     ),
     Mutant(
         "discovery: a copy of a log that stays is a generation of it",
@@ -732,6 +753,13 @@ MUTANTS = [
         "                if name != tail.log:\n",
         "                if False:\n",
         "storms",
+    ),
+    Mutant(
+        "discovery: a generation that the receiver holds is begun again",
+        DISCOVERY,
+        "            return sent.log, 0\n",
+        "            return None\n",
+        "lineage",
     ),
     Mutant(
         "discovery: late bytes of what was rotated long ago are not looked for",
@@ -1656,6 +1684,20 @@ MUTANTS = [
         "verify",
     ),
     Mutant(
+        "verify: a generation may stand in a log of its own",
+        "verify.py",
+        "        yield from _strayed(held_there, files)\n",
+        "",
+        "verify",
+    ),
+    Mutant(
+        "verify: bytes of a source may be stored twice",
+        "verify.py",
+        "path = files.of(second) if same > 0 else None",
+        "path = None",
+        "verify",
+    ),
+    Mutant(
         "poc: bytes may be stored or lost in another generation",
         "poc/judge.py",
         "            and self.generations_agree\n",
@@ -2371,6 +2413,20 @@ MUTANTS = [
         "costs",
     ),
     Mutant(
+        "view: a row that a cursor has left may be as long as it likes",
+        SCREEN,
+        "            if self._held > HELD:",
+        "            if False:",
+        "costs",
+    ),
+    Mutant(
+        "view: a log may make more output than its size allows",
+        SCREEN,
+        "            if not self._allowance.show(",
+        "            if False and self._allowance.show(",
+        "costs",
+    ),
+    Mutant(
         "logs: a log that costs too much keeps the others waiting",
         "viewers/following.py",
         "if most and each.flow.spent > most:",
@@ -2418,6 +2474,13 @@ MUTANTS = [
         "            self.split(column)\n            self.split(column + count)\n",
         "",
         "screen",
+    ),
+    Mutant(
+        "view: a line has no bound",
+        SCREEN,
+        "        if row.size + length > self._room:",
+        "        if False:",
+        "costs",
     ),
     Mutant(
         "view: a cut line has no mark",
@@ -2636,6 +2699,20 @@ MUTANTS = [
         "if was is not None and (found != was or run in self._changed_runs):",
         "if False:",
         "retention",
+    ),
+    Mutant(
+        "removal: a stream that was let pass opens a run that nobody knows any more",
+        "server.py",
+        "            while not self._is_admitted(opened.stream):",
+        "            while False:",
+        "removals",
+    ),
+    Mutant(
+        "removal: the end of a removed run ends another of its name",
+        "server.py",
+        "self._finishing.pop(run).cancel()",
+        "pass",
+        "removals",
     ),
     Mutant(
         "removal: a producer brings back what was removed while he was at it",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from flarelog.render.allowance import BURST
+from flarelog.render.allowance import BURST, SHOWN
 from flarelog.render.container import Form, Renderer
 from flarelog.render.rows import MARK, Line, Note
-from flarelog.render.screen import UNDRAWN
+from flarelog.render.screen import HELD, UNDRAWN, Screen
 from flarelog.render.sgr import plain
 
 PIECE = 64 << 10  # bytes that are fed at once
@@ -101,6 +101,28 @@ def test_what_costs_too_much_is_shown_as_it_is_below_a_note_and_then_drawn_again
     assert "x\u241b[2Kx\u241b[2K" in found[note + 1]
     assert found[note + 1].endswith(MARK)
     assert plain(found[-1]) == "2%d 1%"
+
+
+def test_a_log_makes_no_more_output_than_its_size_allows() -> None:
+    data = b"\x1b[1000Cx\n" * 1000  # as it stands, 1001 characters for 9 bytes
+    found = texts(data)
+    assert len(found) == 1000
+    assert sum(map(len, found)) <= SHOWN * len(data)
+    assert any(text.endswith(MARK) for text in found)
+
+
+def test_rows_that_a_cursor_has_left_are_final_when_they_hold_too_much() -> None:
+    """Two rows of more than half of what may be held each: the second begins a new page, the cursor's home is below."""
+    row = HELD // 4 + 1  # cells, and as many characters in them
+    found = texts(b"\n" * 9 + b"\x1b[H" + b"A" * row + b"\x1b[B\r" + b"B" * row + b"\x1b[B\r\x1b[HZ\n")
+    assert "A" * row in found
+    assert "Z" in found
+
+
+def test_a_line_that_is_drawn_has_a_bound_though_all_of_it_is_to_be_shown() -> None:
+    screen = Screen(limit=1000, overlong="split")
+    shown = [line.text for line in screen.feed(b"\0" + b"x" * 200_000 + b"\n") + screen.close()]
+    assert 1 << 17 <= sum(map(len, shown)) <= (1 << 17) + 1
 
 
 def test_what_is_not_drawn_ends_with_a_line() -> None:

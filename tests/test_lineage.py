@@ -6,12 +6,15 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from flarelog.sources import walk
+from flarelog.sources.file import SourceFile
 from flarelog.sources.identity import Sight, sight
+from flarelog.sources.watch import Change, What
 from tests.tailing import Site
 
 Sites = Callable[..., Site]
@@ -144,3 +147,93 @@ def test_a_file_that_comes_back_after_it_was_forgotten_disturbs_nothing(make_sit
     site.append("log.txt", b"three\n")
     site.settle()
     assert {name: site.content(name) for name in site.stored} == {"log.txt": b"one\ntwo\nthree\n"}
+
+
+def test_a_file_that_was_renamed_before_anyone_looked_belongs_to_the_log_it_was_created_as(make_site: Sites) -> None:
+    """Its new name says nothing: what was reported of the rename does."""
+    site = make_site(include=("log.txt",))
+    site.append("log.txt", b"one\n")
+    site.settle()
+    here = str(site.root)
+    born_apart()
+    site.rename("log.txt", "archive-a")
+    site.append("log.txt", b"two\n")
+    site.rename("log.txt", "archive-b")
+    born_apart()
+    site.append("log.txt", b"three\n")
+    changes = []
+    for cookie, name in enumerate(("archive-a", "archive-b"), 1):
+        moved = Change(What.MOVED_FROM, here, "log.txt", cookie), Change(What.MOVED_TO, here, name, cookie)
+        changes += [*moved, Change(What.CREATED, here, "log.txt")]
+    site.discovery.apply(changes, site.now)
+    site.settle()
+    assert site.content("log.txt") == b"one\ntwo\nthree\n"
+    assert list(site.stored) == ["log.txt"]
+
+
+def test_a_generation_that_comes_back_when_a_younger_one_is_sent_does_not_follow_it(
+    make_site: Sites, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A checkpoint knows it: it was met, and nothing of it was sent."""
+    site = make_site(include=("log.txt",))
+    site.append("log.txt", b"one\n")
+    site.look()
+    kept = site.discovery.starts()
+    away = tmp_path / "away"
+    os.rename(site.root / "log.txt", away)
+    born_apart()
+    site.append("log.txt", b"two\n")
+    site.restart(kept)
+    site.settle()
+    os.rename(away, site.root / "log.txt.1")
+    site.settle()
+    assert site.content("log.txt") == b"two\n"
+    assert "log.txt.1 was born before what is already sent of log.txt; it is not sent" in caplog.text
+
+
+def test_a_generation_that_was_away_goes_on_where_it_was_left(make_site: Sites, tmp_path: Path) -> None:
+    site = make_site(include=("log.txt*",))
+    site.append("log.txt", b"one\n")
+    site.settle()
+    site.rename("log.txt", "log.txt.1")
+    born_apart()
+    site.append("log.txt", b"two\n")
+    site.settle()
+    away = tmp_path / "away"
+    os.rename(site.root / "log.txt.1", away)
+    site.settle()
+    with open(away, "ab") as late:
+        late.write(b"late\n")
+    os.rename(away, site.root / "log.txt.1")
+    site.settle()
+    assert list(site.stored) == ["log.txt"]
+    assert site.generations("log.txt") == [("log.txt", b"one\nlate\n"), ("log.txt", b"two\n")]
+
+
+def test_what_has_a_name_when_it_is_opened_is_not_what_had_it_when_it_was_seen(
+    make_site: Sites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A generation goes on to the next number, and somebody copies the log to its name: the copy is none."""
+    site = make_site(include=("log.txt",))
+    site.append("log.txt", b"one\n")
+    site.settle()
+    born_apart()
+    site.rename("log.txt", "log.txt.2")
+    site.append("log.txt", b"two\n")
+    site.rename("log.txt", "log.txt.1")
+    born_apart()
+    site.append("log.txt", b"three\n")
+    real = SourceFile.open
+
+    def exchanged_first(directory: str, path: str, now: float) -> SourceFile:
+        if path == "log.txt.1":
+            monkeypatch.setattr(SourceFile, "open", real)
+            site.rename("log.txt.2", "log.txt.3")
+            site.rename("log.txt.1", "log.txt.2")
+            born_apart()
+            shutil.copy(site.root / "log.txt", site.root / "log.txt.1")
+        return real(directory, path, now)
+
+    monkeypatch.setattr(SourceFile, "open", exchanged_first)
+    site.settle()
+    assert site.content("log.txt") == b"one\ntwo\nthree\n"

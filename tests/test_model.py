@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.errors import CONFIGURATION, InvalidName, InvalidOption
+from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.model import (
     MAX_LOG,
     MAX_NAME,
@@ -21,6 +21,7 @@ from flarelog.model import (
     Generation,
     Mark,
     Redaction,
+    RunInfo,
     StreamId,
     StreamInfo,
     extend,
@@ -64,7 +65,7 @@ def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> No
 def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sentence: str) -> None:
     with pytest.raises(InvalidName, match=sentence) as raised:
         check(name)
-    assert raised.value.exit_code == CONFIGURATION
+    assert raised.value.exit_code == USAGE
     assert len(str(raised.value)) < 250
 
 
@@ -231,3 +232,21 @@ def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, leng
 def test_what_is_no_port_makes_no_address(port: str) -> None:
     with pytest.raises(InvalidOption, match="is no address"):
         parse_address(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("info", "live", "in_store"),
+    [
+        pytest.param(RunInfo("run-1", "running", 1, 2, open=1), "running", "open", id="one-is-sent"),
+        pytest.param(RunInfo("run-1", "running", 1, 2, open=1, sealed=2), "running", "sealed", id="one-is-sent-again"),
+        pytest.param(RunInfo("run-1", "running", 1, 2, sealed=1), "idle", "open", id="nobody-sends-it"),
+        pytest.param(RunInfo("run-1", "running", 1, 2, sealed=2), "sealed", "sealed", id="all-have-a-receipt"),
+        pytest.param(RunInfo("run-1", "", 1, 2, sealed=2), "sealed", "sealed", id="and-no-state-was-recorded"),
+        pytest.param(RunInfo("run-1", "running"), "empty", "empty", id="its-only-site-was-removed"),
+        pytest.param(RunInfo("run-1", "ending", 1, 1, open=1), "ending", "ending", id="somebody-ends-it"),
+        pytest.param(RunInfo("run-1", "ended", 1, 1), "ended", "ended", id="somebody-has-ended-it"),
+    ],
+)
+def test_what_is_said_of_a_runs_state(info: RunInfo, live: str, in_store: str) -> None:
+    assert info.standing(live=True) == live
+    assert replace(info, open=0).standing(live=False) == in_store

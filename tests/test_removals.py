@@ -50,7 +50,8 @@ def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(
         assert (info.run, info.state, info.open, info.size) == ("run-1", "running", 1, len(DATA))
         assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
         last = call.replies[-1]
-        assert (last.code, last.committed, last.reason) == (Code.REJECTED, len(DATA), "run run-1 was removed here")
+        assert (last.code, last.committed) == (Code.REJECTED, len(DATA))
+        assert last.reason.startswith("run run-1 was removed at the receiver; to send it anew, start")
         pushing.cancel()
         await asyncio.gather(pushing, return_exceptions=True)
         assert await listed(server) == []
@@ -135,3 +136,40 @@ def test_the_end_of_a_run_that_is_removed_meanwhile_does_not_bring_it_back(tmp_p
 
     play(tmp_path, act)
     assert not (tmp_path / "run-1").exists()
+
+
+def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again(tmp_path: Path) -> None:
+    """Else the store would hold a run that the receiver does not know, and that nobody could end."""
+
+    async def act(server: Server) -> None:
+        real, times = server.admit, []
+
+        async def removed_since(opened: Open) -> None:
+            await real(opened)
+            times.append(opened)
+            if len(times) == 1:
+                await server.removals.remove("run-1", barred=False)
+
+        server.admit = removed_since  # type: ignore[method-assign]
+        assert await pushed(server, OPEN, CHUNK) == [Code.OK, Code.OK, Code.OK]
+        assert (len(times), server.state("run-1")) == (2, RunState.RUNNING)
+
+    play(tmp_path, act)
+
+
+def test_the_end_of_a_run_that_was_removed_is_awaited_no_longer(tmp_path: Path) -> None:
+    """It would end a new run of that name: one that was to end before a restart is waited for, for a minute."""
+
+    async def act(server: Server) -> None:
+        await server.announce("run-1", Event.ABOUT_TO_END_RUN)
+        server._finish("run-1", 60.0)
+        awaited = server._finishing["run-1"]
+        await server.removals.remove("run-1")
+        await asyncio.gather(awaited, return_exceptions=True)
+        assert awaited.cancelled()
+        await server.announce("run-1", Event.ABOUT_TO_END_RUN)
+        server._finish("run-1")
+        await server._finishing["run-1"]
+        assert server.state("run-1") is RunState.ENDED
+
+    play(tmp_path, act)

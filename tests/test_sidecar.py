@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -10,7 +11,20 @@ import pytest
 from pytest_mock import MockerFixture
 
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, NotFound, StreamRejected, TimedOut
+from flarelog.errors import (
+    CANNOT_CONNECT,
+    FAILED,
+    GAPS,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    OK,
+    TIMEOUT,
+    FlarelogError,
+    NotFound,
+    StreamRefused,
+    StreamRejected,
+    TimedOut,
+)
 from flarelog.model import StreamId, StreamInfo
 from flarelog.sidecar import Outcome, Sidecar, SidecarOptions, StreamOutcome
 from flarelog.sources.patterns import SourceOptions
@@ -20,7 +34,7 @@ def stream(gaps: int = 0, error: FlarelogError | None = None, log: str = "log.tx
     return StreamOutcome(StreamId("run-1", "site-1", log), 0, None, 0, 0, 1, gaps, error)
 
 
-REJECTED = StreamRejected("no", offset=0)
+REJECTED, REFUSED = StreamRejected("no", offset=0), StreamRefused("removed", offset=0)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +46,9 @@ REJECTED = StreamRejected("no", offset=0)
         pytest.param(Outcome((stream(),), ("a name",)), FAILED, id="a-file-that-could-not-be-sent"),
         pytest.param(Outcome((stream(gaps=1), stream(error=REJECTED)), ()), FAILED, id="an-error-is-worse-than-a-gap"),
         pytest.param(Outcome((stream(gaps=1),), ("a name",)), FAILED, id="and-so-is-a-file-that-could-not-be-sent"),
+        pytest.param(
+            Outcome((stream(error=REJECTED), stream(error=REFUSED)), ()), NOT_ALLOWED, id="not-to-be-restarted"
+        ),
         pytest.param(Outcome((), (), NotFound("no root")), NOT_FOUND, id="the-whole-ended-early"),
         pytest.param(Outcome((stream(),), (), TimedOut("late")), TIMEOUT, id="the-drain-took-too-long"),
     ],
@@ -80,3 +97,21 @@ def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened
     assert first.then(later).exit_code == FAILED
     assert [(one.stream.log, one.gaps) for one in first.then(later).streams] == [("log.txt", 0), ("other.txt", 1)]
     assert later.then(first).exit_code == GAPS
+
+
+def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
+    mocker.patch("flarelog.sidecar.why", return_value="")
+    mocker.patch("flarelog.wire.streams", side_effect=answered(grpc.StatusCode.UNAVAILABLE, "gone"))
+    (tmp_path / "a.log").write_bytes(b"one\n")
+    (tmp_path / "b.log").write_bytes(b"")
+    options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), once=True)
+
+    async def go() -> Outcome:
+        return await Sidecar(replace(options, drain_timeout=0.05)).run()
+
+    outcome = asyncio.run(go())
+    assert outcome.exit_code == CANNOT_CONNECT
+    assert [(one.stream.log, one.committed, one.unsent) for one in outcome.streams] == [
+        ("a.log", None, 4),
+        ("b.log", None, 0),
+    ]

@@ -98,6 +98,13 @@ def test_what_cannot_match_is_left_out() -> None:
     assert end == (len(data), b"")
 
 
+@pytest.mark.parametrize("size", [6, 9, 12, 15, 100], ids="after {} bytes".format)
+def test_the_lines_behind_a_match_are_kept_wherever_a_piece_ends(size: int) -> None:
+    data = b"error\nx1\nx2\nx3\nx4\n"
+    kept = sieved(Sieve((b"error",), False, 0, 2), data, [size])
+    assert b"".join(piece for _, piece in kept) == b"error\nx1\nx2\n"
+
+
 def test_a_bar_travels_only_if_the_screen_could_match() -> None:
     bar = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(100)) + b"\n"
     assert sieved(Sieve((b"Error",)), bar * 10, [100]) == [(len(bar) * 10, b"")]

@@ -150,6 +150,20 @@ def test_bytes_that_must_be_sent_again_and_were_replaced_meanwhile_are_not_mixed
     assert site.generations("a.log") == [("a.log", b"stored\n"), ("a.log", new)]
 
 
+@pytest.mark.parametrize("content", [b"ONE\n", b"one\ntwo\n", b""], ids=["other-bytes", "longer", "shorter"])
+def test_a_file_that_is_not_as_it_was_read_is_not_let_go(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"one\n")
+    with SourceFile.open(str(tmp_path), "a.log", 0.0) as file:
+        file.advance(b"one\n")
+        path.write_bytes(content)
+        assert not file.lay_down()
+        assert file.fd >= 0
+        path.write_bytes(b"one\n")
+        assert file.lay_down()
+        assert file.fd == -1
+
+
 def test_a_file_at_rest_does_not_rise_as_the_one_that_took_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"one\n")
     file = SourceFile.open(str(tmp_path), "a.log", 0.0)

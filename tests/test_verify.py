@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def check(tmp_path: Path) -> Callable[..., Verdict]:
     asyncio.run(fill())
 
     def run(*, against_source: bool = True) -> Verdict:
-        return verify(store, STREAM, source if against_source else None)
+        return verify(store, [STREAM], source if against_source else None)[0]
 
     return run
 
@@ -124,7 +124,7 @@ def test_where_something_was_masked_its_source_may_hold_any_byte(tmp_path: Path)
                 await appender.append(at, stored[at : at + (1 << 20)])
             await appender.seal(Receipt(len(stored), appender.digest, 1, Redaction(100_000, 700_000)))
             await appender.close()
-        return verify(store, stream, source)
+        return verify(store, [stream], source)[0]
 
     good = asyncio.run(fill("a", masked, "redacted:1:passwords"))
     assert (good.first, good.compared, good.redacted) == (None, len(data), Redaction(100_000, 700_000))
@@ -156,4 +156,79 @@ def test_marks_that_name_a_fifo_of_the_source_hold_up_nothing(tmp_path: Path) ->
             await appender.close()
 
     asyncio.run(fill())
-    assert verify(store, STREAM, source) == Verdict(STREAM, len(NEW), 0)
+    assert verify(store, [STREAM], source) == [Verdict(STREAM, len(NEW), 0)]
+
+
+Piece = tuple[str, bytes, int]
+"""(source file, its bytes from the beginning on, when it was born)"""
+
+
+def judged(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> dict[str, Verdict]:
+    """What is said of logs that hold these pieces; the source files are there, with their bytes."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for path, data, _ in (piece for pieces in streams.values() for piece in pieces):
+        (source / path).write_bytes(data)
+    store = LocalStore(tmp_path / "store", "memory")
+
+    async def fill() -> None:
+        async with store:
+            for log, pieces in streams.items():
+                appender = await store.appender(StreamId("run-1", "site-1", log), b"producer")
+                for path, data, born in pieces:
+                    with open(source / path, "rb") as file:
+                        found = identity(file.fileno())
+                    notes = f"born:{born}"
+                    await appender.mark(Generation(appender.committed, appender.digest, log, 0, found, notes=notes))
+                    await appender.append(appender.committed, data)
+                await appender.close()
+
+    asyncio.run(fill())
+    found = verify(store, [StreamId("run-1", "site-1", log) for log in streams], source)
+    return {verdict.stream.log: verdict for verdict in found}
+
+
+ONE, TWO, THREE = ("log.txt.2", b"one\n", 1), ("log.txt.1", b"two\n", 2), ("log.txt", b"three\n", 3)
+
+
+def test_a_generation_that_stands_in_a_log_of_its_own_is_said_to(tmp_path: Path) -> None:
+    found = judged(tmp_path, {"log.txt": [ONE, THREE], "log.txt.1": [TWO]})
+    assert (found["log.txt"].first, found["log.txt"].text) == (None, "ok")
+    assert found["log.txt.1"].first == 0
+    assert "which is a generation of log log.txt" in found["log.txt.1"].text
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        pytest.param({"log.txt": [ONE, TWO, THREE]}, id="all-in-one"),
+        pytest.param({"log.txt": [TWO, THREE], "log.txt.2": [ONE]}, id="older-than-the-log-was"),
+        pytest.param({"rank-1.log": [("rank-1.log", b"one\n", 1)], "rank.log": [("rank.log", b"2\n", 2)]}, id="ranks"),
+        pytest.param({"a.log": [("old", b"1\n", 1)], "b.log": [("b.log", b"1\n", 2)]}, id="equal-bytes-of-two-files"),
+    ],
+)
+def test_what_stands_where_it_should_is_ok(tmp_path: Path, streams: dict[str, Sequence[Piece]]) -> None:
+    assert {verdict.text for verdict in judged(tmp_path, streams).values()} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("streams", "log", "offset", "where"),
+    [
+        pytest.param({"log.txt": [ONE, TWO, ONE, THREE]}, "log.txt", 8, "at offset 0", id="in-one-stream"),
+        pytest.param({"log.txt": [ONE, THREE], "b.log": [ONE]}, "b.log", 0, "at offset 0 of log log.txt", id="in-two"),
+    ],
+)
+def test_bytes_of_a_file_that_are_stored_twice_are_said_to(
+    tmp_path: Path, streams: dict[str, Sequence[Piece]], log: str, offset: int, where: str
+) -> None:
+    found = judged(tmp_path, streams)[log]
+    assert found.first == offset
+    assert f"4 bytes of {tmp_path}/source/log.txt.2 which stand {where}" in found.text
+
+
+def test_a_file_that_has_the_name_of_another_log_by_now_is_said_and_no_difference(tmp_path: Path) -> None:
+    found = judged(tmp_path, {"a.log": [("b.log", b"one\n", 1)], "b.log": [("gone", b"two\n", 2)]})
+    assert found["a.log"].first is None
+    assert found["a.log"].text == (
+        "ok, and 4 bytes from offset 0 on are of the file that is now called b.log, as another log is"
+    )

@@ -1,7 +1,7 @@
 """The command line: one file a command; the only reader of argv and of the environment.
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7 timeout, 78
-configuration. Data goes to stdout, talk to stderr.
+Exit codes: 0 ok, 1 failed, 2 usage (a bad option), 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7
+timeout, 78 configuration (a bad file that an option names). Data goes to stdout, talk to stderr.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import signal
 import stat
 import sys
@@ -25,7 +26,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from flarelog.errors import FAILED, FlarelogError
+from flarelog.errors import FAILED, FlarelogError, InvalidOption
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -82,7 +83,10 @@ def tls_options(command: F) -> F:
     for name, text in (
         ("--tls-key", "Key of the certificate, PEM, without a passphrase."),
         ("--tls-cert", "Certificate of this end, PEM."),
-        ("--tls-ca", "Certificate of the CA that signed the other end's, PEM; with it the connection is TLS."),
+        (
+            "--tls-ca",
+            "Certificate of the CA that signed the other end's certificate, PEM; with it the connection is TLS.",
+        ),
     ):
         command = option(name, type=click.Path(dir_okay=False), help=text)(command)
     return command
@@ -90,7 +94,9 @@ def tls_options(command: F) -> F:
 
 def client_options(command: F) -> F:
     """``tls_options`` and ``--token-file``, of a command that asks a receiver: pass the values to ``client``."""
-    text = "Holds a token, for the receiver's port for readers: instead of certificate and key."
+    text = (
+        "File with a token, which stands for a certificate at the receiver's port for readers (serve --reader-listen)."
+    )
     return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
 
 
@@ -191,7 +197,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except FlarelogError as error:
-        say(f"flarelog: {error}")
+        say(f"flarelog: {_sentence(error)}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -202,8 +208,22 @@ def checked(make: Callable[[], T]) -> T:
     try:
         return make()
     except FlarelogError as error:
-        say(f"flarelog: {error}")
+        say(f"flarelog: {_sentence(error)}")
         sys.exit(error.exit_code)
+
+
+def _sentence(error: FlarelogError) -> str:
+    """What *error* says; options bear the names that they have on the command line, and not those of their fields."""
+    context = click.get_current_context(silent=True)
+    if context is None or not isinstance(error, InvalidOption):
+        return str(error)
+    flags = {flag[2:].replace("-", "_"): flag for param in context.command.params for flag in param.opts if flag[2:]}
+
+    def flag(found: re.Match[str]) -> str:
+        plain = found.start() > 0 and "_" not in found[0]  # a word, as it is anywhere but where a sentence begins
+        return found[0] if plain else flags.get(found[0], found[0])
+
+    return re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
 
 
 def ended_by(error: OSError) -> int:

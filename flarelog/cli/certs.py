@@ -22,11 +22,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _directory(command: F) -> F:
-    return option("--dir", "directory", default="certs", show_default=True, type=Path, help="Of the CA.")(command)
+    return option(
+        "--dir",
+        "directory",
+        default="certs",
+        show_default=True,
+        type=Path,
+        help="Directory of the CA and its certificates.",
+    )(command)
 
 
 def _days(command: F) -> F:
-    return option("--days", type=int, default=365, show_default=True, help="How long it is good for.")(command)
+    return option("--days", type=int, default=365, show_default=True, help="Days for which the certificate is good.")(
+        command
+    )
 
 
 @click.group

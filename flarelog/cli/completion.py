@@ -23,8 +23,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 EXAMPLES = """\b
 Examples:
-  eval "$(flarelog completion bash)"                               in ~/.bashrc
-  eval "$(flarelog completion zsh)"                                in ~/.zshrc, behind compinit
+  # in ~/.bashrc
+  eval "$(flarelog completion bash)"
+  # in ~/.zshrc, behind compinit
+  eval "$(flarelog completion zsh)"
   flarelog completion fish > ~/.config/fish/completions/flarelog.fish
 """
 

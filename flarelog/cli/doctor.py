@@ -38,8 +38,10 @@ from flarelog.viewers.console import colours
 
 EXAMPLES = """\b
 Examples:
-  flarelog doctor --receiver receiver.example:4721 --root /var/log/job --site site-1    at a site, before a run
-  flarelog doctor --store /var/lib/flarelog                                             at the receiver
+  # at a site, before a run
+  flarelog doctor --receiver logs:4721 --root /var/log/job --site site-1
+  # at the receiver
+  flarelog doctor --store /var/lib/flarelog
 """
 
 RUN = "flarelog-doctor"

@@ -12,29 +12,40 @@ from flarelog.cli.reading import read, shown_options, source_options
 
 EXAMPLES = """\b
 Examples:
-  flarelog follow job-1 --receiver logs:4721                 every site, live, until the run ends
-  flarelog follow job-1 --store logs --site 'site-[12]'      from a store directory, two sites
-  flarelog follow job-1 -i 'loss|ERROR' -C 2                 what matches, with two lines around it
-  flarelog follow job-1 --first-error                        what went wrong first, wherever it was
-  flarelog follow job-1 --order time -t --tz local           in the order of the lines' own times
-  flarelog follow job-1 -o json | jq .text                   an object a line
-  flarelog follow job-1 --from site-1/log.txt:4096           one log, from this byte on
+  # every site, live, until the run ends
+  flarelog follow job-1 --receiver logs:4721
+  # from a store directory, two sites
+  flarelog follow job-1 --store logs --site 'site-[12]'
+  # what matches, with two lines around it
+  flarelog follow job-1 -i 'loss|ERROR' -C 2
+  # what went wrong first, wherever it was
+  flarelog follow job-1 --first-error
+  # in the order of the lines' own times
+  flarelog follow job-1 --order time -t --tz local
+  # an object a line
+  flarelog follow job-1 -o json | jq .text
+  # one log, from this byte on
+  flarelog follow job-1 --from site-1/log.txt:4096
 """
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nShow the logs of RUN as they come, until the run has ended, in the order in which they arrive "
-    "and each line with the name of its log. New logs appear by themselves, and a lost connection is taken up again "
-    "where it was. What is known of gaps, files and ends stands between the lines. A pipe gets every line; a terminal "
-    "that is too slow skips some, and says which. -o raw needs the choice of one log.\n\nData goes to stdout, talk to "
-    "stderr; exit code 0, 3 if --first-error finds nothing, 4 without a connection, 5 if it may not be read, 130 after "
-    "Ctrl-C, which tells a terminal with which command to go on."
+    help=f"{EXAMPLES}\n\nShow the logs of RUN live, until the run has ended: lines in the order in which they arrive,"
+    f" each "
+    "with the name of its log. New logs appear by themselves. After a lost connection follow goes on where it was. "
+    "Where bytes are missing, where a new file begins and where a log ends, a line says so (--no-notes leaves it out). "
+    "A pipe gets every line. A terminal that is too slow skips lines, and a line says how many. -o raw writes the"
+    " bytes "
+    "of one log: choose it with --site and --log.\n\nData goes to stdout, messages to stderr. Exit code 0; 3 if "
+    "--first-error finds nothing, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after"
+    " Ctrl-C. "
+    "On a terminal, Ctrl-C prints the command that continues from there."
 )
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @source_options
 @click.option("--tail", type=click.IntRange(-1), metavar="N",
-              help="Begin with the last N lines of each log; -1: with all. 100 on a terminal where neither "
-              "--from nor --since says more, else all.")  # fmt: skip
+              help="Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal "
+              "without --from and --since, else all]")  # fmt: skip
 @click.option("--first-error", is_flag=True,
               help="Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), "
               "and end. -i: what counts as one.")  # fmt: skip

@@ -28,14 +28,16 @@ _OPTIONS = (
         "-e", "--exclude", multiple=True, metavar="REGEX", help="No lines that match; outweighs -i; repeatable."
     ),
     click.option(
-        "-A", "--after", type=click.IntRange(0), default=0, metavar="N", help="Lines after each that matches."
+        "-A", "--after", type=click.IntRange(0), default=0, metavar="N", help="Show N lines after each that matches."
     ),
-    click.option("-B", "--before", type=click.IntRange(0), default=0, metavar="N", help="Lines before it."),
-    click.option("-C", "--context", type=click.IntRange(0), metavar="N", help="Both."),
+    click.option(
+        "-B", "--before", type=click.IntRange(0), default=0, metavar="N", help="Show N lines before each that matches."
+    ),
+    click.option("-C", "--context", type=click.IntRange(0), metavar="N", help="Show N lines before and after."),
     click.option("-H", "--highlight", multiple=True, metavar="REGEX", help="Mark what matches; repeatable."),
     click.option("--since", metavar="TIME", help="Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z."),
     click.option("--until", metavar="TIME", help="Lines before this time."),
-    click.option("-t", "--timestamps", is_flag=True, help="The time of each line before it, if it tells one."),
+    click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time, if it tells one."),
     option(
         "--tz",
         metavar="ZONE",

@@ -12,25 +12,34 @@ from flarelog.cli.reading import read, shown_options, source_options
 
 EXAMPLES = """\b
 Examples:
-  flarelog logs job-1 --receiver logs:4721                   every log, one after the other, in your pager
-  flarelog logs job-1 --store logs --order time              merged by the lines' own times
-  flarelog logs job-1 --site site-1 --tail 100               the last lines of one site
-  flarelog logs job-1 -i 'CUDA|Error' -C 3                   what matches, with three lines around it
-  flarelog logs job-1 --site site-1 --log log.txt -o raw     the exact bytes
-  flarelog logs job-1 -o json --since 10m                    an object a line, of the last ten minutes
+  # every log, one after the other, in your pager
+  flarelog logs job-1 --receiver logs:4721
+  # merged by the lines' own times
+  flarelog logs job-1 --store logs --order time
+  # the last lines of one site
+  flarelog logs job-1 --site site-1 --tail 100
+  # what matches, with three lines around it
+  flarelog logs job-1 -i 'CUDA|Error' -C 3
+  # the exact bytes
+  flarelog logs job-1 --site site-1 --log log.txt -o raw
+  # an object a line, of the last ten minutes
+  flarelog logs job-1 -o json --since 10m
 """
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nShow the logs of RUN as far as they are there, one after the other, or merged by time. On a "
-    "terminal in a pager: FLARELOG_PAGER, PAGER or less. What is known of gaps, files and ends stands between the "
-    "lines. -o raw is the exact bytes, those of several logs one after the other, in the order of their names.\n\n"
-    "With -i lines that cannot match are left out at the receiver and do not travel. Data goes to stdout, talk to "
-    "stderr; exit code 0, 3 if there is no such log, 4 without a connection, 5 if it may not be read."
+    help=f"{EXAMPLES}\n\nShow the logs of RUN as far as they are stored, one after the other, or merged by time. A"
+    f" terminal "
+    "gets a pager: FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins and where a log"
+    " ends, "
+    "a line says so (--no-notes leaves it out). -o raw writes the exact bytes, those of several logs one after the "
+    "other, in the order of their names.\n\nWith -i the receiver leaves out what cannot match, so that it does not "
+    "travel. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such log, 4 if the receiver cannot "
+    "be reached, 5 if the logs may not be read."
 )
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @source_options
-@click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log.")
+@click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log; -1: all.")
 @click.option("--pager/--no-pager", default=True, help="Whether a terminal gets a pager.")
 @shown_options
 @click.pass_context

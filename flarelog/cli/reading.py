@@ -59,7 +59,10 @@ _OPTIONS = (
         "--rank-map",
         multiple=True,
         metavar="SITE/LOG[:LOCAL]=RANK",
-        help="The rank of a log, or of its lines with [defaultLOCAL]:, with globs; outweighs what is known.",
+        help="Say which rank writes a log, as 'site-1/**=0'; or, of a file that several ranks write, which rank the"
+        " lines"
+        " have that torchrun begins with [default3]:, as 'site-2/node.log:3=11'. Repeatable; what is said here is"
+        " believed before what the sidecar has found out.",
     ),
     click.option(
         "--from",
@@ -75,27 +78,30 @@ _SHOWN = (
         type=click.Choice(["arrival", "time"]),
         default="arrival",
         show_default=True,
-        help="time: by the times that the lines tell.",
+        help="arrival: as the lines come. time: by the times that the lines tell.",
     ),
     click.option(
-        "--prefix/--no-prefix", default=None, help="SITE/LOG before each line; default: where there may be several."
+        "--prefix/--no-prefix",
+        default=None,
+        help="Begin each line with SITE/LOG; default: where there may be several logs.",
     ),
     click.option(
         "--format",
         "template",
         metavar="FORMAT",
-        help="As '{time:%H:%M:%S} {site} {text}'; also run, log, rank, offset, stream.",
+        help="How a line is shown, as '{time:%H:%M:%S} {site} {text}'; other fields: run, log, rank, offset, stream.",
     ),
     click.option(
         "--notes/--no-notes",
         default=True,
         show_default=True,
-        help="Lines that tell of gaps, files and ends: what is known of the bytes around them.",
+        help="Show, between the lines of a log, where bytes are missing, where a new file begins, and where the log"
+        " ends.",
     ),
     click.option(
         "--exit-status",
         is_flag=True,
-        help="Exit code 6 if something is missing of a log, 7 if one ended without a receipt.",
+        help="End with 6 if bytes of a log are missing, with 7 if a log has no receipt.",
     ),
 )
 

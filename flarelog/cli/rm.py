@@ -22,8 +22,10 @@ from flarelog.stores.local import LocalStore
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine that no receiver has.")
 @option("--receiver", help="HOST:PORT of flarelog serve; the role operator is needed.")
 @client_options
-@click.option("--force", is_flag=True, help="Though logs of it are open: those who send them are told, and stop.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where nobody could answer.")
+@click.option(
+    "--force", is_flag=True, help="Remove it though sidecars send logs of it: they are told, and end with exit code 5."
+)
+@click.option("--yes", is_flag=True, help="Do not ask whether to remove it; needed where stdin is no terminal.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -38,8 +40,8 @@ def command(
 ) -> None:
     """Remove RUN, or one site of it, with all its logs.
 
-    It is gone at once for those who read and those who send, and its name can be used again. A run of which logs are
-    open is not removed without --force. Its last bytes cannot be had back.
+    Whoever reads or sends a log of it is told that it was removed. Its bytes cannot be had back; its name can be used
+    again. A run of which a sidecar sends logs just now is removed only with --force.
 
     \b
     Example: flarelog rm job-1 --receiver 127.0.0.1:4721
@@ -55,7 +57,7 @@ def command(
         raise click.UsageError("nobody can be asked whether the run is to go: say --yes")
     if not yes:
         asked = run(_known(run_id, store, receiver, dict(options)))
-        if not click.confirm(_question(asked, site, store or receiver or ""), err=True):
+        if not click.confirm(_question(asked, site, store or receiver or "", live=store is None), err=True):
             raise click.Abort
     removed = run(_remove(run_id, site, store, receiver, options, force=force))
     what = f"site {site} of run {run_id}" if site else f"run {run_id}"
@@ -73,8 +75,8 @@ async def _known(run_id: str, store: str | None, receiver: str | None, options: 
     return found[0]
 
 
-def _question(info: RunInfo, site: str, where: str) -> str:
-    state = f", {info.state}" if info.state not in ("", "unknown") else ""
+def _question(info: RunInfo, site: str, where: str, *, live: bool) -> str:
+    state = f", {info.standing(live=live)}"
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
     sites, logs = (f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((info.sites, "site"), (info.streams, "log")))

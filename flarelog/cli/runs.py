@@ -30,15 +30,28 @@ def command(
 ) -> None:
     """Show the runs that are held, or one of them: state, sites, logs, bytes, gaps, first and last time.
 
-    OPEN is how many of the logs a producer has just now, which only a receiver knows. The times are the receiver's; a
-    store of an older version has not written down when a run began.
+    \b
+    STATE is one of
+      running  a sidecar sends a log of the run just now
+      idle     no sidecar sends a log of it just now, and some log is not complete
+      sealed   each log is complete: it has a receipt, and can still be continued
+      ending   somebody has ended the run; its sidecars drain
+      ended    somebody has ended the run
+      empty    the run has no log
+      open     some log is not complete (with --store: nobody tells who sends)
+
+    OPEN counts the logs that sidecars send just now, as only a receiver knows. FIRST and LAST are times of the
+    receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
+    by an older version.
 
     \b
     Example: flarelog runs --store logs
     """
     store, receiver = one_source(context, store, receiver)
     found = run(_runs(run_id, store, receiver, options))
-    for line in map(json.dumps, map(run_record, found)) if as_json else _table(found, remote=receiver is not None):
+    live = receiver is not None
+    records = (json.dumps(run_record(info, live=live)) for info in found)
+    for line in records if as_json else _table(found, live=live):
         click.echo(line)
 
 
@@ -69,14 +82,14 @@ async def held(store: str, run_id: str) -> list[RunInfo]:
     return list(found.values())
 
 
-def _table(found: list[RunInfo], *, remote: bool) -> list[str]:
+def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
     rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", "FIRST", "LAST")]
     rows += [
         (
-            *(info.run, info.state or "unknown", str(info.sites), str(info.streams)),
-            *(str(info.open) if remote else "-", f"{info.size:,}", str(info.gaps)),
+            *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
+            *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
             *(_short(info.begun), _short(info.grown)),
         )
         for info in found

@@ -63,9 +63,16 @@ COLLECT_EVERY = 60.0  # seconds
     type=click.Choice(["disk", "memory"]),
     default="disk",
     show_default=True,
-    help="Acknowledge what is on the disk, or what is written (survives a kill, not a power cut).",
+    help="When bytes are acknowledged. disk: when the disk has them; memory: when they are written, which survives a"
+    " kill of the receiver, and not a power cut.",
 )
-@option("--idle-timeout", type=float, default=IDLE_TIMEOUT, show_default=True, help="Seconds of silence.")
+@option(
+    "--idle-timeout",
+    type=float,
+    default=IDLE_TIMEOUT,
+    show_default=True,
+    help="Seconds after which a sidecar that says nothing is taken for gone; its logs can be continued.",
+)
 @option("--announced-runs-only", is_flag=True, help="Take only runs that run-start announced.")
 @option("--max-run-bytes", type=int, help="Bytes that the logs of one run may take in the store; no limit by default.")
 @option("--max-site-bytes", type=int, help="Bytes, of the logs of one site in one run; no limit by default.")
@@ -98,7 +105,7 @@ COLLECT_EVERY = 60.0  # seconds
     "--keep-days",
     type=float,
     metavar="DAYS",
-    help="Remove a run in which nothing has changed for so long, ended or not; all are kept by default.",
+    help="Remove a run in which nothing has changed for so many days, ended or not.  [default: keep all]",
 )
 @option(
     "--keep-bytes",
@@ -122,7 +129,13 @@ COLLECT_EVERY = 60.0  # seconds
     show_default=True,
     help="Calls of one peer that are open at once; a log that is sent is one.",
 )
-@option("--max-peer-reads", type=int, default=MAX_PEER_READS, show_default=True, help="Of them: that read or list.")
+@option(
+    "--max-peer-reads",
+    type=int,
+    default=MAX_PEER_READS,
+    show_default=True,
+    help="Calls of one peer, open at once, that read or list.",
+)
 @option(
     "--max-peer-opens",
     type=int,
@@ -179,9 +192,9 @@ def command(
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
-    SIGTERM stops accepting, finishes what is being written, and ends. What is over a limit, or finds the
-    disk full, is held at its site and goes on by itself when there is room. Certificates, policy and tokens are
-    read again when they change, and at SIGHUP.
+    At SIGTERM the receiver writes what it has taken, and ends. A log that is over a limit, or that finds the disk full,
+    waits at its site, and goes on by itself when there is room. Certificates, policy and tokens are read again when
+    they change, and at SIGHUP.
 
     \b
     Example: flarelog serve --store logs

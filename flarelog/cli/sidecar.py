@@ -27,7 +27,7 @@ from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sending import Sending
-from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions
+from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.patterns import SourceOptions
 
@@ -40,63 +40,90 @@ log = logging.getLogger(__name__)
     "receivers",
     required=True,
     multiple=True,
-    help="HOST:PORT of flarelog serve. Repeat it to send everything to several; one that fails holds no other.",
+    help="HOST:PORT of flarelog serve. Repeat the option to send everything to several receivers; one that fails does"
+    " not"
+    " hold up the others.",
 )
 @option("--run", "run_id", required=True, help="The run's id.")
 @option("--site", required=True, help="The site's name.")
-@option("--root", required=True, type=click.Path(), help="Directory of the logs; may appear later.")
-@option("--include", multiple=True, metavar="GLOB", help="Send only these; without '/' compared with a file's name.")
-@option("--exclude", multiple=True, metavar="GLOB", help="Do not send these.")
+@option("--root", required=True, type=click.Path(), help="Directory of the logs; the sidecar waits until it is there.")
+@option(
+    "--include",
+    multiple=True,
+    metavar="GLOB",
+    help="Send only the files that match; repeatable. A pattern without '/' is compared with the last part of a path.",
+)
+@option("--exclude", multiple=True, metavar="GLOB", help="Do not send the files that match; repeatable.")
 @option(
     "--redact",
     multiple=True,
     metavar="NAME",
-    help="Mask these with asterisks: tokens, passwords, keys, email or all; beside what the site's policy wants.",
+    help="Mask these kinds of secrets with asterisks: tokens, passwords, keys, email or all; repeatable. What the"
+    " site's"
+    " policy wants masked is masked as well.",
 )
 @option(
     "--site-policy",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="TOML of the site's administrator: what may leave, whatever other options say. The files that the variable"
-    " names, with colons between them, hold beside those that are named here.",
+    help="A TOML file of the site's administrator, which says what may leave the site, whatever other options say;"
+    " repeatable. The files that the environment variable names, with colons between them, are in force as well.",
 )
 @option(
     "--start-at",
     type=click.Choice(["beginning", "end"]),
     default="beginning",
     show_default=True,
-    help="Of files that are there at the start and that the receiver does not know.",
+    help="Where to begin a file that is there when the sidecar starts and of which the receiver holds nothing.",
 )
 @option(
     "--ignore-older",
     type=float,
-    help="Of such files, send only what is added to those not modified for so many seconds.",
+    help="Seconds. A file that was not modified for so long when the sidecar starts, and of which the receiver holds"
+    " nothing, is sent from its end on: only what is added to it later.",
 )
-@option("--state", type=click.Path(file_okay=False), help="Directory of a checkpoint; a cache, not a record.")
-@option("--once", is_flag=True, help="Send what is there, wait for the receipts, and end.")
+@option(
+    "--state",
+    type=click.Path(file_okay=False),
+    help="Directory in which the sidecar remembers what it has met, so that a file is recognised after a restart"
+    " whatever it is called then. Nothing is lost if it is lost.",
+)
+@option("--once", is_flag=True, help="Send what is there, wait until all of it is stored, and end.")
 @option(
     "--no-ranks",
     is_flag=True,
-    help="Do not look, in their environments, which RANK the processes have that write the logs.",
+    help="Do not read the ranks (RANK, LOCAL_RANK, ...) from the environments of the processes that write the logs.",
 )
 @option(
     "--compression",
     type=click.Choice(COMPRESSIONS),
     default="auto",
     show_default=True,
-    help="Of what is sent, where the receiver takes it; auto: not on loopback, nor while it is faster without. What is"
-    f" stored is the same.{'' if AVAILABLE else ' Not to be had here: pip install backports.zstd.'}",
+    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback, and not while sending is"
+    " faster without. What is stored is the same."
+    + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
 )
 @option(
     "--drain-timeout",
     type=float,
     default=DRAIN_TIMEOUT,
     show_default=True,
-    help="Seconds for which --once, or SIGTERM, waits on though nothing is acknowledged.",
+    help="With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
+    " after which the sidecar ends (exit codes 4 and 7).",
 )
-@option("--drain-limit", type=float, help="Seconds that it may take at all.  [default: as long as something moves]")
+@option(
+    "--drain-limit",
+    type=float,
+    help="With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
+    " none; it goes on while something is acknowledged]",
+)
 @tls_options
-@option("--json", "as_json", is_flag=True, help="At the end, print an object a log: what was sent, and how it went.")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="At the end, print an object for each log: what was sent, what was not, and why.",
+)
 def command(
     receivers: tuple[str, ...],
     run_id: str,
@@ -113,13 +140,25 @@ def command(
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
-    A second signal ends at once; SIGHUP has it read its certificates again. Exit codes: 0 everything is stored, 1
-    something was not sent, 4 no receiver, 5 a newer sidecar has taken over, or the site lets no log go (do not start
-    this one again: RestartPreventExitStatus=5), 6 ended with gaps, 7 nothing was acknowledged for too long, 78 the
-    site's policy makes no sense.
+    A second SIGTERM ends the sidecar at once. SIGHUP makes it read its certificates again.
 
     \b
-    Example: flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 --root /var/log/job
+    Exit codes:
+      0   everything is stored
+      1   something was not sent
+      2   an option makes no sense
+      3   --root did not appear
+      4   no receiver answered
+      5   the sidecar must not be started again by itself: a newer one has taken
+          over, the receiver or the site does not allow it, or the run was removed
+      6   everything is stored but what gaps tell of
+      7   the receiver acknowledged nothing for too long
+      78  a file that an option names cannot be used
+
+    \b
+    Example:
+      flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 \\
+          --root /var/log/job
     """
     sites = checked(lambda: in_force(*site_policy))
     for site in sites:
@@ -164,6 +203,12 @@ def _redacted(receipt: Receipt | None) -> dict[str, int] | None:
     return None if receipt is None or receipt.redacted is None else asdict(receipt.redacted)
 
 
+def _why(stream: StreamOutcome, outcome: Outcome) -> str | None:
+    """Why *stream* got no receipt."""
+    error = stream.error or (outcome.error if stream.receipt is None else None)
+    return None if error is None else str(error)
+
+
 def _records(outcome: Outcome) -> list[dict[str, object]]:
     return [
         {
@@ -177,7 +222,8 @@ def _records(outcome: Outcome) -> list[dict[str, object]]:
             "reconnects": stream.reconnects,
             "generations": stream.generations,
             "gaps": stream.gaps,
-            "error": None if stream.error is None else str(stream.error),
+            "unsent": stream.unsent,
+            "error": _why(stream, outcome),
         }
         for stream in outcome.streams
     ]

@@ -30,27 +30,32 @@ from flarelog.text import legible
 
 EXAMPLES = """\b
 Examples:
-  flarelog status job-1 --receiver 127.0.0.1:4721            a row a stream: live, quiet 42 s, paused, ...
-  flarelog status job-1 --receiver 127.0.0.1:4721 --watch    the same, refreshed in place until the run has ended
-  flarelog status --store logs -o json                       all runs of a store on this machine, an object a line
+  # a row a stream: live, quiet 42 s, paused, ...
+  flarelog status job-1 --receiver 127.0.0.1:4721
+  # the same, refreshed in place until the run has ended
+  flarelog status job-1 --receiver 127.0.0.1:4721 --watch
+  # all runs of a store on this machine, an object a line
+  flarelog status --store logs -o json
 """
 
 TEXT = """\b
-live       bytes have come lately
-quiet      its producer is there, and has sent no byte for so long
-silent     it is open, but not even a heartbeat has come for so long
-lost link  no producer has had it open for so long, and it has not ended
-paused     the receiver has told its producer to wait; why is said below the table
-ended      by a receipt, or by a timeout: its producer has been gone for too long
-open       it has not ended; only a receiver knows more than a store does
+STATE of a log:
+  live       bytes have come lately
+  quiet      its sidecar is connected, and has sent no byte for so long
+  silent     its sidecar is connected, and no heartbeat came for so long
+  lost link  no sidecar has sent it for so long, and it has not ended
+  paused     the receiver makes its sidecar wait; why stands below the table
+  ended      by a receipt (it is complete), or by a timeout (its sidecar has
+             been gone for longer than the receiver's --idle-timeout)
+  open       it has not ended (with --store: only a receiver knows more)
 """
 
 
 @click.command(
     help=f"{EXAMPLES}\n\nShow how each stream fares, of all runs or of one.\n\n{TEXT}\n\n"
-    "LAG is what the source has and the receiver has not, in bytes, as far as the producer has told; CLOCK is how much "
-    "the site's clock is ahead of the receiver's, as its fastest message shows. What is held, and of which files it "
-    "came, is told by flarelog streams."
+    "LAG is how many bytes of the log the site has and the receiver has not, as the sidecar has told. CLOCK is how"
+    " much "
+    "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.",
@@ -58,7 +63,7 @@ open       it has not ended; only a receiver knows more than a store does
 @option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
 @option("--receiver", help="HOST:PORT of flarelog serve.")
 @client_options
-@click.option("--watch", is_flag=True, help="Again and again, in place on a terminal, until the run has ended.")
+@click.option("--watch", is_flag=True, help="Refresh what is shown, in place on a terminal, until the run has ended.")
 @click.option("--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, metavar="SECONDS",
               help="Between two looks of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=click.FloatRange(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
@@ -170,6 +175,7 @@ def _ahead(seconds: float) -> str:
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
     found = await look(asked.run, store, connected)
+    sealed = all(info.sealed for info in found)
     if asked.patterns:
         check(asked.patterns)
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
@@ -182,6 +188,8 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         kept = LocalStore(store)
         found = [replace(info, state=State(grown=_age(kept, info))) for info in found]
         state = (await kept.runs()).get(asked.run, RunState.UNKNOWN).value if asked.run else ""
+    if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
+        state = "sealed"
     return found, "" if state == RunState.UNKNOWN.value else state
 
 

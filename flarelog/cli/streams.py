@@ -29,7 +29,12 @@ def command(
 ) -> None:
     """Show the logs that are held, of all runs or of one.
 
-    What a site's file system cannot tell of a log's files is said below the table, on stderr.
+    A row a log: its bytes, the number of its generations (files that it came from, one after the other through
+    rotations) and of its gaps (bytes that are known to be lost), and whether it is open or sealed by a receipt. With
+    --json each generation and each gap is listed.
+
+    Some file systems do not tell everything that flarelog looks at, when a file was created for instance. Below the
+    table, on stderr, stands which logs came from such a file system, and what that means for them.
 
     \b
     Example: flarelog streams job-1 --store logs

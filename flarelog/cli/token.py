@@ -19,13 +19,15 @@ _store = option(
 
 @click.group
 def command() -> None:
-    """Let people and programs in that have no certificate.
+    """Make and revoke tokens, for people and programs that have no certificate.
 
-    They show it at the port of flarelog serve --reader-listen. A token is kept as a hash beside the logs; its secret
-    is shown once. A running receiver follows every change at once, and says it in its audit.
+    A token lets its holder read, or end runs, at the port of flarelog serve --reader-listen. The store keeps a hash of
+    the token; the token itself is shown once. A running receiver takes notice of every change at once.
 
     \b
-    Example: (umask 077; flarelog token create wall --store logs --runs 'job-*' > wall.token)
+    Example:
+      (umask 077; flarelog token create wall --store logs --runs 'job-*' \\
+          > wall.token)
     """
 
 
@@ -37,10 +39,10 @@ def command() -> None:
     type=click.Choice([Role.READER.value, Role.OPERATOR.value]),
     default=Role.READER.value,
     show_default=True,
-    help="Read and list, or announce, end and delete runs.",
+    help="reader: list and read logs. operator: also announce, end and remove runs.",
 )
-@option("--runs", multiple=True, metavar="GLOB", help="Only runs that are called so.  [default: all]")
-@option("--expires", default=EXPIRES, show_default=True, help="After which time: 12h, 30d, 2w.")
+@option("--runs", multiple=True, metavar="GLOB", help="Only runs whose names match; repeatable.  [default: all]")
+@option("--expires", default=EXPIRES, show_default=True, help="How long the token holds: 12h, 30d, 2w.")
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
     """Print the secret of a new token, alone and once, on stdout."""
     token, secret = checked(

@@ -9,8 +9,8 @@ import click
 
 from flarelog.cli import option, redaction_text, run
 from flarelog.cli.completion import complete_run
-from flarelog.errors import NotFound, Unavailable
-from flarelog.model import StreamId, run_name
+from flarelog.errors import NotFound
+from flarelog.model import run_name
 from flarelog.stores.local import LocalStore
 from flarelog.verify import Verdict, verify
 
@@ -21,13 +21,14 @@ from flarelog.verify import Verdict, verify
 @option(
     "--source",
     type=click.Path(exists=True, file_okay=False),
-    help="The root that the logs came from: compare with its files as well, whatever they are called now.",
+    help="The directory that the sidecar read (its --root): compare the store with its files as well, and say which"
+    " bytes of a file stand twice, or in another log than theirs. A file that was renamed is still found.",
 )
 def command(run_id: str, store: str, source: str | None) -> None:
-    """Read the logs of RUN again and compare them with their journals, and with their source files.
+    """Read the logs of RUN again, and compare them with their journals and with their source files.
 
-    Says for each log that differs at which offset it first does; exit code 1 then, and when something that is no log
-    of flarelog's, as a link, had to be left out.
+    A log that differs is shown with the first offset at which it does. Exit code 1 means that a log differs, or that
+    something in the store, such as a link, is no log and was left out.
 
     \b
     Example: flarelog verify job-1 --store logs
@@ -49,12 +50,4 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
         raise NotFound(f"{root} holds no stream of run {run_id}")
-    return [_verdict(store, stream, source) for stream in streams], store.left_out
-
-
-def _verdict(store: LocalStore, stream: StreamId, source: Path | None) -> Verdict:
-    try:
-        return verify(store, stream, source)
-    except (OSError, Unavailable) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        return Verdict(stream, 0, 0, 0, f"cannot be read: {why}")
+    return verify(store, streams, source), store.left_out

@@ -33,28 +33,42 @@ SETTLE = 0.25  # seconds after which it is shown although more comes all the tim
 
 EXAMPLES = """\b
 Examples:
-  flarelog view train.log                          what a terminal would show: bars are one line
-  flarelog view /var/log/pods/*/*/0.log -t         container formats are recognised
-  flarelog view 0.log.20261120-080000.gz 0.log     a log and what was rotated away, in the order given
-  flarelog view logs/run-1/*/log.txt --order time  several logs, merged by their lines' times
-  flarelog view train.log -i 'loss|error' -C 2     grep, without the litter of bars
-  kubectl logs -f pod | flarelog view --bars steps a line every 10 %
+  # what a terminal would show: bars are one line
+  flarelog view train.log
+  # container formats are recognised
+  flarelog view /var/log/pods/*/*/0.log -t
+  # a log and what was rotated away, in the order given
+  flarelog view 0.log.20261120-080000.gz 0.log
+  # several logs, merged by their lines' times
+  flarelog view logs/run-1/*/log.txt --order time
+  # grep, without the litter of bars
+  flarelog view train.log -i 'loss|error' -C 2
+  # from a pipe; a progress bar is a line every 10 %
+  kubectl logs -f pod | flarelog view --bars steps
 """
 
 
 @click.command(
     help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
     "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
-    "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, talk to stderr; "
-    "exit code 0, 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
+    "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, messages to"
+    " stderr. "
+    "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @line_options
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="The last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
-              help="time: merge the logs by the times of their lines; each line says whose it is.")  # fmt: skip
-@click.option("--form", type=click.Choice(FORMS), default="auto", show_default=True, help="What the lines are.")
-@click.option("--encoding", default="utf-8", show_default=True, help="Of the text.")
+              help="given: one file after the other. time: merged by the times of the lines, each with its log's"
+              " name.")  # fmt: skip
+@click.option(
+    "--form",
+    type=click.Choice(FORMS),
+    default="auto",
+    show_default=True,
+    help="What a line looks like; auto finds it out.",
+)
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its name in Python.")
 @click.option("--limit-bytes", type=click.IntRange(1), metavar="N", help="Write no more than this.")
 def command(files: tuple[str, ...], **given: Any) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):

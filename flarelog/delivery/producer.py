@@ -17,7 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from operator import itemgetter
 
-from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRejected
+from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
 
 CHUNKS = 8  # that a window has room for, when it is the receiver's
@@ -184,6 +184,7 @@ class Producer:
         Raises:
             ReceiverNotReady: more than *max_misses* misses before the first OK.
             StreamFenced: a newer producer has the stream.
+            StreamRefused: the receiver refuses the stream for good.
             StreamRejected: a reply that the present state does not allow.
         """
         if reply.incarnation and reply.incarnation != self.incarnation:
@@ -196,6 +197,9 @@ class Producer:
                 " again; should both be wanted, give each a site's name of its own",
                 offset=self.acked,
             )
+        if reply.code is Code.REJECTED:
+            because = reply.reason or "it does not say why"
+            raise StreamRefused(f"the receiver refuses it at offset {self.acked}: {because}", offset=self.acked)
         after = TRANSITIONS.get((self.state, reply.code))
         if after is None:
             because = f": {reply.reason}" if reply.reason else ""

@@ -10,7 +10,7 @@ import os
 import stat
 from dataclasses import dataclass, field, replace
 
-from flarelog.errors import ConsentChanged, InvalidOption, NoConsent
+from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsent
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
 from flarelog.sources.redact import UNREDACTED, Rules
@@ -49,7 +49,7 @@ class Consent:
             )
 
     def demand_still(self) -> Consent:
-        """The same, if the file still says so; for a sidecar that is at work. Raises NoConsent, InvalidOption, and
+        """The same, if the file still says so; for a sidecar that is at work. Raises NoConsent, InvalidFile, and
         ConsentChanged when it says something else that lets logs go.
         """
         if self.stamp is None or self.stamp == _stamp(self.where):
@@ -57,7 +57,7 @@ class Consent:
         try:
             now = load(self.where)
         except InvalidOption as error:
-            raise InvalidOption(f"{error}; nothing more is sent") from error
+            raise InvalidFile(f"{error}; nothing more is sent") from error
         if not now.allow_log_streaming:
             raise NoConsent(f"{self.where} says allow_log_streaming = false by now: nothing more is sent")
         if now != self:
@@ -69,30 +69,33 @@ class Consent:
 
 
 def in_force(*files: str) -> tuple[Consent, ...]:
-    """What *files* say, and those that the environment names. Raises InvalidOption."""
+    """What *files* say, and those that the environment names. Raises InvalidFile."""
     named = os.environ.get(VARIABLE, "").split(os.pathsep)
     return tuple(load(path) for path in dict.fromkeys((*files, *named)) if path)
 
 
 def load(path: str) -> Consent:
-    """Raises InvalidOption."""
+    """Raises InvalidFile."""
     path = os.path.abspath(path)  # it is looked at again, and an embedding program may go elsewhere
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise InvalidOption(f"the site's policy {path} is no file; nothing is sent until it can be read")
+                raise InvalidFile(f"the site's policy {path} is no file; nothing is sent until it can be read")
             stamp = _stamp(fd)
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
-                raise InvalidOption(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
+                raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
             text = raw.decode()
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidOption):
             raise
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise InvalidOption(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
-    return replace(parse(text, path), stamp=stamp)
+        raise InvalidFile(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
+    try:
+        return replace(parse(text, path), stamp=stamp)
+    except InvalidOption as error:
+        raise InvalidFile(str(error)) from error
 
 
 def _stamp(file: str | int) -> Stamp | None:

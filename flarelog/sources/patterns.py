@@ -47,7 +47,7 @@ class SourceOptions:
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
-            raise InvalidOption("ignore_older must be a positive number of seconds")
+            raise InvalidOption(f"ignore_older must be a positive number of seconds, not {self.ignore_older:g}")
 
     def matches(self, path: str) -> bool:
         if self.include:
