@@ -53,7 +53,7 @@ from flarelog.model import (
 )
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
-from flarelog.policy import NOBODY, OPEN, Identity, Policy
+from flarelog.policy import NOBODY, OPEN, Identity, Policy, site_of
 from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session, code_of
@@ -628,8 +628,8 @@ class Server:
     async def _get_run(self, run: str, context: Any) -> str:
         try:
             async with self.call(context):
-                self.asks(context, Action.GET_RUN, run_name(run))
-                return self.state(run).value
+                identity = self.asks(context, Action.GET_RUN, run_name(run))
+                return (self.state(run) if await self._knows(identity, run) else RunState.UNKNOWN).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
@@ -681,6 +681,14 @@ class Server:
             for name in reversed(rest):
                 if self._may_see(identity, name):
                     yield RunInfo(name, known[name])
+
+    async def _knows(self, identity: Identity, run: str) -> bool:
+        """Whether *identity* may know of *run*: one that is a site alone must be in it."""
+        if self.state(run) is RunState.UNKNOWN or self._may_see(identity, run):
+            return True
+        if not self._sites.known(run):
+            self._sites.learn(run, *await self.store.sites(run))
+        return self._sites.has(run, site_of(identity))
 
     def _may_see(self, identity: Identity, run: str) -> bool:
         """Whether *identity* may know of a run in which no site has a stream."""

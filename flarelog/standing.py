@@ -45,17 +45,17 @@ class Standing:
             await asyncio.sleep(EVERY)
             certificates = self._server.guard.certificates
             self._server.guard.look(certificates.connections if certificates is not None else 0)
-            self.look()
+            self.look(time.monotonic(), time.time())
 
-    def look(self) -> None:
-        """End what goes on and would not be let in now."""
+    def look(self, now: float, wall: float) -> None:
+        """End what goes on and would not be let in at *now*, which is *wall* in seconds since 1970."""
         if self._server.policy is not self._asked:
             self._asked = self._server.policy
             self._ask_policy()
         certificates = self._server.guard.certificates
         if certificates is not None:
-            self._ask_trust(certificates)
-        self._move()
+            self._ask_trust(certificates, wall)
+        self._move(now)
 
     def _ask_policy(self) -> None:
         for session in self._server.sessions():
@@ -65,8 +65,8 @@ class Standing:
             except NotAllowed as error:
                 session.leave(Code.REJECTED, str(error))
 
-    def _ask_trust(self, certificates: ServerCertificates) -> None:
-        guard, trust, now = self._server.guard, certificates.trust, time.time()
+    def _ask_trust(self, certificates: ServerCertificates, now: float) -> None:
+        guard, trust = self._server.guard, certificates.trust
         changed, self._trust = trust is not self._trust, trust
         gone, guard.unwelcome = guard.unwelcome, set()
         for presented in guard.connections.shown():
@@ -100,9 +100,9 @@ class Standing:
         count = await asyncio.to_thread(shut, parse_address(self._server.address)[1], wanted)
         log.info("%d connections were ended, whose peers would not be let in now or came to no call", count)
 
-    def _move(self) -> None:
+    def _move(self, now: float) -> None:
         """Let the calls over old connections go on over new ones."""
-        age, now = self._server.options.max_connection_age, time.monotonic()
+        age = self._server.options.max_connection_age
         for call in self._server.calls:
             connection = call.connection
             if connection is not None and call.has_streams and not call.ended and now > connection.moves_at(age):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import ssl
 import time
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
+from flarelog.connections import among, shut
 from integration.conftest import LOG, SITE, Place, Receiver, Writer, append, lines, until
 from tests.certificates import Authority, Named
 
@@ -223,3 +225,19 @@ def test_a_list_that_is_no_good_keeps_a_receiver_from_starting(place: Place, ca:
     program = place.call("serve", "--store", "store", "--tls-crl", crl)
     assert program.process.returncode == 78
     assert "of no use without TLS" in program.sentence()
+
+
+def test_a_connection_is_shut_and_the_others_stay() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as one, socket.create_connection(("127.0.0.1", port)) as two:
+            accepted = [listening.accept()[0] for _ in range(2)]
+            mine = f"ipv4:127.0.0.1:{one.getsockname()[1]}"
+            assert shut(port, among([mine])) == 1
+            one.settimeout(5)
+            assert one.recv(1) == b""
+            two.settimeout(0)
+            with pytest.raises(BlockingIOError):
+                two.recv(1)
+            for each in accepted:
+                each.close()

@@ -2135,6 +2135,9 @@ MUTANTS = [
     ),
     Mutant("tokens: others may add some", TOKENS, "if status.st_mode & 0o022:", "if False:", "tokens"),
     Mutant(
+        "tokens: anybody's file is believed", TOKENS, "if status.st_uid not in self._owners():", "if False:", "tokens"
+    ),
+    Mutant(
         "tokens: the file can be read by all",
         TOKENS,
         "os.O_CLOEXEC, 0o600, dir_fd",
@@ -2157,6 +2160,35 @@ MUTANTS = [
         'log.error("the policy stays as it was: %s", error)',
         'log.error("the policy stays as it was: %s", error)\n                self._policy = Policy(defaults=False)',
         "tokens",
+    ),
+    # --- who may stay
+    Mutant(
+        "standing: a call of whom nobody believes any more goes on",
+        "standing.py",
+        "call.leave_all(str(error), Code.REJECTED if isinstance(error, NotAllowed) else Code.GOING_AWAY)",
+        "pass",
+        "standing",
+    ),
+    Mutant(
+        "standing: who could come again is refused for good",
+        "standing.py",
+        "Code.REJECTED if isinstance(error, NotAllowed) else Code.GOING_AWAY)",
+        "Code.REJECTED)",
+        "standing",
+    ),
+    Mutant(
+        "standing: an old connection goes on",
+        "standing.py",
+        "                call.leave_all(OLD)\n",
+        "                pass\n",
+        "standing",
+    ),
+    Mutant(
+        "standing: a site is told of runs that it is not in",
+        "server.py",
+        "return self._sites.has(run, site_of(identity))",
+        "return True",
+        "standing",
     ),
     # --- who comes in
     Mutant(
@@ -2266,9 +2298,9 @@ MUTANTS = [
     ),
     Mutant(
         "guard: streams go on whatever the policy becomes",
-        "server.py",
-        "                    session.leave(Code.REJECTED, str(error))\n",
-        "                    pass\n",
+        "standing.py",
+        "                session.leave(Code.REJECTED, str(error))\n",
+        "                pass\n",
         "server",
     ),
     Mutant(
