@@ -8,6 +8,7 @@ certificate at the handshake alone, once a connection; here it is asked again, o
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,9 +76,11 @@ def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]
     if len(presented.pem) + len(presented.chain) > MAX_PEM:
         raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: have a smaller one made")
     try:
-        own = x509.load_pem_x509_certificate(presented.pem)
-        others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
-        return (own, *[one for one in others if one != own][:MAX_CHAIN]), _named(own)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a name that is longer than it should be
+            own = x509.load_pem_x509_certificate(presented.pem)
+            others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
+            return (own, *[one for one in others if one != own][:MAX_CHAIN]), _named(own)
     except _BROKEN as error:
         raise NotAllowed("the certificate cannot be read: it is not as RFC 5280 says; have a new one made") from error
 

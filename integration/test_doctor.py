@@ -30,7 +30,7 @@ def test_all_is_well(place: Place) -> None:
     assert {result for result, _, _ in found.values()} == {"ok"}
     assert list(found) == [
         *("root", "file system", "inotify", "descriptors", "address", "connection", "tls", "protocol", "clock"),
-        *("round trip", "store", "writing", "space", "inodes"),
+        *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
     assert "a receiver is at work on it" in found["store"][1]
     stored = receiver.stored("doctor.log", run="flarelog-doctor")
