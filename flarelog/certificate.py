@@ -37,8 +37,11 @@ MAX_CRL = 64 << 20  # bytes; some 800,000 revoked certificates
 KNOWN = 4096  # certificates of which is remembered what was found
 
 _PEM_CRL = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----\r?\n?", re.DOTALL)
-# What is wrong with bytes that are no certificate, and of those that are: cryptography parses when it is asked.
-_BROKEN = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
+# What is wrong with bytes that are no certificate, or with those of one: cryptography parses when it is asked.
+_BROKEN = (
+    *(ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension),
+    x509.UnsupportedGeneralNameType,
+)
 _KNOWN_IN_CRL = {
     ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
     ExtensionOID.CRL_NUMBER,
@@ -81,7 +84,9 @@ def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]
             own = x509.load_pem_x509_certificate(presented.pem)
             others = x509.load_pem_x509_certificates(presented.chain) if presented.chain.strip() else []
             return (own, *[one for one in others if one != own][:MAX_CHAIN]), _named(own)
-    except _BROKEN as error:
+    except NotAllowed:
+        raise
+    except Exception as error:  # whatever the parser makes of a hostile one
         raise NotAllowed("the certificate cannot be read: it is not as RFC 5280 says; have a new one made") from error
 
 

@@ -44,7 +44,7 @@ def _identified(pem: bytes) -> str | None:
         site: str | None = site_of(identity)
     except NotAllowed as refused:
         said, site = str(refused), None
-    hold(said.isprintable() and len(said) < 400, said)
+    hold(said.isprintable() and len(said) < 1000, said)
     return site
 
 
