@@ -17,7 +17,7 @@ import re
 import shlex
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -64,15 +64,18 @@ class Issued:
     certificate: Path
     key: Path  # may have been taken elsewhere
     by_this_ca: bool = True
+    revoked: bool = False
 
     def days_left(self, now: datetime) -> int:
         """Whole days; below 0 when it has expired."""
         return (self.not_after - now).days
 
     def state(self, now: datetime) -> str:
-        """One of ``other CA``, ``EXPIRED``, ``not yet valid``, ``expires soon`` and ``valid``."""
+        """One of ``other CA``, ``revoked``, ``EXPIRED``, ``not yet valid``, ``expires soon`` and ``valid``."""
         if not self.by_this_ca:
             return "other CA"
+        if self.revoked:
+            return "revoked"
         if now > self.not_after:
             return "EXPIRED"
         if now < self.not_before:
@@ -148,6 +151,7 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
         NotAllowed: it cannot be read.
     """
     ca = _read_certificate(directory / "ca.crt", directory)
+    gone = {one.serial_number for one in _revoked(directory, ca) or ()}
     found, broken = [], []
     try:
         paths = sorted(path for path in directory.glob("*.crt") if not path.name.startswith("."))
@@ -155,10 +159,58 @@ def issued(directory: Path) -> tuple[list[Issued], list[Path]]:
         raise NotAllowed(f"the directory {directory} cannot be read: {error.strerror}") from error
     for path in paths:
         try:
-            found.append(_issued(path, x509.load_pem_x509_certificate(path.read_bytes()), ca))
+            one = _issued(path, x509.load_pem_x509_certificate(path.read_bytes()), ca)
+            found.append(replace(one, revoked=one.by_this_ca and one.serial in gone))
         except (OSError, ValueError, x509.DuplicateExtension):
             broken.append(path)
     return sorted(found, key=lambda one: (one.role is not Role.CA, one.certificate.name)), broken
+
+
+def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
+    """Put the certificate *name* on the CA's revocation list, ``ca.crl``, which is good for as long as the CA: what
+    was revoked, and that file, which takes the place of the one that was there. Harmless when repeated.
+
+    Raises NotFound, NotAllowed.
+    """
+    with _at_work(directory):
+        ca, ca_key = _load_ca(directory, now)
+        path = directory / f"{name}.crt"
+        if name == "ca" or os.sep in name or not path.exists():
+            raise NotFound(f"there is no certificate {path}; flarelog certs list shows those that are")
+        one = _issued(path, _read_certificate(path, directory), ca)
+        if not one.by_this_ca:
+            raise NotAllowed(f"{path} is none of this CA's; its own CA must revoke it")
+        there = list(_revoked(directory, ca) or ())
+        if one.serial not in {each.serial_number for each in there}:
+            there.append(x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(now).build())
+        builder = (
+            x509.CertificateRevocationListBuilder(ca.subject, now, ca.not_valid_after_utc, [], there)
+            .add_extension(x509.CRLNumber(len(there)), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        )
+        listed, waiting = directory / "ca.crl", directory / ".ca.crl.new"
+        waiting.unlink(missing_ok=True)  # what a killed one left
+        _write(waiting, builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        os.replace(waiting, listed)
+        _sync(directory)
+    return replace(one, revoked=True), listed
+
+
+def _revoked(directory: Path, ca: x509.Certificate) -> x509.CertificateRevocationList | None:
+    """The CA's list; None where there is none yet. Raises NotAllowed."""
+    path = directory / "ca.crl"
+    key = ca.public_key()
+    try:
+        found = x509.load_pem_x509_crl(path.read_bytes())
+        if isinstance(key, ec.EllipticCurvePublicKey) and found.is_signature_valid(key):
+            return found
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError:
+        pass
+    raise NotAllowed(f"{path} is no revocation list of this CA; bring the CA's own back, or move it away")
 
 
 def record(one: Issued, now: datetime) -> dict[str, object]:

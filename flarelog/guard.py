@@ -12,14 +12,19 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flarelog.access import PolicyFile
-from flarelog.errors import NotAllowed, NotAuthenticated
+from flarelog.connections import Connection, Connections
+from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
-from flarelog.policy import NOBODY, Identity, Policy, certificate_identity
+from flarelog.policy import NOBODY, Identity, Policy
 from flarelog.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
 from flarelog.tokens import Token, Tokens, moment
+
+if TYPE_CHECKING:
+    from flarelog.certificate import Presented
+    from flarelog.tls import ServerCertificates
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger("flarelog.audit")
@@ -27,6 +32,7 @@ audit = logging.getLogger("flarelog.audit")
 ASK_AGAIN = 5.0  # seconds after which a call that goes on is asked again whether it may
 MAX_WAITING = 1000  # answers that wait; a refusal beyond that is heard at once
 MAX_NAMED = 100  # tokens that one line names
+MAX_TOLD = 20_000  # connections that are told apart
 
 UNKNOWN = (
     "no token that holds came with the call: give --token-file; the receiver's administrator makes tokens with flarelog"
@@ -57,6 +63,9 @@ class Guard:
         self._waiting = 0
         self._refusals = Repetitions(("anybody", "anywhere", "ANY"))  # identity, address, action
         self._arrivals = Arrivals()
+        self.certificates: ServerCertificates | None = None  # who is believed at the main port
+        self.connections = Connections(MAX_TOLD)
+        self.unwelcome: set[str] = set()  # peers whose connections are to be ended
 
     @property
     def policy(self) -> Policy:
@@ -66,9 +75,36 @@ class Guard:
     # --- who calls
 
     async def meet(self, context: Any, action: Action | None) -> Any:
-        """A call at the main port; *action*: None for one that is nobody's secret."""
-        self._arrivals.called(context.peer())
+        """A call at the main port; *action*: None for one that is nobody's secret.
+
+        Raises NotAllowed or Unavailable where its certificate is not believed now, whatever it was at the handshake.
+        """
+        peer = context.peer()
+        self._arrivals.called(peer)
+        properties = context.auth_context() if self.certificates is not None else {}
+        if not properties or self.certificates is None:
+            return context
+        from flarelog.certificate import Presented
+
+        presented = Presented.of(properties)
+        if presented is not None:
+            try:
+                self.certificates.trust.check(presented, time.time())
+            except FlarelogError as error:
+                self._refused({**_what(NOBODY, action, peer), "identity": _named(presented)}, str(error))
+                self.unwelcome.add(peer)
+                raise
+            self.connections.called(peer, presented, time.monotonic())
         return context
+
+    def connection_of(self, context: Any) -> Connection | None:
+        """Over which a call came that ``meet`` let in; None where nobody shows a certificate."""
+        passed = getattr(context, "connection", None)
+        return passed if isinstance(passed, Connection) else self.connections.get(context.peer())
+
+    def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
+        """Say that a connection of *presented* ends, and *why*."""
+        audit.warning("ended %s", json.dumps({"identity": _named(presented), "peer": peer, "why": str(why)}))
 
     async def meet_token(self, context: Any, action: Action | None) -> Any:
         """A call at the readers' port.
@@ -222,7 +258,12 @@ def identity_of(context: Any) -> Identity:
     """Who calls: whose token was shown, or whose certificate."""
     if isinstance(context, TokenCall):
         return context.identity
-    return certificate_identity(context.auth_context())
+    properties = context.auth_context()
+    if not properties:
+        return NOBODY
+    from flarelog.certificate import identity  # wants a package that only receivers with TLS need
+
+    return identity(properties)
 
 
 def bearer(metadata: Any) -> str:
@@ -234,10 +275,23 @@ def bearer(metadata: Any) -> str:
     return secret.strip(" ") if scheme.lower() == "bearer" else ""
 
 
+def _named(presented: Presented) -> str:
+    try:
+        return str(presented.identity())
+    except NotAllowed:
+        return "a certificate that names nobody"
+
+
 def _what(
-    identity: Identity, action: Action, peer: str, run: str | None = None, site: str | None = None
+    identity: Identity, action: Action | None, peer: str, run: str | None = None, site: str | None = None
 ) -> dict[str, object]:
-    return {"action": action.name, "run": run, "site": site, "identity": str(identity), "peer": peer}
+    return {
+        "action": action.name if action is not None else "HEALTH",
+        "run": run,
+        "site": site,
+        "identity": str(identity),
+        "peer": peer,
+    }
 
 
 def _token(token: Token) -> dict[str, object]:

@@ -59,6 +59,8 @@ class Identity:
     token_name: str = ""
     role: Role | None = None  # a token's own; those of a certificate are the policy's to say
     runs: tuple[str, ...] = ("*",)  # a token's own
+    dns_names: tuple[str, ...] = ()  # those of the SANs that name a site: DNS names
+    fingerprint: str = ""  # SHA-256 of the certificate, hexadecimal
 
     def __str__(self) -> str:
         if self.how == "token":
@@ -173,14 +175,14 @@ OPEN = Policy(unguarded=True)
 
 
 def site_of(identity: Identity) -> str:
-    """The site that a certificate is: its SAN, else its common name. Raises NotAllowed.
+    """The site that a certificate is: its SAN that is a DNS name, else its common name. Raises NotAllowed.
 
-    Of several SANs the one that is the common name as well. E-mail addresses and URIs name no site.
+    Of several such SANs the one that is the common name as well. E-mail addresses and URIs name no site.
     """
     if identity.how != "certificate":
         raise NotAllowed(f"{identity} is no site: sites are known by their certificates (--tls-cert and --tls-key)")
-    names = [name for name in identity.sans if "@" not in name and ":" not in name]
-    if len(set(names)) > 1 and identity.common_name not in names:
+    names = identity.dns_names
+    if len(names) > 1 and identity.common_name not in names:
         raise NotAllowed(
             f"{identity} has {len(names)} SANs and none of them is its common name: which site it is cannot be known"
         )
@@ -197,57 +199,6 @@ def _is_site(identity: Identity, site: str | None) -> bool:
         return site_of(identity) == site or site is None
     except NotAllowed:
         return False
-
-
-# --- a certificate, as gRPC tells of it
-
-
-def certificate_identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
-    """The identity that gRPC's ``auth_context()`` holds; NOBODY where the peer gave no certificate.
-
-    The common name is taken from the whole subject: ``x509_common_name`` ends at a NUL, and is the first of several.
-    """
-    subject = [raw for raw in properties.get("x509_subject", ()) if raw]
-    sans = [raw for key in ("peer_dns", "peer_email", "peer_uri") for raw in properties.get(key, ())]
-    if not subject and not sans:
-        return NOBODY
-    parts = parse_subject(_text(subject[0])) if len(subject) == 1 else []
-    names = [value for key, value in parts if key == "CN"]
-    roles = [value for key, value in parts if key == "unstructuredName"]
-    return Identity(
-        how="certificate",
-        common_name=names[0] if len(names) == 1 else "",
-        sans=tuple(dict.fromkeys(map(_text, sans))),
-        organizational_units=tuple(value for key, value in parts if key == "OU"),
-        nvflare_role=roles[0] if len(roles) == 1 else "",
-    )
-
-
-def parse_subject(text: str) -> list[tuple[str, str]]:
-    """The parts of a distinguished name as RFC 2253 writes it, ``OU=site,CN=site-1``; empty when it is none.
-
-    A value that is given as ``#HEX`` is of a type that is no text, and left out.
-    """
-    found, position = [], 0
-    while position < len(text):
-        part = _SUBJECT_PART.match(text, position)
-        if part is None:
-            return []
-        key, value = part.group(1), part.group(2)
-        if not value.startswith("#"):
-            raw = _ESCAPE.sub(_unescaped, value.encode("utf-8", "surrogatepass"))
-            found.append((key, _text(raw)))
-        position = part.end()
-    return found
-
-
-_SUBJECT_PART = re.compile(r"([A-Za-z0-9.-]+)=((?:\\[0-9A-Fa-f]{2}|\\.|[^\\,+])*+)(?:[,+](?=.)|\Z)", re.DOTALL)
-_ESCAPE = re.compile(rb"\\([0-9A-Fa-f]{2}|.)", re.DOTALL)
-
-
-def _unescaped(escape: re.Match[bytes]) -> bytes:
-    what = escape.group(1)
-    return bytes.fromhex(what.decode()) if len(what) == 2 else what
 
 
 # --- the policy file
@@ -352,7 +303,3 @@ def _shown(name: str) -> str:
 
 def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")

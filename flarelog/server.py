@@ -23,6 +23,7 @@ from flarelog import wire
 from flarelog.access import PolicyFile
 from flarelog.bus import Bus
 from flarelog.compression import Unpacking
+from flarelog.connections import AGE, MAX_AGE, aging
 from flarelog.delivery.quota import Limits, Quota, share
 from flarelog.delivery.rates import Breath, Names, Pace
 from flarelog.delivery.receiver import Refused
@@ -31,7 +32,6 @@ from flarelog.errors import (
     FlarelogError,
     Full,
     InvalidOption,
-    NotAllowed,
     NotFound,
     StoreError,
 )
@@ -53,10 +53,11 @@ from flarelog.model import (
 )
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
-from flarelog.policy import NOBODY, OPEN, Identity, Policy
+from flarelog.policy import NOBODY, OPEN, Identity, Policy, site_of
 from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session, code_of
+from flarelog.standing import Standing
 from flarelog.states import States
 from flarelog.stores.base import Appender, Store, totals
 from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
@@ -77,7 +78,6 @@ ANSWERS = 250.0  # a second: an answer costs as much as a message, and tells of 
 LATE = 0.1  # seconds: with so much behind, the loop does not keep up
 ONE_OF_MANY = 100.0  # messages a second: whoever sends more is by himself, and nobody else is slowed down for it
 BUSY = 256 << 10  # bytes that a stream took since the last such look, which make it one that is sending
-GUARD_EVERY = 1.0  # seconds between two looks at what changed of who may do what
 SEALED_EVERY = 1.0  # seconds between two looks at whether all streams of a run that is to end are sealed
 RECORD_AGAIN = 1.0  # seconds, after a run's state could not be recorded
 RATE_BURST = 4 << 20  # bytes
@@ -104,6 +104,7 @@ class ServerOptions(Limits):
     tokens: Tokens | None = None  # who is let in there
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
     compression: bool = True  # take chunks that are compressed
+    max_connection_age: float = AGE  # seconds after which a peer is to connect anew; what it sends goes on there
 
     def __post_init__(self) -> None:
         Limits.__post_init__(self)
@@ -120,6 +121,8 @@ class ServerOptions(Limits):
             raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
         if not 0 < self.end_timeout < math.inf:
             raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
+        if not 1 <= self.max_connection_age <= MAX_AGE:
+            raise InvalidOption(f"max_connection_age must be a number of seconds from 1 to {MAX_AGE}")
 
     def _check_readers(self) -> None:
         _, port = parse_address(self.reader_listen)
@@ -198,7 +201,7 @@ class Server:
         if self.workers is not None:
             await self._meet_workers(self.workers)
         if self.options.tls is not None:
-            self._certificates = ServerCertificates(self.options.tls)
+            self._certificates = self.guard.certificates = ServerCertificates(self.options.tls)
         self.address = self._bind(self.options.listen, self.guard.meet)
         if self.options.reader_listen:
             self.reader_address = self._bind(self.options.reader_listen, self.guard.meet_token, demanded=False)
@@ -206,7 +209,7 @@ class Server:
             await server.start()
         self.spawn(self._share())
         self.spawn(self.happenings.run())
-        self.spawn(self._ask_again())
+        self.spawn(Standing(self).run())
         if self.is_home:
             self.spawn(self.removals.clear())  # what a crash left
         for run in [run for run, state in self._runs.items() if state is RunState.ENDING and self.is_home]:
@@ -219,7 +222,8 @@ class Server:
 
         Raises CannotListen.
         """
-        server = wire.server(self.options.max_connections, shared=self.workers is not None)
+        age = aging(self.options.max_connection_age) if self._certificates is not None else []
+        server = wire.server(self.options.max_connections, shared=self.workers is not None, more=age)
         server.add_generic_rpc_handlers(self._handlers(meet))
         host, port = parse_address(address)
         try:
@@ -302,7 +306,8 @@ class Server:
 
     def who(self, context: Any) -> bytes:
         """Who calls, for the worker that a call is passed on to."""
-        return said_of(identity_of(context) if self.options.tls is not None else NOBODY, context.peer())
+        identity = identity_of(context) if self.options.tls is not None else NOBODY
+        return said_of(identity, context.peer(), self.guard.connection_of(context))
 
     async def _ask_home(self, workers: Workers, method: str, run: str, context: Any) -> str:
         try:
@@ -472,23 +477,9 @@ class Server:
         if not self.guard.reread() and self._certificates is None:
             log.info("there is nothing to read again: this receiver has neither certificates nor a policy's file")
 
-    async def _ask_again(self) -> None:
-        """End the streams of those whom a policy that has changed does not let push any longer; say what is due."""
-        asked = self.policy
-        self.guard.begins()
-        while True:
-            await asyncio.sleep(GUARD_EVERY)
-            self.guard.look(self._certificates.connections if self._certificates is not None else 0)
-            if self.policy is asked:
-                continue
-            asked = self.policy
-            for session in list(self._sessions.values()):
-                try:
-                    self.guard.still(
-                        session.identity, Action.PUSH, session.address, session.stream.run, session.stream.site
-                    )
-                except NotAllowed as error:
-                    session.leave(Code.REJECTED, str(error))
+    def sessions(self) -> list[Session]:
+        """All streams that are open."""
+        return list(self._sessions.values())
 
     # --- calls
 
@@ -641,8 +632,8 @@ class Server:
     async def _get_run(self, run: str, context: Any) -> str:
         try:
             async with self.call(context):
-                self.asks(context, Action.GET_RUN, run_name(run))
-                return self.state(run).value
+                identity = self.asks(context, Action.GET_RUN, run_name(run))
+                return (self.state(run) if await self._knows(identity, run) else RunState.UNKNOWN).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
@@ -694,6 +685,14 @@ class Server:
             for name in reversed(rest):
                 if self._may_see(identity, name):
                     yield RunInfo(name, known[name])
+
+    async def _knows(self, identity: Identity, run: str) -> bool:
+        """Whether *identity* may know of *run*: one that is a site alone must be in it."""
+        if self.state(run) is RunState.UNKNOWN or self._may_see(identity, run):
+            return True
+        if not self._sites.known(run):
+            self._sites.learn(run, *await self.store.sites(run))
+        return self._sites.has(run, site_of(identity))
 
     def _may_see(self, identity: Identity, run: str) -> bool:
         """Whether *identity* may know of a run in which no site has a stream."""

@@ -65,6 +65,7 @@ class Call:
         self.context = context  # gRPC's: not to be touched once the call has returned
         self.peer = server.peer_of(context)
         self.address = str(context.peer())
+        self.connection = server.guard.connection_of(context)
         self.loop = asyncio.get_running_loop()
         self._sessions: dict[int, Session] = {}
         self.had: Counter[tuple[str, str]] = Counter()  # streams that it had, by run and site
@@ -237,15 +238,20 @@ class Call:
         if now < self._heard_at + idle:
             self._silence = self.loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
-            self._leave_all(f"nothing was heard for {idle:g} s")
+            self.leave_all(f"nothing was heard for {idle:g} s")
             since = time.time_ns() // 1_000_000 - int(1000 * (now - self._heard_at))
             for session in self._sessions.values():
                 self.server.happenings.note(session.stream, SILENT, since=since)
 
-    def _leave_all(self, why: str) -> None:
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._sessions)
+
+    def leave_all(self, why: str, code: Code = Code.GOING_AWAY) -> None:
+        """End the call and its streams with *code*, once what has arrived is committed."""
         self.ended = why
         for session in list(self._sessions.values()):
-            session.leave(Code.GOING_AWAY, why)
+            session.leave(code, why)
         self._stop_taking()
 
     def _stop_taking(self) -> None:
@@ -349,7 +355,7 @@ class Call:
         """A producer that lets no reply leave must not have its streams for as long as it likes."""
         self._deaf = True
         self._last_words.clear()
-        self._leave_all(f"no reply could leave for {self.server.options.idle_timeout:g} s")
+        self.leave_all(f"no reply could leave for {self.server.options.idle_timeout:g} s")
 
     # --- the end
 

@@ -2,8 +2,8 @@
 
 Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key; whoever shows a
 token needs the CA alone. They are tried against each other when a program starts, and read again when they have
-changed: calls that are under way go on. What gRPC says of a failed handshake helps nobody, so ``why`` makes one of its
-own to find the reason.
+changed: calls that are under way go on, unless they would not be let in now. What gRPC says of a failed handshake
+helps nobody, so ``why`` makes one of its own to find the reason.
 """
 
 from __future__ import annotations
@@ -13,14 +13,18 @@ import os
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import grpc
 
 from flarelog.errors import InvalidFile, InvalidOption
 from flarelog.model import parse_address
+
+if TYPE_CHECKING:
+    from flarelog.certificate import Trust
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ class Tls:
     cert: str = ""
     key: str = ""
     server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
+    crl: str = ""  # revocation lists of the CAs, that a receiver heeds
 
     def __post_init__(self) -> None:
         if not self.ca or bool(self.cert) != bool(self.key):
@@ -77,7 +82,7 @@ class Tls:
     def stamp(self) -> Stamp:
         """Changes when one of the files does."""
         found = []
-        for path in (self.ca, self.cert, self.key):
+        for path in filter(None, (self.ca, self.cert, self.key, self.crl)):
             try:
                 status = os.stat(path)
                 found.append((status.st_ino, status.st_size, status.st_mtime_ns))
@@ -225,10 +230,18 @@ class Follower(Generic[T]):
 
 
 class ServerCertificates:
-    """A receiver's certificates, for all its ports. Raises InvalidOption when they cannot be used."""
+    """A receiver's certificates, and whom it believes, for all its ports.
+
+    Raises InvalidOption when they cannot be used, and NotInstalled.
+    """
 
     def __init__(self, tls: Tls) -> None:
-        self._files = Follower(tls, tls.configuration)
+        from flarelog.certificate import Trust, demand_current  # wants a package that only receivers with TLS need
+
+        if tls.crl:
+            demand_current(tls.ca, tls.crl, time.time())
+        # Made together: whoever passes the handshake is believed by the same CAs.
+        self._files = Follower(tls, lambda: (tls.configuration(), Trust(tls.ca, tls.crl)))
         self._lock = threading.Lock()
         self.connections = 0
         """That were begun at any of the ports, whatever became of them."""
@@ -238,16 +251,21 @@ class ServerCertificates:
 
         The files are looked at before each handshake.
         """
-        given = self._files.look()
+        given = self._files.look()[0]
 
         def fetch() -> Any:  # may return None, which the types do not know
             nonlocal given
             with self._lock:
                 self.connections += 1
-            before, given = given, self._files.look()
+            before, given = given, self._files.look()[0]
             return None if given is before else given
 
         return grpc.dynamic_ssl_server_credentials(given, fetch, require_client_authentication=demanded)
+
+    @property
+    def trust(self) -> Trust:
+        """As it is now; the same object for as long as it does not change."""
+        return self._files.look()[1]
 
     def reread(self) -> None:
         """Read the files though they seem unchanged, and say what came of it."""

@@ -82,10 +82,15 @@ def tokens_path(store: str | os.PathLike[str]) -> Path:
 
 
 class Tokens:
-    """The tokens in the file at *path*; none where there is no file."""
+    """The tokens in the file at *path*; none where there is no file.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    The file is believed only if it is this process's user's or root's. *administered*: root, who looks after the tokens
+    of a receiver that runs as the owner of the directory, believes that owner as well.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, administered: bool = False) -> None:
         self.path = Path(path)
+        self._administered = administered
         self._seen: tuple[int, ...] | None = None
         self._tokens: tuple[Token, ...] = ()
         self._told: tuple[Token, ...] = ()
@@ -198,6 +203,11 @@ class Tokens:
                 raise NotAllowed(f"the tokens {self.path} are no file that flarelog wrote")
             if status.st_mode & 0o022:
                 raise NotAllowed(f"the tokens {self.path} can be written by others; chmod 600 it, and look who did")
+            if status.st_uid not in self._owners():
+                raise NotAllowed(
+                    f"the tokens {self.path} belong to user {status.st_uid}, who is neither the receiver's user nor"
+                    " root; remove the file, and look who put it there"
+                )
             raw = os.read(file, MAX_FILE)
         except OSError as error:
             raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
@@ -205,6 +215,12 @@ class Tokens:
             os.close(file)
         tokens, self._changed_by = parse(raw, f"the tokens {self.path}")
         return tokens
+
+    def _owners(self) -> set[int]:
+        owners = {0, os.geteuid()}
+        if self._administered and os.geteuid() == 0:
+            owners.add(os.stat(self.path.parent).st_uid)  # as whom ``_write`` leaves it
+        return owners
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[list[Token]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -176,15 +176,15 @@ class _Showing:
         return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
 
 
-def server(max_connections: int, *, shared: bool = False, local: bool = False) -> grpc.aio.Server:
+def server(max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[Any] = ()) -> Any:
     """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
-    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each.
-    """
+    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
+    *more*: options of gRPC's."""
     limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
     if local:
         limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
     # If it were always shared two receivers could have one port, each getting some of the streams.
-    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, ("grpc.so_reuseport", int(shared))])
+    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, *more, ("grpc.so_reuseport", int(shared))])
     relieve()
     return made
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, TypeVar
 import grpc
 
 from flarelog import wire
+from flarelog.connections import Connection
 from flarelog.delivery.quota import Limits
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import CannotConnect, InvalidOption
@@ -95,9 +96,10 @@ def divided(limits: L, count: int) -> L:
 class Passed(TokenCall):
     """The context of a call that another worker passed on: gRPC's own, but for who called from where."""
 
-    def __init__(self, context: Any, identity: Identity, peer: str) -> None:
+    def __init__(self, context: Any, identity: Identity, peer: str, connection: Connection | None = None) -> None:
         super().__init__(context, identity)
         self._peer = peer
+        self.connection = connection  # of the caller to the other worker
         if hasattr(context, "read"):
             self.read, self.write = context.read, context.write  # asked for with each message
 
@@ -105,19 +107,32 @@ class Passed(TokenCall):
         return self._peer
 
 
-def said_of(identity: Identity, peer: str) -> bytes:
-    """Who calls, for another worker."""
-    return json.dumps({"identity": asdict(identity), "peer": peer}, default=lambda role: role.value).encode()
+def said_of(identity: Identity, peer: str, connection: Connection | None = None) -> bytes:
+    """Who calls, for another worker, and over what *connection*, where certificates are shown."""
+    said: dict[str, Any] = {"identity": asdict(identity), "peer": peer}
+    if connection is not None:
+        shown = connection.presented
+        said["shown"] = [shown.pem.decode("latin-1"), shown.chain.decode("latin-1"), connection.since]
+    return json.dumps(said, default=lambda role: role.value).encode()
 
 
-def understood(said: bytes) -> tuple[Identity, str]:
+def understood(said: bytes) -> tuple[Identity, str, Connection | None]:
     """What ``said_of`` was given."""
     found = json.loads(said)
     about: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in found["identity"].items()
     }
     about["role"] = Role(about["role"]) if about["role"] else None
-    return Identity(**about), found["peer"]
+    return Identity(**about), found["peer"], _connection(found["peer"], found.get("shown"))
+
+
+def _connection(peer: str, shown: Any) -> Connection | None:
+    if shown is None:
+        return None
+    from flarelog.certificate import Presented
+
+    pem, chain, since = shown
+    return Connection(peer, Presented(pem.encode("latin-1"), chain.encode("latin-1")), since)
 
 
 class Workers:

@@ -77,7 +77,7 @@ from flarelog.stores import journal as journals
 from flarelog.stores.local import LocalStore
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import Malformed
-from fuzz import sessions
+from fuzz import certificates, sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
 
 MARKED = bytes(range(256)) * 4
@@ -657,7 +657,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     for target in (
         *(request, unpacking, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
         *(sessions.session, sessions.sidecar, redaction, site_policy),
-        *(policy, runs, tokens, header),
+        *(policy, runs, tokens, header, certificates.certificate),
         *(view, hostile, sifting, record_line, times),
     )
 }
@@ -695,6 +695,7 @@ _TOKEN = {"id": "00112233", "name": "t", "role": "reader", "runs": ["a*"], "crea
 _TOKENS = [_TOKEN | {"id": id, "sha256": "0" * 64} for id in ("00112233", "ffffffff")]
 
 SEEDS: dict[str, list[bytes]] = {
+    "certificate": certificates.SEEDS,
     "policy": [
         b"defaults = true\n" + _GRANT,
         _GRANT + b'[[grant]]\ncn = "a"\nsan = "b"\nou = ["c"]\nnvflare_role = "lead"\nrole = "site"\n',

@@ -269,3 +269,32 @@ def test_an_embedded_producer_obeys_the_policy_and_says_so(
     assert sum("there is no redaction 'passwrds'" in text for text in said) == 1
     assert [path.name for path in receiver.store.iterdir() if path.is_dir()] == ["run-2"]
     until(lambda: receiver.stored(run="run-2") == b"password=***\n", "what is redacted comes")
+
+
+def test_a_receiver_that_takes_a_file_for_the_log_does_not_get_it_under_a_name_that_the_site_keeps(
+    place: Place,
+) -> None:
+    """What the receiver's record calls public.log is, at this site, a file that the policy does not name: the same
+    inode, which was sent as public.log from elsewhere.
+    """
+    elsewhere, policy = place.directory / "elsewhere", place.directory / "site.toml"
+    elsewhere.mkdir()
+    policy.write_text('include = ["public.log"]\n')
+    receiver, names = place.serve(), ("public.log.bak", "public.log.1", "public.log-20261122", "old-public.log")
+    for name in names:
+        (place.root / name).write_bytes(b"first\n")
+        (elsewhere / "public.log").unlink(missing_ok=True)
+        os.link(place.root / name, elsewhere / "public.log")
+        run = f"run-{names.index(name)}"
+        forged = place.sidecar(receiver, "--once", root=elsewhere, run=run)
+        assert forged.ends() == 0, forged.talk()
+        (place.root / name).write_bytes(b"first\nsecret\n")
+        (place.root / "public.log").write_bytes(b"said\n")
+        state = ("--state", str(place.directory / "state"))
+        for more in ((), state, state):
+            sent = place.sidecar(receiver, "--once", "--site-policy", str(policy), *more, run=run)
+            sent.ends()
+            assert b"secret" not in b"".join(
+                path.read_bytes() for path in (receiver.store / run).rglob("*") if path.is_file()
+            ), (name, sent.talk())
+        (place.root / name).unlink()

@@ -12,6 +12,7 @@ import pytest
 from flarelog import certs
 from flarelog.certs import Role
 from integration.conftest import Place, Program, append, free_address, unprivileged
+from tests.certificates import Authority
 
 
 def rows(program: Program, code: int) -> dict[str, tuple[str, str, str]]:
@@ -29,7 +30,7 @@ def test_all_is_well(place: Place) -> None:
     assert {result for result, _, _ in found.values()} == {"ok"}
     assert list(found) == [
         *("root", "file system", "inotify", "descriptors", "address", "connection", "tls", "protocol", "clock"),
-        *("round trip", "store", "writing", "space", "inodes"),
+        *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
     assert "a receiver is at work on it" in found["store"][1]
     stored = receiver.stored("doctor.log", run="flarelog-doctor")
@@ -138,3 +139,27 @@ def test_a_token(place: Place, ca: Path) -> None:
     arguments = ("--receiver", receiver.reader_address, "--tls-ca", str(ca / "ca.crt"), "--token-file", str(token))
     found = rows(place.call("doctor", *arguments, "--site", "site-1", "-o", "json"), 0)
     assert (found["protocol"][0], found["round trip"][0]) == ("ok", "warn")
+
+
+def test_names_that_differ_in_case_alone_and_what_a_store_makes_of_them(place: Place) -> None:
+    for name in ("app.log", "App.log", "other.log"):
+        append(place.root / name, b"x")
+    found = rows(place.call("doctor", "--root", str(place.root), "-o", "json"), 0)
+    assert found["names"][0] == "warn"
+    assert "differ in case alone" in found["names"][1]
+    store = place.directory / "store"
+    store.mkdir()
+    assert rows(place.call("doctor", "--store", str(store), "-o", "json"), 0)["letters"][0] == "ok"
+
+
+def test_a_revocation_list_is_looked_at(place: Place) -> None:
+    ca = Authority.new(place.directory / "certs")
+    arguments = ("doctor", "--store", str(place.directory), *ca.issue("receiver").arguments(), "-o", "json")
+    for crl, code, result, sentence in (
+        (ca.revokes(ca.issue("bad").cert, days=90), 0, "ok", "names 1 certificates, until"),
+        (ca.revokes(days=9.01, name="soon.crl"), 0, "warn", "9 days"),
+        (ca.revokes(days=-1, name="late.crl"), 1, "fail", "expired on"),
+        ("/nowhere", 1, "fail", "cannot be read"),
+    ):
+        found = rows(place.call(*arguments, "--tls-crl", crl), code)["revocations"]
+        assert (found[0], sentence in found[1]) == (result, True), found

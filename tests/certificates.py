@@ -6,15 +6,17 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from flarelog.tls import Tls
 
+Named = tuple[str, bytes]
 BOTH = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
@@ -51,11 +53,17 @@ class Authority:
         units: Sequence[str] = (),
         days: tuple[float, float] = (-1, 100),
         purposes: Sequence[x509.ObjectIdentifier] = BOTH,
+        common: str | None = None,
+        named: Sequence[Named] = (),
     ) -> Tls:
-        """A certificate for *name*, valid *days* from now to now; the files that go with it."""
+        """A certificate for *name*, valid *days* from now to now; the files that go with it.
+
+        *common*: its common name, if that is another; empty: none. *named*: SANs of any kind and bytes.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
+        common = name if common is None else common
         attributes = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in units]
-        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        subject = x509.Name([*attributes, *([x509.NameAttribute(NameOID.COMMON_NAME, common)] if common else [])])
         now = datetime.now(UTC)
         builder = (
             x509.CertificateBuilder(self.certificate.subject, subject, key.public_key(), x509.random_serial_number())
@@ -66,6 +74,8 @@ class Authority:
         )
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), False)
+        if named:
+            builder = builder.add_extension(sans_of(named), False)
         certificate = builder.sign(self.key, hashes.SHA256())
         paths = Tls(
             str(self.directory / f"{self.name}.crt"),
@@ -79,6 +89,88 @@ class Authority:
             )
         )
         return paths
+
+    def between(self, name: str = "between") -> Authority:
+        """A CA that this one signed; what it issues has it in its own file, and names this one's as its CA."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.now(UTC)
+        certificate = (
+            x509.CertificateBuilder(self.certificate.subject, subject, key.public_key(), x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=2))
+            .not_valid_after(now + timedelta(days=200))
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self.key, hashes.SHA256())
+        )
+        return Authority(self.directory, self.name, key, certificate)
+
+    def chained(self, tls: Tls) -> Tls:
+        """*tls* with this CA's own certificate behind the peer's."""
+        path = Path(tls.cert)
+        path.write_bytes(path.read_bytes() + self.certificate.public_bytes(serialization.Encoding.PEM))
+        return tls
+
+    def revokes(self, *certs: str, days: float = 10, critical: bool = False, name: str = "ca.crl") -> str:
+        """A revocation list of the certificates in the files *certs*, that expires *days* from now; its file."""
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(now - timedelta(days=30))
+            .next_update(now + timedelta(days=days))
+        )
+        for cert in certs:
+            serial = x509.load_pem_x509_certificate(Path(cert).read_bytes()).serial_number
+            gone = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now).build()
+            builder = builder.add_revoked_certificate(gone)
+        if critical:
+            builder = builder.add_extension(x509.DeltaCRLIndicator(1), critical=True)
+        path = self.directory / name
+        path.write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return str(path)
+
+
+def sans_of(named: Sequence[Named]) -> x509.UnrecognizedExtension:
+    """SANs as they stand in a certificate, whatever their bytes are: DER, by hand."""
+    names = b"".join(_der(0x80 | _KINDS[kind], raw) for kind, raw in named)
+    return x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, _der(0x30, names))
+
+
+_KINDS = {"email": 1, "dns": 2, "uri": 6, "ip": 7}
+
+
+def _der(tag: int, raw: bytes) -> bytes:
+    size = len(raw)
+    length = (
+        bytes([size]) if size < 128 else bytes([0x80 | (n := (size.bit_length() + 7) // 8)]) + size.to_bytes(n, "big")
+    )
+    return bytes([tag]) + length + raw
+
+
+def pem_of(common: str, named: Sequence[Named] = (), units: Sequence[str] = ()) -> bytes:
+    """A certificate with any names, that nobody has the key of."""
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, unit) for unit in units]
+    subject = x509.Name([*attributes, *([x509.NameAttribute(NameOID.COMMON_NAME, common)] if common else [])])
+    now, key = datetime.now(UTC), _any_key()
+    builder = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+    )
+    if named:
+        builder = builder.add_extension(sans_of(named), False)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@cache
+def _any_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@cache
+def auth_context(common: str, *sans: str) -> dict[str, list[bytes]]:
+    """What gRPC tells of a peer whose certificate has the common name *common* and the DNS names *sans*."""
+    return {"x509_pem_cert": [pem_of(common, [("dns", san.encode()) for san in sans])]}
 
 
 def _host(host: str) -> x509.GeneralName:

@@ -1637,7 +1637,7 @@ MUTANTS = [
     Mutant(
         "session: silence ends nothing",
         "session.py",
-        'self._leave_all(f"nothing was heard for {idle:g} s")',
+        'self.leave_all(f"nothing was heard for {idle:g} s")',
         "pass",
         "mux",
     ),
@@ -2110,11 +2110,53 @@ MUTANTS = [
         "policy",
     ),
     Mutant(
-        "policy: what is escaped in a subject begins a part",
-        POLICY,
-        "((?:\\\\[0-9A-Fa-f]{2}|\\\\.|[^\\\\,+])*+)",
-        "([^,+]*+)",
-        "policy",
+        "certificate: a name that holds a NUL names somebody",
+        "certificate.py",
+        'if any("\\0" in text for text in (*texts, *dns, *emails, *uris, *directories)):',
+        "if False:",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: a URI or an e-mail address is a site's name",
+        "certificate.py",
+        "dns_names=tuple(dict.fromkeys(dns)),",
+        "dns_names=tuple(dict.fromkeys((*dns, *emails, *uris))),",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: an e-mail address that is none is somebody's name",
+        "certificate.py",
+        '*(one for one in emails if "@" in one),',
+        "*emails,",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: who was believed once is believed for ever",
+        "certificate.py",
+        "        if now > until:\n",
+        "        if False:\n",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: whoever signed it is a CA",
+        "certificate.py",
+        "if _is_ca(one) and _signed(certificate, one):",
+        "if _signed(certificate, one):",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: anybody's revocation list is heeded",
+        "certificate.py",
+        "if one.subject == listed.issuer and _vouches(one, listed)]",
+        "if one.subject == listed.issuer]",
+        "certificate",
+    ),
+    Mutant(
+        "certificate: who is revoked may come with a CA between",
+        "certificate.py",
+        "        if any(one.names(certificate) for one in self._lists):\n            return None\n",
+        "",
+        "certificate",
     ),
     Mutant(
         "policy: an unknown key is passed over", POLICY, "        if key not in keys:", "        if False:", "policy"
@@ -2142,6 +2184,9 @@ MUTANTS = [
     ),
     Mutant("tokens: others may add some", TOKENS, "if status.st_mode & 0o022:", "if False:", "tokens"),
     Mutant(
+        "tokens: anybody's file is believed", TOKENS, "if status.st_uid not in self._owners():", "if False:", "tokens"
+    ),
+    Mutant(
         "tokens: the file can be read by all",
         TOKENS,
         "os.O_CLOEXEC, 0o600, dir_fd",
@@ -2164,6 +2209,35 @@ MUTANTS = [
         'log.error("the policy stays as it was: %s", error)',
         'log.error("the policy stays as it was: %s", error)\n                self._policy = Policy(defaults=False)',
         "tokens",
+    ),
+    # --- who may stay
+    Mutant(
+        "standing: a call of whom nobody believes any more goes on",
+        "standing.py",
+        "call.leave_all(str(error), Code.REJECTED if isinstance(error, NotAllowed) else Code.GOING_AWAY)",
+        "pass",
+        "standing",
+    ),
+    Mutant(
+        "standing: who could come again is refused for good",
+        "standing.py",
+        "Code.REJECTED if isinstance(error, NotAllowed) else Code.GOING_AWAY)",
+        "Code.REJECTED)",
+        "standing",
+    ),
+    Mutant(
+        "standing: an old connection goes on",
+        "standing.py",
+        "                call.leave_all(OLD)\n",
+        "                pass\n",
+        "standing",
+    ),
+    Mutant(
+        "standing: a site is told of runs that it is not in",
+        "server.py",
+        "return self._sites.has(run, site_of(identity))",
+        "return True",
+        "standing",
     ),
     # --- who comes in
     Mutant(
@@ -2273,9 +2347,9 @@ MUTANTS = [
     ),
     Mutant(
         "guard: streams go on whatever the policy becomes",
-        "server.py",
-        "                    session.leave(Code.REJECTED, str(error))\n",
-        "                    pass\n",
+        "standing.py",
+        "                session.leave(Code.REJECTED, str(error))\n",
+        "                pass\n",
         "server",
     ),
     Mutant(

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from flarelog import certs
+from flarelog import certificate, certs
 from flarelog.certs import Issued, Role
 from flarelog.cli import main
 from flarelog.cli.certs import command
@@ -499,3 +499,27 @@ def test_the_commands_default_is_the_modules() -> None:
     for name in ("server", "site", "reader"):
         (days,) = [option for option in command.commands[name].params if option.name == "days"]
         assert days.default == certs.LEAF_DAYS
+
+
+def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> None:
+    directory = ca
+    pair = {name: certs.issue(directory, Role.SITE, name, now=NOW) for name in ("site-2", "site-3")}
+    pair["site-1"] = next(one for one in certs.issued(directory)[0] if one.name == "site-1")
+    shown = {n: certificate.Presented(one.certificate.read_bytes()) for n, one in pair.items()}
+    for name in ("site-1", "site-2", "site-1"):
+        one, path = certs.revoke(directory, name, now=NOW)
+        assert (one.name, path) == (name, directory / "ca.crl")
+    trust, now = certificate.Trust(str(directory / "ca.crt"), str(directory / "ca.crl")), NOW.timestamp()
+    assert certificate.revocations(str(directory / "ca.crt"), str(directory / "ca.crl"))[0] == 2
+    trust.check(shown["site-3"], now)
+    for name in ("site-1", "site-2"):
+        with pytest.raises(certificate.Revoked):
+            trust.check(shown[name], now)
+    states = {one.name: one.state(NOW) for one in certs.issued(directory)[0]}
+    assert [states[name] for name in ("site-1", "site-2", "site-3")] == ["revoked", "revoked", "valid"]
+    for name in ("ca", "site-9", "../site-1"):
+        with pytest.raises(NotFound, match="there is no certificate"):
+            certs.revoke(directory, name, now=NOW)
+    (directory / "ca.crl").write_text("half of a l")
+    with pytest.raises(NotAllowed, match="no revocation list of this CA"):
+        certs.revoke(directory, "site-3", now=NOW)

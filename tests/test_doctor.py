@@ -65,4 +65,4 @@ def test_what_is_under_a_root(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     os.mkfifo(tmp_path / "pipe.log")
     source = SourceOptions(str(tmp_path), exclude=("left*",))
-    assert doctor._walked(source) == (3, 2, [], ["a name.log"])
+    assert doctor._walked(source) == (3, 2, [], ["a name.log"], [])

@@ -23,6 +23,7 @@ from flarelog.refusals import SAID_A_MINUTE
 from flarelog.server import ServerOptions
 from flarelog.tls import Tls
 from flarelog.tokens import Tokens
+from tests.certificates import auth_context
 
 STREAM = StreamId("run-1", "site-1", "app.log")
 TLS = Tls("ca.crt", "me.crt", "me.key")
@@ -41,7 +42,7 @@ class Call:
         return self.metadata
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        return {"x509_subject": [f"CN={self.name}".encode()]} if self.name else {}
+        return auth_context(self.name) if self.name else {}
 
 
 @pytest.fixture

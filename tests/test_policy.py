@@ -18,15 +18,14 @@ from flarelog.policy import (
     Identity,
     Policy,
     Role,
-    certificate_identity,
     parse,
-    parse_subject,
     site_of,
 )
 
 
 def certificate(cn: str = "", *sans: str, ou: tuple[str, ...] = (), nvflare_role: str = "") -> Identity:
-    return Identity("certificate", cn, sans, ou, nvflare_role)
+    names = tuple(san for san in sans if "@" not in san and ":" not in san)
+    return Identity("certificate", cn, sans, ou, nvflare_role, dns_names=names)
 
 
 SITE, OTHER = certificate("site-1", "site-1"), certificate("site-2")
@@ -230,81 +229,6 @@ def test_the_site_of_a_certificate(identity: Identity, site: str | None) -> None
             site_of(identity)
         assert len(str(refused.value)) < 300
         assert str(refused.value).isprintable()
-
-
-# --- certificates as gRPC tells of them (seen with grpcio 1.85.1)
-
-
-@pytest.mark.parametrize(
-    ("properties", "identity"),
-    [
-        pytest.param(
-            {"x509_subject": [b"O=nvidia,CN=site-1"], "x509_common_name": [b"site-1"], "peer_dns": [b"site-1"]},
-            certificate("site-1", "site-1"),
-            id="an-nvflare-site-kit",
-        ),
-        pytest.param(
-            {
-                "x509_subject": [b"unstructuredName=project_admin,O=nvidia,CN=admin@nvidia.com"],
-                "peer_dns": [b"admin@nvidia.com"],
-            },
-            ADMIN,
-            id="an-nvflare-admin-kit",
-        ),
-        pytest.param(
-            {"x509_subject": [b"OU=reader,CN=eve"], "peer_ip": [b"10.0.0.1"], "x509_pem_cert": [b"..."]},
-            certificate("eve", ou=("reader",)),
-            id="an-address-is-no-name",
-        ),
-        pytest.param(
-            {
-                "x509_subject": [b'OU=\\#reader\\ ,OU=site,CN=a\\,OU=reader\\+x\\\\\\"\\C3\\A9#\\0A\\;\\<\\>=\\00z'],
-                "x509_common_name": [b'a,OU=reader+x\\"\xc3\xa9#\n;<>='],
-            },
-            certificate('a,OU=reader+x\\"é#\n;<>=\0z', ou=("#reader ", "site")),
-            id="what-is-escaped-begins-no-part",
-        ),
-        pytest.param(
-            {"x509_subject": [b"CN=site-1\\00.evil"], "x509_common_name": [b"site-1"]},
-            certificate("site-1\0.evil"),
-            id="a-common-name-does-not-end-at-a-nul",
-        ),
-        pytest.param({"x509_subject": [b"CN=b,CN=a"]}, certificate(""), id="of-two-common-names-none"),
-        pytest.param(
-            {"x509_subject": [b"OU=a+CN=b"]}, certificate("b", ou=("a",)), id="two-parts-that-belong-together"
-        ),
-        pytest.param({"x509_subject": [b"OU=#0C0161,CN=b"]}, certificate("b"), id="a-value-that-is-no-text"),
-        pytest.param({"x509_subject": [b"CN=b,,"]}, certificate(""), id="no-name-at-all"),
-        pytest.param(
-            {"x509_subject": [b""], "peer_uri": [b"spiffe://a"]}, certificate("", "spiffe://a"), id="san-only"
-        ),
-        pytest.param({"transport_security_type": [b"ssl"]}, NOBODY, id="no-certificate"),
-        pytest.param({}, NOBODY, id="no-tls"),
-    ],
-)
-def test_a_certificate_as_grpc_tells_of_it(properties: dict[str, list[bytes]], identity: Identity) -> None:
-    assert certificate_identity(properties) == identity
-
-
-def written(value: str) -> str:
-    """*value* as RFC 2253 writes it."""
-    escaped = re.sub(r'[,+"\\<>;#= ]', lambda found: f"\\{found[0]}", value)
-    return "".join(c if c.isprintable() else "".join(f"\\{b:02X}" for b in c.encode()) for c in escaped)
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-
-
-@given(st.lists(st.tuples(st.sampled_from(["CN", "OU", "O", "1.2.3"]), TEXTS), max_size=4))
-def test_a_subject_is_what_was_written(parts: list[tuple[str, str]]) -> None:
-    assert parse_subject(",".join(f"{key}={written(value)}" for key, value in parts)) == parts
-
-
-@given(st.binary(max_size=60), st.lists(st.binary(max_size=20), max_size=3))
-def test_whatever_a_certificate_says_is_an_identity_and_a_decision(subject: bytes, sans: list[bytes]) -> None:
-    identity = certificate_identity({"x509_subject": [subject], "peer_dns": sans})
-    assert not Policy().permits(identity, Action.DELETE, run="job-1")
-    assert str(identity).isprintable()
 
 
 # --- the file

@@ -17,8 +17,10 @@ from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unava
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
 from flarelog.server import Server, ServerOptions
 from flarelog.session import code_of
+from flarelog.standing import Standing
 from flarelog.stores.appender import LocalAppender
 from flarelog.stores.local import LocalStore
+from tests.certificates import auth_context
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 DATA = b"one\ntwo\n"
@@ -101,18 +103,18 @@ class Staying(Call):
         return await (super().read() if self._requests else asyncio.Event().wait())
 
     def auth_context(self) -> dict[str, list[bytes]]:
-        return {"x509_subject": [b"CN=site-1"]}
+        return auth_context("site-1")
 
 
 def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.server.GUARD_EVERY", 0)
+    mocker.patch("flarelog.standing.EVERY", 0)
     path = tmp_path / "policy.toml"
     path.write_text("defaults = true\n")
 
     async def go() -> list[Reply]:
         async with asyncio.timeout(10), LocalStore(tmp_path / "store", "memory") as store:
             server, call = Server(store, ServerOptions(policy=PolicyFile(path))), Staying([OPEN])
-            asking = asyncio.create_task(server._ask_again())
+            asking = asyncio.create_task(Standing(server).run())
             pushing = asyncio.create_task(server._push(None, call))
             while not call.replies:
                 await asyncio.sleep(0)
@@ -221,7 +223,7 @@ def test_a_call_that_the_receiver_ends_is_cancelled_only_by_somebody_else(tmp_pa
             while not call.replies:
                 await asyncio.sleep(0)
             (at_work,) = server.calls
-            at_work._leave_all("the receiver is stopping")
+            at_work.leave_all("the receiver is stopping")
             await asyncio.sleep(0)
             if cancelled:
                 pushing.cancel()

@@ -20,6 +20,7 @@ from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.patterns import SourceOptions
 from flarelog.stores import appender as appending
 from flarelog.stores import journal as journals
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import LocalStore
 from tests.contract import DATA, STREAM, A, filled, read
 
@@ -453,3 +454,25 @@ def test_a_list_of_one_run_looks_at_no_other(store: Path, outside: Path) -> None
         assert len(reading.left_out) == 1
 
     run(lists())
+
+
+def test_where_names_that_differ_in_case_alone_are_one_the_second_is_refused(tmp_path: Path) -> None:
+    """The lock that is there in other letters as well is how such a file system shows itself; a link does the same."""
+    (tmp_path / ".lock").touch()
+    with Directory(tmp_path, ("run-1", "site-1"), make=True) as directory:
+        os.close(directory.open("app.log", os.O_WRONLY | os.O_CREAT))
+    with Directory(tmp_path, ("run-1", "Site-1"), make=True) as directory:
+        os.close(directory.open("App.log", os.O_WRONLY | os.O_CREAT))  # these are told apart
+    (tmp_path / "run-1" / "Site-1" / "App.log").unlink()
+    (tmp_path / "run-1" / "Site-1").rmdir()
+    os.link(tmp_path / ".lock", tmp_path / ".LOCK")
+    with Directory(tmp_path, ("run-1", "site-1"), make=True) as directory:
+        os.close(directory.open("app.log", os.O_WRONLY))
+        with pytest.raises(InvalidName, match=r"App\.log and app\.log, which is in the store, differ in case alone"):
+            directory.open("App.log", os.O_WRONLY | os.O_CREAT)
+        os.close(directory.open("other.log", os.O_WRONLY | os.O_CREAT))
+    for parts in (("Run-1",), ("run-1", "SITE-1")):
+        with pytest.raises(InvalidName, match="differ in case alone"):
+            Directory(tmp_path, parts, make=True)
+    with Directory(tmp_path, ("run-2", "site-1"), make=True):
+        pass

@@ -121,9 +121,25 @@ def test_changes_at_the_same_time_are_all_kept(tokens: Tokens) -> None:
 def test_what_root_creates_the_receivers_user_can_read(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     os.chown(tmp_path / "store", 4711, 4711)
-    tokens = Tokens(tokens_path(tmp_path / "store"))
+    tokens = Tokens(tokens_path(tmp_path / "store"), administered=True)
     tokens.create("wall", lifetime=DAY, now=NOW)
     assert tokens.path.stat().st_uid == 4711
+    tokens.create("other", lifetime=DAY, now=NOW)
+    assert len(tokens.all()) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away; run it as root")
+def test_a_file_that_is_another_users_lets_nobody_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "store").mkdir()
+    tokens = Tokens(tokens_path(tmp_path / "store"))
+    _, secret = tokens.create("wall", lifetime=DAY, now=NOW)
+    assert tokens.identify(secret, NOW) is not None
+    os.chown(tokens.path, 4712, 4712)
+    assert tokens.identify(secret, NOW) is None
+    assert "belong to user 4712, who is neither the receiver's user nor root" in caplog.text
+    for administered in (False, True):
+        with pytest.raises(NotAllowed, match="look who put it there"):
+            Tokens(tokens.path, administered=administered).create("more", lifetime=DAY, now=NOW)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from flarelog.certificate import Presented
+from flarelog.connections import Connection
 from flarelog.errors import InvalidOption
 from flarelog.guard import identity_of
 from flarelog.policy import NOBODY, Identity, Role
@@ -99,7 +101,13 @@ def test_a_producer_looks_for_its_worker_so_often(moves: int, again: bool) -> No
 def test_who_called_comes_through_as_he_was(identity: Identity) -> None:
     said = said_of(identity, "ipv6:[::1]:4711")
     assert json.loads(said)
-    assert understood(said) == (identity, "ipv6:[::1]:4711")
+    assert understood(said) == (identity, "ipv6:[::1]:4711", None)
+
+
+def test_over_what_a_call_came_comes_through_as_well() -> None:
+    connection = Connection("ipv4:192.0.2.1:5", Presented(b"a certificate", b"its chain"), 4711.5)
+    said = said_of(Identity("certificate", "site-1"), connection.address, connection)
+    assert understood(said)[2] == connection
 
 
 class Context:

@@ -107,6 +107,18 @@ def reader(name: str, directory: Path, days: int) -> None:
     _hand_over(one, "flarelog streams")
 
 
+@command.command
+@click.argument("name")
+@_directory
+def revoke(name: str, directory: Path) -> None:
+    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers heed with --tls-crl."""
+    certs, now = _certs()
+    one, path = checked(lambda: certs.revoke(directory, name, now=now))
+    click.echo(os.fsencode(path))
+    click.echo(f"{one.name}: revoked, serial {one.serial:X}; copy {path.name} to the receiver", err=True)
+    click.echo(f"next, there: flarelog serve --tls-crl {path.name} ...; one that runs reads it again", err=True)
+
+
 @command.command("list")
 @_directory
 @option("--json", "as_json", is_flag=True, help="One object a line.")

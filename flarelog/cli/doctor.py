@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import socket
 import ssl
@@ -56,6 +57,9 @@ LEAST_INODES, LITTLE_INODES = 100, 10_000
 _INOTIFY = "/proc/sys/fs/inotify"
 
 
+_NO_TLS = "a revocation list is of no use without TLS", "give --tls-ca, --tls-cert and --tls-key as well"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     check: str
@@ -89,6 +93,7 @@ def fail(check: str, found: str, fix: str) -> Row:
 @option("--site", help="Send a test record as this site.")
 @option("--run", "run_id", default=RUN, show_default=True, help="The run that the test record is sent in.")
 @option("--store", type=click.Path(file_okay=False), help="A receiver's store on this machine.")
+@option("--tls-crl", type=click.Path(dir_okay=False), help="As for flarelog serve.")
 @client_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: an object a row.")  # fmt: skip
@@ -139,6 +144,8 @@ async def _examine(
     if tls is not None and tls.cert:
         for row in _own_certificate(tls, "server" if store and not receiver else "client"):
             shown(row)
+    if given.get("tls_crl"):
+        shown(_revocations(tls, given["tls_crl"]) if tls is not None else fail("revocations", *_NO_TLS))
     if not AVAILABLE and (receiver or store):
         found = "Zstandard is missing: logs go over the network as they are, several times as many bytes"
         shown(warn("compression", found, "pip install backports.zstd"))
@@ -270,6 +277,25 @@ def _own_certificate(tls: Tls, end: Any) -> Iterator[Row]:
         yield _dated("certificate", f"{tls.cert} names {', '.join(names) or 'nobody'}", certificate, "flarelog certs")
 
 
+def _revocations(tls: Tls, crl: str) -> Row:
+    fix = "have the CA make a new one (flarelog certs revoke), and name its file"
+    try:
+        from flarelog.certificate import revocations
+
+        count, end = revocations(tls.ca, crl)
+    except FlarelogError as error:
+        return fail("revocations", str(error), fix)
+    what = f"{crl} names {count:,} certificates"
+    if math.isinf(end):
+        return ok("revocations", f"{what}, without an end")
+    left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
+    if left <= 0:
+        return fail("revocations", f"{what}, and expired on {until}: no receiver starts with it", fix)
+    if left < SOON:
+        return warn("revocations", f"{what}, until {until}: {left / 86400:.0f} days", fix)
+    return ok("revocations", f"{what}, until {until}")
+
+
 def _dated(check: str, what: str, certificate: dict[str, Any], where: str) -> Row:
     end = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
     left = end - time.time()
@@ -389,7 +415,7 @@ def _under(source: SourceOptions) -> Iterator[Row]:
     if not os.path.isdir(root):
         yield warn("root", f"{root} is not there", "make it, or look at the path; a sidecar waits until it appears")
         return
-    files, directories, closed, unnamed = _walked(source)
+    files, directories, closed, unnamed, alike = _walked(source)
     if closed:
         yield fail(
             "root", f"{_some(closed)} cannot be read by this user", "let it: setfacl -R -m u:USER:rX, or a group"
@@ -397,6 +423,9 @@ def _under(source: SourceOptions) -> Iterator[Row]:
     if unnamed:
         fix = "use letters, digits, '.', '_' and '-', or leave them out: --exclude"
         yield warn("names", f"{_some(unnamed)} cannot name a log and will not be sent", fix)
+    if alike:
+        fix = "rename one: a receiver on a file system that takes them for one (macOS, Windows) refuses the other"
+        yield warn("names", f"{_some(alike)} differ in case alone", fix)
     if not closed:
         more = "" if files < FILES else " and more"
         yield ok("root", f"{files:,}{more} logs, all readable; directories: {directories:,}")
@@ -409,9 +438,11 @@ def _some(names: list[str]) -> str:
     return f"{', '.join(names[:3])}{f' and {len(names) - 3:,} more' if len(names) > 3 else ''}"
 
 
-def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str]]:
-    """(logs, directories, what cannot be read, what cannot be named)."""
+def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str], list[str]]:
+    """(logs, directories, what cannot be read, what cannot be named, pairs that differ in case alone)."""
     files, directories = 0, 0
+    letters: dict[str, str] = {}
+    alike: list[str] = []
     closed: list[str] = []
     unnamed: list[str] = []
     for directory, _, names in os.walk(source.root, onerror=lambda error: closed.append(str(error.filename))):
@@ -422,6 +453,8 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str]]:
             if not source.matches(relative) or not os.path.isfile(path):
                 continue
             files += 1
+            if (other := letters.setdefault(relative.lower(), relative)) != relative:
+                alike.append(f"{other} and {relative}")
             if not os.access(path, os.R_OK):
                 closed.append(relative)
             try:
@@ -430,7 +463,7 @@ def _walked(source: SourceOptions) -> tuple[int, int, list[str], list[str]]:
                 unnamed.append(relative)
         if files + directories > FILES:
             break
-    return files, directories, closed, unnamed
+    return files, directories, closed, unnamed, alike
 
 
 def _file_system(root: str) -> Iterator[Row]:
@@ -514,8 +547,24 @@ def _store(root: Path) -> Iterator[Row]:
             yield warn("writing", f"making a little durable takes {1000 * took:.0f} ms", fix)
         else:
             yield ok("writing", f"making a little durable takes {1000 * took:.1f} ms")
+    yield from _letters(root)
     yield from _room(root)
     yield _descriptors(5_000, 2)
+
+
+def _letters(root: Path) -> Iterator[Row]:
+    """Whether names that differ in case alone are two there."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".flarelog-doctor-a", dir=root) as file:
+            other = Path(file.name)
+            folds = other.with_name(other.name.swapcase()).exists()
+    except OSError:
+        return  # said already
+    if folds:
+        fix = "put the store on a file system that tells them apart, or see that no two names are so alike"
+        yield warn("letters", f"{root} takes names for one that differ in case alone; the second is refused", fix)
+    else:
+        yield ok("letters", "names that differ in case alone are two")
 
 
 def _lock(root: Path) -> Row:

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from flarelog.cli import (
     tune_memory,
 )
 from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
+from flarelog.connections import AGE
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -161,6 +163,18 @@ COLLECT_EVERY = 60.0  # seconds
 @option("--no-compression", is_flag=True, help="Take nothing that is compressed on its way: sites send it as it is.")
 @tls_options
 @option(
+    "--tls-crl",
+    type=click.Path(dir_okay=False),
+    help="Revocation lists (CRL) of the CA, PEM: whom they name is not let in, and goes when they change.",
+)
+@option(
+    "--max-connection-age",
+    type=float,
+    default=AGE,
+    show_default=True,
+    help="Seconds after which a peer with a certificate connects anew; what it sends goes on there.",
+)
+@option(
     "--policy",
     "policy_file",
     type=click.Path(dir_okay=False),
@@ -202,7 +216,7 @@ def command(
     tune_memory()
     _tune_pauses()
     more_descriptors()
-    tls = tls_of(options)
+    tls = checked(lambda: _heeding(tls_of(options), options.pop("tls_crl")))
     policy = checked(lambda: _policy(policy_file, tls)) if policy_file is not None else None
     tokens = Tokens(tokens_path(store))
     settings = checked(
@@ -221,6 +235,16 @@ def command(
         run(supervise(LocalStore(store, kind), settings, workers, partial(_announce, store, ready_file)))
     else:
         run(_serve(LocalStore(store, kind), settings, ready_file, keep))
+
+
+def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
+    if crl is None:
+        return tls
+    if tls is None:
+        raise InvalidOption(
+            f"the revocation list {crl} is of no use without TLS: give --tls-ca, --tls-cert and --tls-key"
+        )
+    return replace(tls, crl=crl)
 
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:

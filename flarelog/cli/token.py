@@ -46,7 +46,7 @@ def command() -> None:
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
     """Print the secret of a new token, alone and once, on stdout."""
     token, secret = checked(
-        lambda: Tokens(tokens_path(store)).create(
+        lambda: Tokens(tokens_path(store), administered=True).create(
             name, Role(role), runs or ("*",), lifetime=duration(expires), now=time.time()
         )
     )
@@ -64,7 +64,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 def list_tokens(store: str, as_json: bool) -> None:
     """Show which tokens there are, valid and expired; never their secrets."""
     now = time.time()
-    records = [token.record(now) for token in checked(Tokens(tokens_path(store)).all)]
+    records = [token.record(now) for token in checked(Tokens(tokens_path(store), administered=True).all)]
     if as_json:
         for record in records:
             click.echo(json.dumps(record))
@@ -79,7 +79,7 @@ def list_tokens(store: str, as_json: bool) -> None:
 @_store
 def revoke(ids: tuple[str, ...], store: str) -> None:
     """Take tokens away; the receiver refuses them from now on."""
-    tokens = Tokens(tokens_path(store))
+    tokens = Tokens(tokens_path(store), administered=True)
     for id in ids:
         token = checked(partial(tokens.revoke, id))
         click.echo(f"revoked {token.id} ({token.name})")

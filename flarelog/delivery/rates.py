@@ -145,6 +145,10 @@ class Names:
         """Whether any name was learned under *key*."""
         return key in self._known
 
+    def has(self, key: Hashable, name: str) -> bool:
+        """Whether *name* was learned under *key*."""
+        return name in self._known.get(key, ())
+
     def learn(self, key: Hashable, *names: str) -> None:
         """Take *names* as being there already, however many they are."""
         self._known.setdefault(key, set()).update(names)

@@ -3,7 +3,8 @@
 Whoever else can write into a store must not make its receiver read or write elsewhere. So each part of a path is
 opened relative to the one before it and may be no symbolic link, and a file must be a regular one that has no second
 name: a FIFO would block, a device would act, and a hard link is somebody else's file. The root itself may be a link:
-whoever started the receiver named it.
+whoever started the receiver named it. Where the file system takes two names for one that differ in case alone, the one
+that came first is there and the other is refused: what two logs say is never one file.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from flarelog.errors import Unavailable
+from flarelog.errors import InvalidName, Unavailable
 
 DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
+
+LOCK = ".lock"  # of the store, in its root
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
@@ -31,16 +34,32 @@ def link(path: Path) -> Unavailable:
     return Unavailable(f"{path} is a symbolic link, and the store follows none: move it away")
 
 
+def folds_case(root: int) -> bool:
+    """Whether the file system of the store's *root* takes names for one that differ in case alone: its lock tells."""
+
+    def lock(name: str) -> tuple[int, int] | None:
+        try:
+            found = os.stat(name, dir_fd=root, follow_symlinks=False)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    other = lock(LOCK.upper())
+    return other is not None and other == lock(LOCK)
+
+
 class Directory:
     """The directory *parts* below *root*. Use as a context manager.
 
     With *make* what is missing is made, and with *durable* it is made durable. Raises OSError (NotADirectoryError where
-    a part is a file), and Unavailable where a part is a link.
+    a part is a file), Unavailable where a part is a link, and InvalidName where a part, or a file that is opened, is
+    there in other letters.
     """
 
     def __init__(self, root: Path, parts: Sequence[str] = (), *, make: bool = False, durable: bool = False) -> None:
         self.path = root
         self.fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
+        self._folds = folds_case(self.fd)
         try:
             for part in parts:
                 self._descend(part, make, durable)
@@ -68,12 +87,24 @@ class Directory:
         self.fd, self.path = below, self.path / part
 
     def _below(self, part: str) -> int:
+        self._demand_letters(part)
         try:
             return os.open(part, _DIRECTORY, dir_fd=self.fd)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP):
                 self._refuse_link(part)
             raise
+
+    def _demand_letters(self, name: str) -> None:
+        """Raises InvalidName where *name* is there in other letters, and the file system does not tell them apart."""
+        if not self._folds:
+            return
+        same = [other for other in os.listdir(self.fd) if other.lower() == name.lower()]
+        if same and name not in same:
+            raise InvalidName(
+                f"{name} and {same[0]}, which is in the store, differ in case alone, and the file system of {self.path}"
+                " takes them for one: give it another name"
+            )
 
     def _refuse_link(self, name: str) -> None:
         if stat.S_ISLNK(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode):
@@ -92,6 +123,7 @@ class Directory:
 
     def open(self, name: str, flags: int) -> int:
         """A descriptor of the regular file *name*. Raises OSError, and Unavailable where it is anything else."""
+        self._demand_letters(name)
         try:
             fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=self.fd)
         except OSError as error:
