@@ -21,15 +21,15 @@ import grpc
 
 from flarelog import wire
 from flarelog.access import PolicyFile
+from flarelog.admission import Admission
 from flarelog.bus import Bus
 from flarelog.compression import Unpacking
 from flarelog.delivery.quota import Limits, Quota, share
-from flarelog.delivery.rates import Breath, Names, Pace
+from flarelog.delivery.rates import Breath, Pace
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import (
     CannotListen,
     FlarelogError,
-    Full,
     InvalidOption,
     NotAllowed,
     NotFound,
@@ -41,7 +41,6 @@ from flarelog.lifecycle import Event, RunState, advance, events_between
 from flarelog.model import (
     Action,
     Code,
-    Open,
     Removed,
     RunInfo,
     StreamId,
@@ -56,9 +55,9 @@ from flarelog.peers import Patience, Peers, Turns
 from flarelog.policy import NOBODY, OPEN, Identity, Policy
 from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
-from flarelog.session import Call, Session, code_of
+from flarelog.session import Call, Session
 from flarelog.states import States
-from flarelog.stores.base import Appender, Store, totals
+from flarelog.stores.base import Store, totals
 from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
@@ -70,7 +69,6 @@ LISTEN = "127.0.0.1:4721"
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 STOP_WITHIN = 15.0  # seconds after which it stops though what was taken is still being committed
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
-RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
 ANSWER_WITHIN = (2.0, 10.0)  # seconds, from and to, while producers are asked to gather lines
 ANSWERS = 250.0  # a second: an answer costs as much as a message, and tells of all that came before it
@@ -85,7 +83,6 @@ SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, s
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
 SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
-OPENING = 8  # streams that are opened side by side
 NO_SITE = "."  # which no site is called
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
@@ -160,14 +157,10 @@ class Server:
         self.peers = Peers(self.options, self.said)
         self._run_rate = Pace(self.options.max_run_rate, RATE_BURST)
         self._site_rate = Pace(self.options.max_site_rate, RATE_BURST)
-        self._sites = Names(
-            self.options.max_sites,
-            "run {key} has {used} sites, at most {limit} are taken: start the receiver with a higher --max-sites",
-        )
+        self.admission = Admission(self)
         self._listing = Turns()
         self._sieving = Turns()
         self._sieved_at_once = SIEVED[1] // 4  # nobody knows yet how long it takes
-        self._opening = Turns(OPENING)
         self.ending = Turns()
         self.unpacking = Unpacking(taken=self.options.compression)
         self.unpacked = Turns(UNPACKED)  # by site as well
@@ -175,8 +168,6 @@ class Server:
         self._finishing: set[str] = set()  # runs whose end is awaited
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
-        self._counted: dict[str, float] = {}  # when the bytes of a run were counted
-        self._counting = asyncio.Lock()
         self._said: dict[str, float] = {}
         self._sessions: dict[StreamId, Session] = {}
         self._busy = 0  # of them
@@ -192,7 +183,7 @@ class Server:
 
     async def start(self) -> str:
         """Listen, and return ``HOST:PORT``. Raises CannotListen."""
-        self._runs = await self.store.runs()
+        await self.recall()
         if self.workers is not None:
             await self._meet_workers(self.workers)
         if self.options.tls is not None:
@@ -251,7 +242,7 @@ class Server:
         handlers = self._handlers(workers.meet)
         removing = self.removals.hold, self.removals.let_go
         states_now = lambda: {run: at.value for run, at in known.items()}  # noqa: E731
-        await workers.start(handlers, self._admit, self._join, *removing, states_now)
+        await workers.start(handlers, self.admission.admit_elsewhere, self._join, *removing, states_now)
         if not workers.home:
             self.spawn(states())
 
@@ -322,6 +313,11 @@ class Server:
 
     # --- runs
 
+    async def recall(self) -> None:
+        """Learn which runs the store holds, before any other is known."""
+        self._runs, makers = await self.store.runs(), await self.store.makers()
+        self.admission.runs.known({run: makers.get(run, "") for run in self.unended()})
+
     def unended(self) -> list[str]:
         """The runs that have not ended."""
         return [run for run, state in self._runs.items() if state is not RunState.ENDED]
@@ -329,28 +325,34 @@ class Server:
     def state(self, run: str) -> RunState:
         return self._runs.get(run, RunState.UNKNOWN)
 
-    async def register(self, run: str, event: Event) -> None:
-        """Take in that *event* happened to *run*; harmless when repeated. Raises InvalidName."""
-        before = self.state(run_name(run))
+    async def register(self, run: str, event: Event, maker: str = "") -> None:
+        """Take in that *event* happened to *run*, which the site *maker* began, or else whoever may announce runs;
+        harmless when repeated. Raises InvalidName, Full.
+        """
+        before, shares = self.state(run_name(run)), self.admission.runs
         after = advance(before, event)
         if after is before:
             return
-        if before is RunState.UNKNOWN and len(self._runs) >= self.options.max_runs:
-            raise Full(
-                f"{len(self._runs)} runs are known, at most {self.options.max_runs} are taken: remove what is no longer"
-                " needed from the store, or start the receiver with a higher --max-runs"
-            )
+        if after is RunState.ENDED:
+            shares.over(run)
+        elif before in (RunState.UNKNOWN, RunState.ENDED):
+            shares.begins(run, maker)
         self._runs[run] = after
         if self.workers is not None:
             self.workers.tell(run, after.value)
         self._hear_of(run)
+        await self._keep(run)
+
+    async def _keep(self, run: str) -> None:
+        """Record the state of *run*, by and by if it cannot be now."""
         if run in self._recording:
             return
+        state = self.state(run)
         try:
-            await self.store.set_run(run, after)
+            await self.store.set_run(run, state, self.admission.runs.maker(run))
         except StoreError as error:
             # A run must neither wait for a disk that is full nor be lost to it.
-            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, after.value, error)
+            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, state.value, error)
             self._recording.add(run)
             self.spawn(self._record(run))
 
@@ -362,15 +364,17 @@ class Server:
                 state = self.state(run)
                 if state is RunState.UNKNOWN:
                     break  # it was removed
-                await self.store.set_run(run, state)
+                await self.store.set_run(run, state, self.admission.runs.maker(run))
                 recorded = state
         self._recording.discard(run)
 
-    async def announce(self, run: str, event: Event) -> RunState:
-        """Raise *event* for *run*, with the events that it implies, on the bus and here."""
+    async def announce(self, run: str, event: Event, maker: str = "") -> RunState:
+        """Raise *event* for *run*, with the events that it implies, on the bus and here; *maker* as of ``register``."""
         for implied in events_between(self.state(run_name(run)), event):
-            await self.register(run, implied)
+            await self.register(run, implied, maker)
             self.bus.publish(implied, run)
+        if not maker and self.admission.runs.announced(run):
+            await self._keep(run)
         return self.state(run)
 
     def forget(self, run: str, site: str = "") -> None:
@@ -381,11 +385,10 @@ class Server:
             return
         if not site:
             self._runs.pop(run, None)
-        self._sites.forget(run)
+        self.admission.forget(run, site)
         self.states.forget(run, site)
         self.happenings.forget(run, site)
         self.quota.forget(run, site)
-        self._counted.pop(run, None)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream).cancel()
         if self.workers is not None:
@@ -764,36 +767,6 @@ class Server:
 
     # --- streams
 
-    async def admit(self, opened: Open) -> None:
-        """Let *opened* pass, or raise Refused: the receiver of its run is not registered."""
-        self.removals.check(opened)
-        if self.workers is not None and not self.is_home:
-            await self.workers.admit(opened.stream)
-        else:
-            await self._admit_here(opened.stream)
-
-    async def _admit(self, stream: StreamId) -> None:
-        """Let a stream of another worker's pass. Raises Refused."""
-        try:
-            await self._admit_here(stream)
-        except FlarelogError as error:
-            raise Refused(code_of(error), str(error)) from error
-
-    async def _admit_here(self, stream: StreamId) -> None:
-        run = stream.run
-        if self.state(run) is RunState.UNKNOWN:
-            if self.options.announced_runs_only:
-                raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
-            await self.announce(run, Event.START_RUN)
-        if not self._sites.known(run):
-            self._sites.learn(run, *await self.store.sites(run))
-        self._sites.admit(run, stream.site)
-
-    async def open(self, opened: Open, peer: str) -> Appender:
-        """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all."""
-        async with self._opening.one(peer):
-            return await self.store.appender(opened.stream, opened.producer, opened.epoch)
-
     async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
         if self._run_rate.rate is None and self._site_rate.rate is None:
@@ -814,21 +787,6 @@ class Server:
             await asyncio.sleep(min(wait, SLOWED))
             wait -= SLOWED
             session.acknowledge()
-
-    async def count(self, stream: StreamId) -> None:
-        """Learn what the store holds of a run, at its first stream and, now and then, while it is over a limit."""
-        if not self.quota.counts_bytes:
-            return
-        run, clock = stream.run, asyncio.get_running_loop().time
-        async with self._counting:  # whoever comes meanwhile waits for the numbers
-            counted = self._counted.get(run)
-            if counted is not None and (clock() - counted < RECOUNT_EVERY or self.quota.has_room(stream)):
-                return
-            with self.quota.count(run) as found:
-                async for info in self.store.list(f"{run}/"):
-                    self.quota.found(info.stream, info.committed)
-                    found.add(info.stream)
-            self._counted[run] = clock()
 
     def entered(self, session: Session, producer: bytes) -> None:
         stream = session.stream
@@ -857,6 +815,7 @@ class Server:
         if self._sessions.get(session.stream) is not session:
             return  # another call has the stream, and of this one nothing will be stored
         self.quota.take(session.stream, size)
+        self.admission.writes(session.stream, session.appender)
         self.states.took(session.stream, size)
         if size and self.happenings.paused:
             self.happenings.resume(session.stream)

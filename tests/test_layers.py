@@ -16,7 +16,7 @@ LAYERS = [
     {"wire", "guard", "peers", "happenings"},
     {"mux"},
     {"workers"},
-    {"sidecar", "server", "session", "removals", "retention", "client", "verify", "certs", "sinks"},
+    {"sidecar", "server", "session", "admission", "removals", "retention", "client", "verify", "certs", "sinks"},
     {"sending"},
     {"viewers", "integrations"},
     {"poc"},
@@ -26,6 +26,7 @@ LAYERS = [
 WITHIN = {
     *{("model", "errors"), ("errors", "text"), ("globs", "errors"), ("cli", "__main__"), ("__main__", "cli")},
     *{("server", "session"), ("session", "server")},  # a receiver, and one of its calls
+    *{("server", "admission"), ("admission", "server"), ("admission", "session")},  # and what comes before that
     *{("server", "removals"), ("removals", "server")},  # and what leaves it
 }
 

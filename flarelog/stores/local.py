@@ -32,14 +32,16 @@ from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Epochs
+from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
-from flarelog.stores import chronicle
+from flarelog.model import MAX_PARTS, Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.stores import chronicle, footprint
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.chronicle import Happening
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
+from flarelog.stores.footprint import Counted
 from flarelog.stores.removal import Extent, absent, clear, extent, in_use, leftovers, move_away
 
 log = logging.getLogger(__name__)
@@ -56,8 +58,10 @@ _LITTLE = 256 << 10  # bytes of a log of which the last range is read again with
 _GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
 _LISTED = 10_000  # streams of which it is remembered what their journals say
 _LISTED_MARKS = 100_000  # of all of them
-_ASIDE_THREADS = 4  # for what may wait for the disk and is not a commit: opening, listing, runs' states
+_ASIDE_THREADS = 4  # for what may wait for the disk and is neither a commit nor an open: listing, runs' states
 _SETTLED = 100_000_000  # nanoseconds after which a file's times and size tell every change of it
+OPENING = 8
+"""Streams that are opened side by side: each has a thread, which may wait until its directories are durable."""
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 _TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
 _SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
@@ -88,10 +92,12 @@ class LocalStore:
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
         self._growing: dict[StreamId, journals.Growing] = {}  # of those that are followed, and written by others
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
+        self.footprints: dict[tuple[str, str], Counted] = {}  # likewise
         self.left_out: set[str] = set()  # a sentence for each link and the like that lists leave out
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
         self._aside_threads: ThreadPoolExecutor | None = None
+        self._opening_threads: ThreadPoolExecutor | None = None
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
@@ -106,6 +112,7 @@ class LocalStore:
         self._lock_fd = self._lent if self._lent >= 0 else await self._have_lock()
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
         self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
+        self._opening_threads = ThreadPoolExecutor(OPENING, "flarelog-opening")
         return self
 
     @property
@@ -157,7 +164,7 @@ class LocalStore:
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
             except Exception:  # the others are closed all the same, and the lock is given back
                 log.exception("%s: it could not be closed", appender.stream)
-        for threads in (self._threads, self._aside_threads):
+        for threads in (self._threads, self._aside_threads, self._opening_threads):
             if threads is not None:
                 threads.shutdown()
         if self._lent < 0:
@@ -183,13 +190,14 @@ class LocalStore:
             if before is not None:
                 before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
                 await before.close()
+            await self._learn_footprint(stream)
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
                 if self._is_quick(stream):
                     appender.open()
                 else:
-                    await self.aside(appender.open)
+                    await self._in(self._opening_threads, appender.open)
                 await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -211,7 +219,25 @@ class LocalStore:
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._epochs:
-                await self.aside(lambda: self.epochs(stream))
+                await self._in(self._opening_threads, partial(self.epochs, stream))
+
+    async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
+        held, journal = await self._learn_footprint(stream), self.journal_path(stream)
+        if os.path.lexists(journal):
+            return held, Footprint()
+        return held, await self._in(self._opening_threads, partial(footprint.missing, self.root, stream, journal))
+
+    async def _learn_footprint(self, stream: StreamId) -> Footprint:
+        """Look it up for ``footprint``, before the first stream of a site is opened."""
+        site = stream.run, stream.site
+        async with self._learning.setdefault(site, asyncio.Lock()):
+            if site not in self.footprints:
+                look = partial(footprint.found, self.root / stream.run / stream.site)
+                try:
+                    self.footprints[site] = await self._in(self._opening_threads, look)
+                except OSError as error:
+                    raise meaning(error, f"the logs of {stream.run}/{stream.site} could not be counted") from error
+            return self.footprints[site]
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site, as the journals of all its streams remember them."""
@@ -336,13 +362,14 @@ class LocalStore:
     async def sites(self, run: str) -> Collection[str]:
         return self._directories(run_name(run))
 
-    async def set_run(self, run: str, state: RunState) -> None:
+    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
             self._changed_runs.add(run)
-            await self.aside(lambda: self._write_run(run, state))
+            await self.aside(lambda: self._write_run(run, state, maker))
 
-    def _write_run(self, run: str, state: RunState) -> None:
-        line = b"\n" + journals.run_line(run, state.value, journals.now())  # a torn line before it must not swallow it
+    def _write_run(self, run: str, state: RunState, maker: str) -> None:
+        # Behind an empty line: a torn one before it must not swallow it.
+        line = b"\n" + journals.run_line(run, state.value, journals.now(), maker)
         durable = self.durability == "disk"
         try:
             with Directory(self.root, (run,), make=True, durable=durable) as directory:
@@ -370,6 +397,14 @@ class LocalStore:
                 if record is not None and record.get("t") == "run":
                     found = RunState(record.get("state"))
         return found
+
+    async def makers(self) -> dict[str, str]:
+        found = {}
+        for run in self._directories():
+            for record in journals.records(self.raw_of((run,), _RUN_JOURNAL)):
+                if record is not None and isinstance(maker := record.get("by"), str):
+                    found[run] = maker
+        return {run: maker for run, maker in found.items() if maker}
 
     # --- runs that leave (see expiry.py)
 
@@ -448,8 +483,9 @@ class LocalStore:
             self._changed_runs.discard(run)
         for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
             self._forget(stream)
-        for known in [known for known in self._epochs if known[0] == run and site in ("", known[1])]:
-            del self._epochs[known]
+        for of_sites in (self._epochs, self.footprints):
+            for known in [known for known in of_sites if known[0] == run and site in ("", known[1])]:
+                del of_sites[known]
         for stream in [one for one in self._followers if one.run == run and site in ("", one.site)]:
             self._growing.pop(stream, None)
             self._ended |= self._followers[stream]
@@ -465,7 +501,9 @@ class LocalStore:
     def directory(self, stream: StreamId, *, make: bool = False) -> Directory:
         """The directory of the stream's files. Raises OSError, and Unavailable where a link leads to it."""
         parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
-        return Directory(self.root, parts, make=make, durable=self.durability == "disk")
+        counted = self.footprints.get((stream.run, stream.site)) or Footprint()
+        made = lambda number: counted.add(directories=int(number >= len(("run", "site"))))  # noqa: E731
+        return Directory(self.root, parts, make=make, durable=self.durability == "disk", made=made)
 
     def path(self, stream: StreamId) -> Path:
         return self.root / stream.run / stream.site / stream.log
@@ -487,8 +525,11 @@ class LocalStore:
                 if file.startswith(".") and file.endswith(".journal")
             ]
         for name in sorted(names):
-            with contextlib.suppress(InvalidName):
+            try:
                 found.append(StreamId(run, site, name))
+            except InvalidName as error:
+                if name.count("/") >= MAX_PARTS:  # an earlier version took it
+                    self._leave_out(Unavailable(f"{run}/{site}/{name} is not shown: {error}; move it up"))
         return found
 
     def _directories(self, *parts: str, only: str | None = None) -> Sequence[str]:
@@ -551,8 +592,11 @@ class LocalStore:
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do *work*, which may wait for the disk or take long, in a thread, to its end even if nobody waits for it."""
+        return await self._in(self._aside_threads, work)
+
+    async def _in(self, threads: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:
         try:
-            done = asyncio.get_running_loop().run_in_executor(self._aside_threads, work)
+            done = asyncio.get_running_loop().run_in_executor(threads, work)
         except RuntimeError:  # the interpreter is ending, and gives no thread any more
             return work()
         try:
