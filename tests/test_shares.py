@@ -196,7 +196,7 @@ def test_a_sites_logs_count_when_they_are_closed_and_after_a_restart(tmp_path: P
     async def removed(server: Server) -> None:
         assert await pushed(server, at("c.log")) == [Code.PAUSE]
         await server.removals.remove("run-1", "site-1")
-        assert (await pushed(server, at("c.log")))[0] is Code.OK
+        assert (await pushed(server, at("c.log", 1)))[0] is Code.OK
 
     play(tmp_path, removed, max_site_logs=1)
 
