@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -38,13 +38,12 @@ from flarelog.errors import (
 from flarelog.guard import Guard, identity_of
 from flarelog.happenings import Happenings
 from flarelog.lifecycle import Event, RunState, advance, events_between
+from flarelog.lists import Lists
 from flarelog.model import (
     Action,
     Code,
     Removed,
-    RunInfo,
     StreamId,
-    StreamInfo,
     is_loopback,
     parse_address,
     run_name,
@@ -57,7 +56,7 @@ from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
 from flarelog.session import Call, Session
 from flarelog.states import States
-from flarelog.stores.base import Store, totals
+from flarelog.stores.base import Store
 from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
@@ -83,7 +82,6 @@ SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, s
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
 SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
-NO_SITE = "."  # which no site is called
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
@@ -158,7 +156,7 @@ class Server:
         self._run_rate = Pace(self.options.max_run_rate, RATE_BURST)
         self._site_rate = Pace(self.options.max_site_rate, RATE_BURST)
         self.admission = Admission(self)
-        self._listing = Turns()
+        self.lists = Lists(self)
         self._sieving = Turns()
         self._sieved_at_once = SIEVED[1] // 4  # nobody knows yet how long it takes
         self.ending = Turns()
@@ -230,8 +228,8 @@ class Server:
         runs: list[Any] = [self._start_run, self._end_run, self._get_run]
         if self.workers is not None and not self.workers.home:
             runs = [partial(self._ask_home, self.workers, method) for method in ("StartRun", "EndRun", "GetRun")]
-        more: dict[str, Any] = {"list_runs": self._list_runs, "remove_run": self._remove_run}
-        return wire.handlers(self._push, self._read, self._list, *runs, counted=self.call, meet=meet, **more)
+        more: dict[str, Any] = {"list_runs": self.lists.runs, "remove_run": self._remove_run}
+        return wire.handlers(self._push, self._read, self.lists.streams, *runs, counted=self.call, meet=meet, **more)
 
     async def _meet_workers(self, workers: Workers) -> None:
         async def states() -> None:
@@ -317,6 +315,11 @@ class Server:
         """Learn which runs the store holds, before any other is known."""
         self._runs, makers = await self.store.runs(), await self.store.makers()
         self.admission.runs.known({run: makers.get(run, "") for run in self.unended()})
+
+    @property
+    def runs(self) -> list[str]:
+        """Those that are known."""
+        return list(self._runs)
 
     def unended(self) -> list[str]:
         """The runs that have not ended."""
@@ -415,6 +418,9 @@ class Server:
         sessions = self._sessions.values()
         return [one for one in sessions if one.stream.run == run and site in ("", one.stream.site)]
 
+    def is_open(self, stream: StreamId) -> bool:
+        return stream in self._sessions
+
     def _finish(self, run: str, patience: float = 0.0) -> None:
         if run not in self._finishing:  # however often a peer says that it is to end
             self._finishing.add(run)
@@ -509,7 +515,7 @@ class Server:
         return self.peers.call(context, self.peer_of(context))
 
     @contextlib.asynccontextmanager
-    async def _reading(self, context: Any) -> AsyncIterator[tuple[str, Patience]]:
+    async def reading(self, context: Any) -> AsyncIterator[tuple[str, Patience]]:
         """A call that reads or lists: it is dropped when it takes nothing, and told why when it may not."""
         try:
             peer = self.peer_of(context)
@@ -519,7 +525,7 @@ class Server:
             await context.abort(wire.status_of(error), str(error))
 
     async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found | bytes]:
-        async with self._reading(context) as (peer, patience):
+        async with self.reading(context) as (peer, patience):
             wanted = wire.read_request(request)
             async with contextlib.aclosing(self._reads(request, wanted, peer, context)) as found:
                 async for piece in found:
@@ -590,44 +596,6 @@ class Server:
         elif took < SIEVE_SECONDS / 4:
             self._sieved_at_once = min(SIEVED[1], self._sieved_at_once * 2)
 
-    async def _list(
-        self, request: tuple[str, str, bool], context: Any
-    ) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
-        run, site, one_a_site = request
-        async with self._reading(context) as (peer, patience):
-            prefix = f"{run_name(run)}/" if run else ""
-            prefix += f"{site_name(site)}/" if run and site else ""
-            # What is passed on was asked for, and is in the audit, where it came from.
-            passed = isinstance(context, Passed)
-            identity = identity_of(context) if passed else self.asks(context, Action.LIST, run, site)
-            found: AsyncGenerator[Any, None] = self._listed(prefix, one_a_site, peer, identity)
-            if self.workers is not None and not passed:
-                found = self.workers.list(request, found, context, self.who(context))
-            async with contextlib.aclosing(found) as parts:
-                async for part in parts:
-                    with patience:
-                        yield part
-
-    async def _listed(
-        self, prefix: str, one_a_site: bool, peer: str, identity: Identity
-    ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
-        """What the store holds, and *identity* may list, in messages."""
-        async with contextlib.aclosing(self.store.list(prefix, one_a_site=one_a_site)) as found:
-            while True:
-                async with self._listing.one(peer):
-                    info = await anext(found, None)
-                if info is None:
-                    return
-                stream = info.stream
-                if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
-                    continue
-                info = replace(info, state=self.states.of(stream), marks=() if one_a_site else info.marks)
-                for part in wire.parts_of(info):
-                    if part[1]:
-                        async with self._listing.one(peer):
-                            pass  # whoever lists something shorter has a turn in between
-                    yield part
-
     async def _start_run(self, run: str, context: Any) -> str:
         try:
             async with self.call(context):
@@ -672,52 +640,6 @@ class Server:
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
-
-    async def _list_runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
-        async with self._reading(context) as (peer, patience):
-            passed = isinstance(context, Passed)
-            asked = run_name(run) if run else None
-            identity = identity_of(context) if passed else self.asks(context, Action.LIST_RUNS, asked)
-            known = {one: state.value for one, state in self._runs.items() if run in ("", one)}
-            found: AsyncGenerator[RunInfo, None] = self._runs_listed(run, peer, identity)
-            if self.workers is not None and not passed:
-                found = self.workers.list_runs(run, found, context, self.who(context))
-            rest = [] if passed else sorted(known, reverse=True)  # those without a stream are in no store's list
-            async with contextlib.aclosing(found) as infos:
-                async for info in infos:
-                    while rest and rest[-1] <= info.run:
-                        if (name := rest.pop()) != info.run and self._may_see(identity, name):
-                            yield RunInfo(name, known[name])
-                    with patience:
-                        yield replace(info, state=known.get(info.run, ""))
-            for name in reversed(rest):
-                if self._may_see(identity, name):
-                    yield RunInfo(name, known[name])
-
-    def _may_see(self, identity: Identity, run: str) -> bool:
-        """Whether *identity* may know of a run in which no site has a stream."""
-        return self.policy.permits(identity, Action.LIST_RUNS, run=run, site=NO_SITE)
-
-    async def _runs_listed(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
-        """What is held here of the runs, as far as *identity* may see it."""
-
-        async def seen() -> AsyncGenerator[StreamInfo, None]:
-            async with contextlib.aclosing(self.store.list(f"{run}/" if run else "")) as found:
-                while True:
-                    async with self._listing.one(peer):
-                        info = await anext(found, None)
-                    if info is None:
-                        return
-                    stream = info.stream
-                    if self.policy.permits(identity, Action.LIST_RUNS, run=stream.run, site=stream.site):
-                        yield info
-
-        async with (
-            contextlib.aclosing(seen()) as streams,
-            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
-        ):
-            async for info in found:
-                yield info
 
     def spawn(self, work: Any) -> None:
         """Do *work*, which raises nothing, beside the calls, for as long as the receiver serves."""

@@ -35,7 +35,7 @@ async def pushed(server: Server, *requests: wire.Request) -> list[Code]:
 
 
 async def listed(server: Server, run: str = "") -> list[RunInfo]:
-    return [info async for info in server._list_runs(run, Call([]))]
+    return [info async for info in server.lists.runs(run, Call([]))]
 
 
 def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(tmp_path: Path) -> None:

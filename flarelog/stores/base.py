@@ -90,9 +90,17 @@ class Store(Protocol):
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
         """The committed marks of *stream*, from number *first* on; of no stream, none."""
 
-    def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
-        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names; with *one_a_site* only
-        the first of each site.
+    def list(
+        self,
+        prefix: str = "",
+        *,
+        one_a_site: bool = False,
+        after: tuple[str, str, str] = ("", "", ""),
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[StreamInfo, None]:
+        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names: run, site, log. With
+        *one_a_site* only the first of each site; only those behind *after*, a run, a site and a log; and only of the
+        sites in runs that are *wanted*: of others no stream is read.
         """
 
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:

@@ -341,17 +341,27 @@ class LocalStore:
         info = await self._held(stream)
         return () if info is None else info.marks[first:]
 
-    async def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
+    async def list(
+        self,
+        prefix: str = "",
+        *,
+        one_a_site: bool = False,
+        after: tuple[str, str, str] = ("", "", ""),
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[StreamInfo, None]:
         one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
         for run in await self.aside(partial(self._directories, only=one_run)):
-            if not f"{run}/".startswith(prefix[: len(run) + 1]):
+            if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
             for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                if self._mine is not None and not self._mine(run, site):
+                if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):
                     continue
-                for stream in await self.aside(partial(self._streams_of, run, site)):
+                if (run, site) < after[:2] or (one_a_site and (run, site) == after[:2]):
+                    continue
+                behind = after[2] if (run, site) == after[:2] else ""
+                for stream in await self.aside(partial(self._streams_of, run, site, behind)):
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
@@ -512,7 +522,7 @@ class LocalStore:
         path = self.path(stream)
         return path.with_name(f".{path.name}.journal")
 
-    def _streams_of(self, run: str, site: str) -> Sequence[StreamId]:
+    def _streams_of(self, run: str, site: str, behind: str = "") -> Sequence[StreamId]:
         base = self.root / run / site
         names, found = [], []
         for directory, below, files in os.walk(base, onerror=_unless_gone):
@@ -524,7 +534,7 @@ class LocalStore:
                 for file in files
                 if file.startswith(".") and file.endswith(".journal")
             ]
-        for name in sorted(names):
+        for name in sorted(name for name in names if name > behind):
             try:
                 found.append(StreamId(run, site, name))
             except InvalidName as error:
