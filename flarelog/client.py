@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
-RUN_TIMEOUT = 60.0  # seconds that each run of a list may take: all its logs are looked at
+RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
 REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
 
 

@@ -12,9 +12,11 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 from flarelog.access import PolicyFile
+from flarelog.callers import fingerprint, told_of
 from flarelog.errors import NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
 from flarelog.policy import NOBODY, Identity, Policy, certificate_identity
@@ -55,7 +57,7 @@ class Guard:
         self._tells = tells
         self._waits = Waits()
         self._waiting = 0
-        self._refusals = Repetitions(("anybody", "anywhere", "ANY"))  # identity, address, action
+        self._refusals = Repetitions(("anybody", "", "anywhere", "ANY"))  # identity, fingerprint, address, action
         self._arrivals = Arrivals()
 
     @property
@@ -167,16 +169,19 @@ class Guard:
         finally:
             await pieces.aclose()
 
-    def removed(self, who: str, peer: str, run: str, site: str, found: Removed) -> None:
+    def removed(self, who: Identity | str, peer: str, run: str, site: str, found: Removed) -> None:
         """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
-        what = {**_what(NOBODY, Action.DELETE, peer, run, site or None), "identity": who}
+        what = _what(who if isinstance(who, Identity) else NOBODY, Action.DELETE, peer, run, site or None)
+        if isinstance(who, str):
+            what["identity"] = who
         audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
 
     # --- what is said
 
     def _refused(self, what: dict[str, object], why: str, **more: object) -> None:
         peer = str(what["peer"])
-        if self._refusals.says((str(what["identity"]), address_of(peer), str(what["action"])), time.monotonic()):
+        who = str(what["identity"]), str(what.get("fingerprint", ""))
+        if self._refusals.says((*who, address_of(peer), str(what["action"])), time.monotonic()):
             audit.warning("refused %s", json.dumps({**what, "why": why, **more}))
 
     def look(self, connections: int, at_once: bool = False) -> None:
@@ -185,8 +190,9 @@ class Guard:
         *connections*: how many were begun, over TLS, since the start.
         """
         now = time.monotonic()
-        for (identity, address, action), more in self._refusals.over(now, at_once):
-            said = {"action": action, "identity": identity, "address": address, "more": more, "seconds": MINUTE}
+        for (identity, of, address, action), more in self._refusals.over(now, at_once):
+            who = {"identity": identity, **({"fingerprint": of} if of else {})}
+            said = {"action": action, **who, "address": address, "more": more, "seconds": MINUTE}
             audit.warning("refused %s", json.dumps(said))
         lost = self._arrivals.lost(connections, now)
         if lost:
@@ -222,7 +228,9 @@ def identity_of(context: Any) -> Identity:
     """Who calls: whose token was shown, or whose certificate."""
     if isinstance(context, TokenCall):
         return context.identity
-    return certificate_identity(context.auth_context())
+    properties = context.auth_context()
+    identity = certificate_identity(properties)
+    return identity if identity == NOBODY else replace(identity, fingerprint=fingerprint(properties))
 
 
 def bearer(metadata: Any) -> str:
@@ -237,7 +245,7 @@ def bearer(metadata: Any) -> str:
 def _what(
     identity: Identity, action: Action, peer: str, run: str | None = None, site: str | None = None
 ) -> dict[str, object]:
-    return {"action": action.name, "run": run, "site": site, "identity": str(identity), "peer": peer}
+    return {"action": action.name, "run": run, "site": site, **told_of(identity), "peer": peer}
 
 
 def _token(token: Token) -> dict[str, object]:

@@ -7,6 +7,7 @@ what is being received goes in between.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from flarelog.workers import Passed
 if TYPE_CHECKING:
     from flarelog.server import Server
 
+TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
 NO_SITE = "."  # which no site is called
 
 
@@ -64,18 +66,30 @@ class Lists:
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
         held = server.store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
         async with contextlib.aclosing(held) as found:
-            while not asked.limit or streams < asked.limit:
-                async with self._turns.one(peer):
-                    info = await anext(found, None)
-                if info is None:
+            while True:
+                infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
+                streams += len(infos)
+                for info in infos:
+                    state, marks = server.states.of(info.stream), () if asked.one_a_site else info.marks
+                    for part in wire.parts_of(replace(info, state=state, marks=marks)):
+                        if part[1]:
+                            async with self._turns.one(peer):
+                                pass  # whoever lists something shorter has a turn in between
+                        yield part
+                if not infos or streams == asked.limit:
                     return
-                streams += 1
-                state, marks = server.states.of(info.stream), () if asked.one_a_site else info.marks
-                for part in wire.parts_of(replace(info, state=state, marks=marks)):
-                    if part[1]:
-                        async with self._turns.one(peer):
-                            pass  # whoever lists something shorter has a turn in between
-                    yield part
+
+    async def _some(self, found: AsyncGenerator[StreamInfo, None], peer: str, most: int) -> list[StreamInfo]:
+        """The next of *found*, in one turn; none when there are no more."""
+        infos: list[StreamInfo] = []
+        async with self._turns.one(peer):
+            end = time.monotonic() + TURN
+            while len(infos) < min(most, TURN_MOST) and (not infos or time.monotonic() < end):
+                info = await anext(found, None)
+                if info is None:
+                    break
+                infos.append(info)
+        return infos
 
     async def runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
         """What ListRuns answers."""
@@ -111,12 +125,9 @@ class Lists:
         async def seen() -> AsyncGenerator[StreamInfo, None]:
             held = server.store.list(f"{run}/" if run else "", wanted=lambda *of: self._may_see(identity, *of))
             async with contextlib.aclosing(held) as found:
-                while True:
-                    async with self._turns.one(peer):
-                        info = await anext(found, None)
-                    if info is None:
-                        return
-                    yield info
+                while infos := await self._some(found, peer, TURN_MOST):
+                    for info in infos:
+                        yield info
 
         async with (
             contextlib.aclosing(seen()) as streams,

@@ -59,6 +59,7 @@ class Identity:
     token_name: str = ""
     role: Role | None = None  # a token's own; those of a certificate are the policy's to say
     runs: tuple[str, ...] = ("*",)  # a token's own
+    fingerprint: str = ""  # the certificate's, SHA-256 in hexadecimal: it tells callers apart, and grants nothing
 
     def __str__(self) -> str:
         if self.how == "token":

@@ -23,6 +23,7 @@ from flarelog import wire
 from flarelog.access import PolicyFile
 from flarelog.admission import Admission
 from flarelog.bus import Bus
+from flarelog.callers import key_of
 from flarelog.compression import Unpacking
 from flarelog.delivery.quota import Limits, Quota, share
 from flarelog.delivery.rates import Breath, Pace
@@ -508,7 +509,7 @@ class Server:
     def peer_of(self, context: Any) -> str:
         """Whose calls are counted together: those of one certificate or token; of nobody, those of one address."""
         identity = identity_of(context) if self.options.tls is not None else NOBODY
-        return str(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
+        return key_of(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
 
     def call(self, context: Any) -> contextlib.AbstractAsyncContextManager[None]:
         """Count a call of a peer, and let it wait if there are too many. Raises Full."""
@@ -635,7 +636,7 @@ class Server:
                     return await self.workers.ask_home_to_remove(request, context, self.who(context))
                 identity = self.asks(context, Action.DELETE, run_name(run), site_name(site) if site else None)
                 found = await self.removals.remove(run, site, force=force)
-                self.guard.removed(str(identity), context.peer(), run, site, found)
+                self.guard.removed(identity, context.peer(), run, site, found)
                 return found
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))

@@ -2846,8 +2846,8 @@ MUTANTS = [
     Mutant(
         "store: a worker lists what is another's",
         LOCAL,
-        "if self._mine is not None and not self._mine(run, site):",
-        "if False:",
+        "if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):",
+        "if not wanted(run, site):",
         "stores",
     ),
     Mutant(

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "globs", "model", "text", "v1", "version"},
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
-    {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
+    {"sources", "stores", "bus", "tls", "access", "callers", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers", "happenings"},
     {"mux", "listing"},
     {"workers"},

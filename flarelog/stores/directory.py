@@ -54,7 +54,7 @@ class Directory:
         durable: bool = False,
         made: Callable[[int], None] = lambda number: None,
     ) -> None:
-        self.path = root
+        self._root, self._parts = root, list[str]()
         self.fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         try:
             for number, part in enumerate(parts):
@@ -63,6 +63,10 @@ class Directory:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def path(self) -> Path:
+        return self._root.joinpath(*self._parts)
 
     def _descend(self, part: str, make: bool, durable: bool) -> bool:
         """Go on to *part*; whether it was made."""
@@ -85,7 +89,8 @@ class Directory:
                 self.sync()
             below = self._below(part)
         os.close(self.fd)
-        self.fd, self.path = below, self.path / part
+        self.fd = below
+        self._parts.append(part)
         return made
 
     def _below(self, part: str) -> int:
