@@ -30,8 +30,12 @@ class Receiver:
         self.asked.append(asked)
         found = self._infos
         if not self._older:
-            key = lambda info: (info.stream.run, info.stream.site, info.stream.log)  # noqa: E731
-            found = [info for info in found if key(info) > asked.after and asked.site in ("", info.stream.site)]
+            found = [
+                info
+                for info in found
+                if (info.stream.run, info.stream.site, info.stream.log) > asked.after
+                and asked.site in ("", info.stream.site)
+            ]
             found = found[: asked.limit or None]
         return [wire._encode_info((info, part)) for info in found for part in range(self._parts)]
 
