@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import grpc
 
-from flarelog import wire
-from flarelog.errors import CannotConnect, FlarelogError, NotAllowed
+from flarelog import listing, wire
+from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
+RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
 REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
 
 
@@ -93,7 +94,7 @@ class Client:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. Raises CannotConnect, NotAllowed.
         """
-        return await self._answer(lambda: wire.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site))
+        return await self._answer(lambda: listing.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site))
 
     async def find(
         self,
@@ -165,9 +166,19 @@ class Client:
         """The runs that the receiver knows, or *run* alone, if it does. Raises CannotConnect, NotAllowed."""
 
         async def ask() -> list[RunInfo]:
-            return [info async for info in wire.list_runs(self._channel, run, TIMEOUT)]
+            found: list[RunInfo] = []
+            async with contextlib.aclosing(wire.list_runs(self._channel, run)) as infos:
+                while True:
+                    async with asyncio.timeout(RUN_TIMEOUT):
+                        info = await anext(infos, None)
+                    if info is None:
+                        return found
+                    found.append(info)
 
-        return await self._answer(lambda: self._newer(ask))
+        try:
+            return await self._answer(lambda: self._newer(ask))
+        except TimeoutError as error:
+            raise TimedOut(f"{self.address} did not answer in time") from error
 
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* though streams of it are open.

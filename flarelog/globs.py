@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable
 
 from flarelog.errors import InvalidOption
+from flarelog.model import MAX_NAME
 
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _patterns: dict[str, Callable[[str], object]] = {}
 
 
@@ -31,6 +33,12 @@ def any_of(patterns: Iterable[str], path: str) -> bool:
     """Whether one of *patterns* matches *path*, or, where it has no ``/``, the last part of it."""
     name = path.rsplit("/", 1)[-1]
     return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
+
+
+def plain(patterns: Iterable[str]) -> tuple[str, ...]:
+    """*patterns*, if each is the name of a run or a site and matches that alone; none otherwise."""
+    found = tuple(dict.fromkeys(patterns))
+    return found if all(len(each) <= MAX_NAME and _NAME.fullmatch(each) for each in found) else ()
 
 
 def whole(patterns: Iterable[str], name: str) -> bool:

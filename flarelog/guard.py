@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any
 
 from flarelog.access import PolicyFile
+from flarelog.callers import told_of
 from flarelog.connections import Connection, Connections
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
@@ -61,7 +62,7 @@ class Guard:
         self._tells = tells
         self._waits = Waits()
         self._waiting = 0
-        self._refusals = Repetitions(("anybody", "anywhere", "ANY"))  # identity, address, action
+        self._refusals = Repetitions(("anybody", "", "anywhere", "ANY"))  # identity, fingerprint, address, action
         self._arrivals = Arrivals()
         self.certificates: ServerCertificates | None = None  # who is believed at the main port
         self.connections = Connections(MAX_TOLD)
@@ -203,16 +204,19 @@ class Guard:
         finally:
             await pieces.aclose()
 
-    def removed(self, who: str, peer: str, run: str, site: str, found: Removed) -> None:
+    def removed(self, who: Identity | str, peer: str, run: str, site: str, found: Removed) -> None:
         """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
-        what = {**_what(NOBODY, Action.DELETE, peer, run, site or None), "identity": who}
+        what = _what(who if isinstance(who, Identity) else NOBODY, Action.DELETE, peer, run, site or None)
+        if isinstance(who, str):
+            what["identity"] = who
         audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
 
     # --- what is said
 
     def _refused(self, what: dict[str, object], why: str, **more: object) -> None:
         peer = str(what["peer"])
-        if self._refusals.says((str(what["identity"]), address_of(peer), str(what["action"])), time.monotonic()):
+        who = str(what["identity"]), str(what.get("fingerprint", ""))
+        if self._refusals.says((*who, address_of(peer), str(what["action"])), time.monotonic()):
             audit.warning("refused %s", json.dumps({**what, "why": why, **more}))
 
     def look(self, connections: int, at_once: bool = False) -> None:
@@ -221,8 +225,9 @@ class Guard:
         *connections*: how many were begun, over TLS, since the start.
         """
         now = time.monotonic()
-        for (identity, address, action), more in self._refusals.over(now, at_once):
-            said = {"action": action, "identity": identity, "address": address, "more": more, "seconds": MINUTE}
+        for (identity, of, address, action), more in self._refusals.over(now, at_once):
+            who = {"identity": identity, **({"fingerprint": of} if of else {})}
+            said = {"action": action, **who, "address": address, "more": more, "seconds": MINUTE}
             audit.warning("refused %s", json.dumps(said))
         lost = self._arrivals.lost(connections, now)
         if lost:
@@ -285,13 +290,8 @@ def _named(presented: Presented) -> str:
 def _what(
     identity: Identity, action: Action | None, peer: str, run: str | None = None, site: str | None = None
 ) -> dict[str, object]:
-    return {
-        "action": action.name if action is not None else "HEALTH",
-        "run": run,
-        "site": site,
-        "identity": str(identity),
-        "peer": peer,
-    }
+    named = action.name if action is not None else "HEALTH"
+    return {"action": named, "run": run, "site": site, **told_of(identity), "peer": peer}
 
 
 def _token(token: Token) -> dict[str, object]:

@@ -29,6 +29,7 @@ Buffer = bytes | bytearray | memoryview
 MAX_NAME = 128
 MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
 MAX_LOG = 1024
+MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
 MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
@@ -123,7 +124,10 @@ def log_name(name: str) -> str:
         raise InvalidName(f"the log's name {_shown(name)} is absolute; give it relative to the producer's root")
     if len(name) > MAX_LOG:
         raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
-    for part in name.split("/"):
+    parts = name.split("/")
+    if len(parts) > MAX_PARTS:
+        raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
+    for part in parts:
         _part("the log's name", part, MAX_PART)
         if _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable
 from typing import Any
 
@@ -23,17 +23,21 @@ OPENS_BURST = 10  # seconds' worth of calls that a peer may begin at once: all l
 
 
 class Turns:
-    """At most *at_once* pieces of work at a time; of those who wait, each key is served in its turn."""
+    """At most *at_once* pieces of work at a time, *each* of them for one key; of those who wait, each key is served in
+    its turn.
+    """
 
-    def __init__(self, at_once: int = 1) -> None:
+    def __init__(self, at_once: int = 1, each: int | None = None) -> None:
         self._free = at_once
+        self._each = at_once if each is None else each
+        self._having: Counter[Hashable] = Counter()
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which they are served
 
     @contextlib.asynccontextmanager
     async def one(self, key: Hashable) -> AsyncIterator[None]:
         """Have a turn meanwhile."""
-        if self._free and not self._waiting:
-            self._free -= 1
+        if self._may(key):  # whoever waits may not
+            self._serve(key)
         else:
             mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(key, deque()).append(mine)
@@ -41,25 +45,34 @@ class Turns:
                 await mine
             except asyncio.CancelledError:
                 if mine.done() and not mine.cancelled():
-                    self._give_back()  # it was served in the same moment
+                    self._give_back(key)  # it was served in the same moment
                 raise
         try:
             yield
         finally:
             # Later: what the loop has to do anyway comes first.
-            asyncio.get_running_loop().call_soon(self._give_back)
+            asyncio.get_running_loop().call_soon(self._give_back, key)
 
-    def _give_back(self) -> None:
+    def _may(self, key: Hashable) -> bool:
+        return self._free > 0 and self._having[key] < self._each
+
+    def _serve(self, key: Hashable) -> None:
+        self._free -= 1
+        self._having[key] += 1
+
+    def _give_back(self, key: Hashable) -> None:
         self._free += 1
-        while self._waiting and self._free:
-            key, queue = next(iter(self._waiting.items()))
-            del self._waiting[key]
+        self._having[key] -= 1
+        if not self._having[key]:
+            del self._having[key]
+        while (following := next(filter(self._may, self._waiting), None)) is not None:
+            queue = self._waiting.pop(following)
             one = queue.popleft()
             if queue:
-                self._waiting[key] = queue  # behind the others
+                self._waiting[following] = queue  # behind the others
             if not one.done():
                 one.set_result(None)
-                self._free -= 1
+                self._serve(following)
 
 
 class Peers:

@@ -13,7 +13,7 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,16 +21,17 @@ import grpc
 
 from flarelog import wire
 from flarelog.access import PolicyFile
+from flarelog.admission import Admission
 from flarelog.bus import Bus
+from flarelog.callers import key_of
 from flarelog.compression import Unpacking
 from flarelog.connections import AGE, MAX_AGE, aging
 from flarelog.delivery.quota import Limits, Quota, share
-from flarelog.delivery.rates import Breath, Names, Pace
+from flarelog.delivery.rates import Breath, Pace
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import (
     CannotListen,
     FlarelogError,
-    Full,
     InvalidOption,
     NotFound,
     StoreError,
@@ -38,14 +39,12 @@ from flarelog.errors import (
 from flarelog.guard import Guard, identity_of
 from flarelog.happenings import Happenings
 from flarelog.lifecycle import Event, RunState, advance, events_between
+from flarelog.lists import Lists
 from flarelog.model import (
     Action,
     Code,
-    Open,
     Removed,
-    RunInfo,
     StreamId,
-    StreamInfo,
     is_loopback,
     parse_address,
     run_name,
@@ -53,13 +52,13 @@ from flarelog.model import (
 )
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.peers import Patience, Peers, Turns
-from flarelog.policy import NOBODY, OPEN, Identity, Policy, site_of
+from flarelog.policy import NOBODY, OPEN, Identity, Policy
 from flarelog.removals import Removals
 from flarelog.render.sieve import Sieving
-from flarelog.session import Call, Session, code_of
+from flarelog.session import Call, Session
 from flarelog.standing import Standing
 from flarelog.states import States
-from flarelog.stores.base import Appender, Store, totals
+from flarelog.stores.base import Store
 from flarelog.stores.chronicle import CLOSED, LEFT, OPENED
 from flarelog.tls import ServerCertificates, Tls
 from flarelog.tokens import Tokens
@@ -71,7 +70,6 @@ LISTEN = "127.0.0.1:4721"
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 STOP_WITHIN = 15.0  # seconds after which it stops though what was taken is still being committed
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
-RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
 SHARE_EVERY = 1.0  # seconds between two looks at who is sending
 ANSWER_WITHIN = (2.0, 10.0)  # seconds, from and to, while producers are asked to gather lines
 ANSWERS = 250.0  # a second: an answer costs as much as a message, and tells of all that came before it
@@ -85,8 +83,6 @@ SLOWED = 0.5  # seconds between two replies to a producer that is slowed down, s
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
 SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
-OPENING = 8  # streams that are opened side by side
-NO_SITE = "."  # which no site is called
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
@@ -165,14 +161,10 @@ class Server:
         self.peers = Peers(self.options, self.said)
         self._run_rate = Pace(self.options.max_run_rate, RATE_BURST)
         self._site_rate = Pace(self.options.max_site_rate, RATE_BURST)
-        self._sites = Names(
-            self.options.max_sites,
-            "run {key} has {used} sites, at most {limit} are taken: start the receiver with a higher --max-sites",
-        )
-        self._listing = Turns()
+        self.admission = Admission(self)
+        self.lists = Lists(self)
         self._sieving = Turns()
         self._sieved_at_once = SIEVED[1] // 4  # nobody knows yet how long it takes
-        self._opening = Turns(OPENING)
         self.ending = Turns()
         self.unpacking = Unpacking(taken=self.options.compression)
         self.unpacked = Turns(UNPACKED)  # by site as well
@@ -180,8 +172,6 @@ class Server:
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end
         self._runs: dict[str, RunState] = {}
         self._recording: set[str] = set()  # runs whose state is still to be recorded
-        self._counted: dict[str, float] = {}  # when the bytes of a run were counted
-        self._counting = asyncio.Lock()
         self._said: dict[str, float] = {}
         self._sessions: dict[StreamId, Session] = {}
         self._busy = 0  # of them
@@ -197,7 +187,7 @@ class Server:
 
     async def start(self) -> str:
         """Listen, and return ``HOST:PORT``. Raises CannotListen."""
-        self._runs = await self.store.runs()
+        await self.recall()
         if self.workers is not None:
             await self._meet_workers(self.workers)
         if self.options.tls is not None:
@@ -245,8 +235,8 @@ class Server:
         runs: list[Any] = [self._start_run, self._end_run, self._get_run]
         if self.workers is not None and not self.workers.home:
             runs = [partial(self._ask_home, self.workers, method) for method in ("StartRun", "EndRun", "GetRun")]
-        more: dict[str, Any] = {"list_runs": self._list_runs, "remove_run": self._remove_run}
-        return wire.handlers(self._push, self._read, self._list, *runs, counted=self.call, meet=meet, **more)
+        more: dict[str, Any] = {"list_runs": self.lists.runs, "remove_run": self._remove_run}
+        return wire.handlers(self._push, self._read, self.lists.streams, *runs, counted=self.call, meet=meet, **more)
 
     async def _meet_workers(self, workers: Workers) -> None:
         async def states() -> None:
@@ -257,7 +247,7 @@ class Server:
         handlers = self._handlers(workers.meet)
         removing = self.removals.hold, self.removals.let_go
         states_now = lambda: {run: at.value for run, at in known.items()}  # noqa: E731
-        await workers.start(handlers, self._admit, self._join, *removing, states_now)
+        await workers.start(handlers, self.admission.admit_elsewhere, self._join, *removing, states_now)
         if not workers.home:
             self.spawn(states())
 
@@ -329,6 +319,16 @@ class Server:
 
     # --- runs
 
+    async def recall(self) -> None:
+        """Learn which runs the store holds, before any other is known."""
+        self._runs, makers = await self.store.runs(), await self.store.makers()
+        self.admission.runs.known({run: makers.get(run, "") for run in self.unended()})
+
+    @property
+    def runs(self) -> list[str]:
+        """Those that are known."""
+        return list(self._runs)
+
     def unended(self) -> list[str]:
         """The runs that have not ended."""
         return [run for run, state in self._runs.items() if state is not RunState.ENDED]
@@ -336,28 +336,34 @@ class Server:
     def state(self, run: str) -> RunState:
         return self._runs.get(run, RunState.UNKNOWN)
 
-    async def register(self, run: str, event: Event) -> None:
-        """Take in that *event* happened to *run*; harmless when repeated. Raises InvalidName."""
-        before = self.state(run_name(run))
+    async def register(self, run: str, event: Event, maker: str = "") -> None:
+        """Take in that *event* happened to *run*, which the site *maker* began, or else whoever may announce runs;
+        harmless when repeated. Raises InvalidName, Full.
+        """
+        before, shares = self.state(run_name(run)), self.admission.runs
         after = advance(before, event)
         if after is before:
             return
-        if before is RunState.UNKNOWN and len(self._runs) >= self.options.max_runs:
-            raise Full(
-                f"{len(self._runs)} runs are known, at most {self.options.max_runs} are taken: remove what is no longer"
-                " needed from the store, or start the receiver with a higher --max-runs"
-            )
+        if after is RunState.ENDED:
+            shares.over(run)
+        elif before in (RunState.UNKNOWN, RunState.ENDED):
+            shares.begins(run, maker)
         self._runs[run] = after
         if self.workers is not None:
             self.workers.tell(run, after.value)
         self._hear_of(run)
+        await self._keep(run)
+
+    async def _keep(self, run: str) -> None:
+        """Record the state of *run*, by and by if it cannot be now."""
         if run in self._recording:
             return
+        state = self.state(run)
         try:
-            await self.store.set_run(run, after)
+            await self.store.set_run(run, state, self.admission.runs.maker(run))
         except StoreError as error:
             # A run must neither wait for a disk that is full nor be lost to it.
-            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, after.value, error)
+            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, state.value, error)
             self._recording.add(run)
             self.spawn(self._record(run))
 
@@ -369,15 +375,17 @@ class Server:
                 state = self.state(run)
                 if state is RunState.UNKNOWN:
                     break  # it was removed
-                await self.store.set_run(run, state)
+                await self.store.set_run(run, state, self.admission.runs.maker(run))
                 recorded = state
         self._recording.discard(run)
 
-    async def announce(self, run: str, event: Event) -> RunState:
-        """Raise *event* for *run*, with the events that it implies, on the bus and here."""
+    async def announce(self, run: str, event: Event, maker: str = "") -> RunState:
+        """Raise *event* for *run*, with the events that it implies, on the bus and here; *maker* as of ``register``."""
         for implied in events_between(self.state(run_name(run)), event):
-            await self.register(run, implied)
+            await self.register(run, implied, maker)
             self.bus.publish(implied, run)
+        if not maker and self.admission.runs.announced(run):
+            await self._keep(run)
         return self.state(run)
 
     def forget(self, run: str, site: str = "") -> None:
@@ -390,11 +398,10 @@ class Server:
             self._runs.pop(run, None)
             if run in self._finishing:
                 self._finishing.pop(run).cancel()  # it would end a new run of that name
-        self._sites.forget(run)
+        self.admission.forget(run, site)
         self.states.forget(run, site)
         self.happenings.forget(run, site)
         self.quota.forget(run, site)
-        self._counted.pop(run, None)
         for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
             self._silent.pop(stream).cancel()
         if self.workers is not None:
@@ -420,6 +427,9 @@ class Server:
         """Those that are open, of *run* or of *site* in it."""
         sessions = self._sessions.values()
         return [one for one in sessions if one.stream.run == run and site in ("", one.stream.site)]
+
+    def is_open(self, stream: StreamId) -> bool:
+        return stream in self._sessions
 
     def _finish(self, run: str, patience: float = 0.0) -> None:
         if run not in self._finishing:  # however often a peer says that it is to end
@@ -494,14 +504,14 @@ class Server:
     def peer_of(self, context: Any) -> str:
         """Whose calls are counted together: those of one certificate or token; of nobody, those of one address."""
         identity = identity_of(context) if self.options.tls is not None else NOBODY
-        return str(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
+        return key_of(identity) if identity != NOBODY else context.peer().rpartition(":")[0]
 
     def call(self, context: Any) -> contextlib.AbstractAsyncContextManager[None]:
         """Count a call of a peer, and let it wait if there are too many. Raises Full."""
         return self.peers.call(context, self.peer_of(context))
 
     @contextlib.asynccontextmanager
-    async def _reading(self, context: Any) -> AsyncIterator[tuple[str, Patience]]:
+    async def reading(self, context: Any) -> AsyncIterator[tuple[str, Patience]]:
         """A call that reads or lists: it is dropped when it takes nothing, and told why when it may not."""
         try:
             peer = self.peer_of(context)
@@ -511,7 +521,7 @@ class Server:
             await context.abort(wire.status_of(error), str(error))
 
     async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found | bytes]:
-        async with self._reading(context) as (peer, patience):
+        async with self.reading(context) as (peer, patience):
             wanted = wire.read_request(request)
             async with contextlib.aclosing(self._reads(request, wanted, peer, context)) as found:
                 async for piece in found:
@@ -582,44 +592,6 @@ class Server:
         elif took < SIEVE_SECONDS / 4:
             self._sieved_at_once = min(SIEVED[1], self._sieved_at_once * 2)
 
-    async def _list(
-        self, request: tuple[str, str, bool], context: Any
-    ) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
-        run, site, one_a_site = request
-        async with self._reading(context) as (peer, patience):
-            prefix = f"{run_name(run)}/" if run else ""
-            prefix += f"{site_name(site)}/" if run and site else ""
-            # What is passed on was asked for, and is in the audit, where it came from.
-            passed = isinstance(context, Passed)
-            identity = identity_of(context) if passed else self.asks(context, Action.LIST, run, site)
-            found: AsyncGenerator[Any, None] = self._listed(prefix, one_a_site, peer, identity)
-            if self.workers is not None and not passed:
-                found = self.workers.list(request, found, context, self.who(context))
-            async with contextlib.aclosing(found) as parts:
-                async for part in parts:
-                    with patience:
-                        yield part
-
-    async def _listed(
-        self, prefix: str, one_a_site: bool, peer: str, identity: Identity
-    ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
-        """What the store holds, and *identity* may list, in messages."""
-        async with contextlib.aclosing(self.store.list(prefix, one_a_site=one_a_site)) as found:
-            while True:
-                async with self._listing.one(peer):
-                    info = await anext(found, None)
-                if info is None:
-                    return
-                stream = info.stream
-                if not self.policy.permits(identity, Action.LIST, run=stream.run, site=stream.site):
-                    continue
-                info = replace(info, state=self.states.of(stream), marks=() if one_a_site else info.marks)
-                for part in wire.parts_of(info):
-                    if part[1]:
-                        async with self._listing.one(peer):
-                            pass  # whoever lists something shorter has a turn in between
-                    yield part
-
     async def _start_run(self, run: str, context: Any) -> str:
         try:
             async with self.call(context):
@@ -633,7 +605,7 @@ class Server:
         try:
             async with self.call(context):
                 identity = self.asks(context, Action.GET_RUN, run_name(run))
-                return (self.state(run) if await self._knows(identity, run) else RunState.UNKNOWN).value
+                return (self.state(run) if await self.admission.knows(identity, run) else RunState.UNKNOWN).value
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
@@ -659,65 +631,11 @@ class Server:
                     return await self.workers.ask_home_to_remove(request, context, self.who(context))
                 identity = self.asks(context, Action.DELETE, run_name(run), site_name(site) if site else None)
                 found = await self.removals.remove(run, site, force=force)
-                self.guard.removed(str(identity), context.peer(), run, site, found)
+                self.guard.removed(identity, context.peer(), run, site, found)
                 return found
         except FlarelogError as error:
             await context.abort(wire.status_of(error), str(error))
             raise
-
-    async def _list_runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
-        async with self._reading(context) as (peer, patience):
-            passed = isinstance(context, Passed)
-            asked = run_name(run) if run else None
-            identity = identity_of(context) if passed else self.asks(context, Action.LIST_RUNS, asked)
-            known = {one: state.value for one, state in self._runs.items() if run in ("", one)}
-            found: AsyncGenerator[RunInfo, None] = self._runs_listed(run, peer, identity)
-            if self.workers is not None and not passed:
-                found = self.workers.list_runs(run, found, context, self.who(context))
-            rest = [] if passed else sorted(known, reverse=True)  # those without a stream are in no store's list
-            async with contextlib.aclosing(found) as infos:
-                async for info in infos:
-                    while rest and rest[-1] <= info.run:
-                        if (name := rest.pop()) != info.run and self._may_see(identity, name):
-                            yield RunInfo(name, known[name])
-                    with patience:
-                        yield replace(info, state=known.get(info.run, ""))
-            for name in reversed(rest):
-                if self._may_see(identity, name):
-                    yield RunInfo(name, known[name])
-
-    async def _knows(self, identity: Identity, run: str) -> bool:
-        """Whether *identity* may know of *run*: one that is a site alone must be in it."""
-        if self.state(run) is RunState.UNKNOWN or self._may_see(identity, run):
-            return True
-        if not self._sites.known(run):
-            self._sites.learn(run, *await self.store.sites(run))
-        return self._sites.has(run, site_of(identity))
-
-    def _may_see(self, identity: Identity, run: str) -> bool:
-        """Whether *identity* may know of a run in which no site has a stream."""
-        return self.policy.permits(identity, Action.LIST_RUNS, run=run, site=NO_SITE)
-
-    async def _runs_listed(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
-        """What is held here of the runs, as far as *identity* may see it."""
-
-        async def seen() -> AsyncGenerator[StreamInfo, None]:
-            async with contextlib.aclosing(self.store.list(f"{run}/" if run else "")) as found:
-                while True:
-                    async with self._listing.one(peer):
-                        info = await anext(found, None)
-                    if info is None:
-                        return
-                    stream = info.stream
-                    if self.policy.permits(identity, Action.LIST_RUNS, run=stream.run, site=stream.site):
-                        yield info
-
-        async with (
-            contextlib.aclosing(seen()) as streams,
-            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
-        ):
-            async for info in found:
-                yield info
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
         """Do *work*, which raises nothing, beside the calls, for as long as the receiver serves."""
@@ -768,43 +686,6 @@ class Server:
 
     # --- streams
 
-    async def admit(self, opened: Open) -> None:
-        """Let *opened* pass, or raise Refused: the receiver of its run is not registered."""
-        self.removals.check(opened)
-        if self.workers is not None and not self.is_home:
-            await self.workers.admit(opened.stream)
-        else:
-            await self._admit_here(opened.stream)
-
-    async def _admit(self, stream: StreamId) -> None:
-        """Let a stream of another worker's pass. Raises Refused."""
-        try:
-            await self._admit_here(stream)
-        except FlarelogError as error:
-            raise Refused(code_of(error), str(error)) from error
-
-    async def _admit_here(self, stream: StreamId) -> None:
-        run = stream.run
-        if self.state(run) is RunState.UNKNOWN:
-            if self.options.announced_runs_only:
-                raise Refused(Code.EXECUTION_EXCEPTION, f"run {run} is not registered at this receiver")
-            await self.announce(run, Event.START_RUN)
-        if not self._sites.known(run):
-            self._sites.learn(run, *await self.store.sites(run))
-        self._sites.admit(run, stream.site)
-
-    def _is_admitted(self, stream: StreamId) -> bool:
-        if self.workers is not None and not self.is_home:
-            return self.workers.is_admitted(stream)
-        return self.state(stream.run) is not RunState.UNKNOWN and self._sites.known(stream.run)
-
-    async def open(self, opened: Open, peer: str) -> Appender:
-        """The appender of a stream. Only a few are opened at a time: what is being committed must not wait for all."""
-        async with self._opening.one(peer):
-            while not self._is_admitted(opened.stream):  # its run was removed since it was let pass
-                await self.admit(opened)
-            return await self.store.appender(opened.stream, opened.producer, opened.epoch)
-
     async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
         if self._run_rate.rate is None and self._site_rate.rate is None:
@@ -825,21 +706,6 @@ class Server:
             await asyncio.sleep(min(wait, SLOWED))
             wait -= SLOWED
             session.acknowledge()
-
-    async def count(self, stream: StreamId) -> None:
-        """Learn what the store holds of a run, at its first stream and, now and then, while it is over a limit."""
-        if not self.quota.counts_bytes:
-            return
-        run, clock = stream.run, asyncio.get_running_loop().time
-        async with self._counting:  # whoever comes meanwhile waits for the numbers
-            counted = self._counted.get(run)
-            if counted is not None and (clock() - counted < RECOUNT_EVERY or self.quota.has_room(stream)):
-                return
-            with self.quota.count(run) as found:
-                async for info in self.store.list(f"{run}/"):
-                    self.quota.found(info.stream, info.committed)
-                    found.add(info.stream)
-            self._counted[run] = clock()
 
     def entered(self, session: Session, producer: bytes) -> None:
         stream = session.stream
@@ -868,6 +734,7 @@ class Server:
         if self._sessions.get(session.stream) is not session:
             return  # another call has the stream, and of this one nothing will be stored
         self.quota.take(session.stream, size)
+        self.admission.writes(session.stream, session.appender)
         self.states.took(session.stream, size)
         if size and self.happenings.paused:
             self.happenings.resume(session.stream)

@@ -430,9 +430,9 @@ class Session:
             server.states.news(stream, self.producer, opened.news or News(0, 0))
             server.quota.opens(stream)
             self._counted = True
-            await server.admit(opened)
-            await server.count(stream)
-            appender = self.appender = await server.open(opened, self.call.peer)
+            await server.admission.admit(opened)
+            await server.admission.count(stream)
+            appender = self.appender = await server.admission.open(opened, self.call.peer)
             server.quota.noted(stream, sum(map(size_of, appender.marks)))
             self._receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
             server.entered(self, self.producer)
@@ -483,7 +483,7 @@ class Session:
         elif isinstance(request, Open):
             raise Refused(Code.REJECTED, "a stream has one Open, its first message")
         elif receiver.mark(*request):
-            self.server.quota.note(self.stream, size_of(request[1]))
+            self.server.admission.notes(self.stream, self.appender, size_of(request[1]))
             await self.appender.mark(request[1])
         self.acknowledge()
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 import grpc
 
-from flarelog import errors, wire
+from flarelog import errors, listing, wire
 from flarelog.bus import Bus
 from flarelog.compression import Compressing, Compression, Packing, check
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
@@ -446,7 +446,7 @@ class Sidecar:
         failures = 0
         while True:
             try:
-                found = await wire.streams(
+                found = await listing.streams(
                     self.connection(), self.options.run, self.options.site, silence=REPLY_TIMEOUT
                 )
             except grpc.RpcError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -72,9 +72,6 @@ MAX_TEXT = 1024
 _MARKS_A_MESSAGE = 300
 _TEXTS_A_MESSAGE = 64 << 10  # characters: one message is neither long in the making nor large
 SERVICE = "flarelog.v1.LogService"
-MAX_LISTED = 64 << 20
-"""Bytes of an answer to List that are read: a site's marks may take as many in its journals."""
-MAX_LISTED_MARKS = 200_000
 HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
@@ -216,9 +213,9 @@ def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
     return answer
 
 
-def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncIterator[RunInfo]:
+def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncGenerator[RunInfo, None]:
     """What ListRuns answers."""
-    return cast("AsyncIterator[RunInfo]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
+    return cast("AsyncGenerator[RunInfo, None]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
 
 
 async def remove_run(
@@ -277,55 +274,6 @@ def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
             made.cancel()  # whoever has enough does not leave the other end waiting
 
     return answers
-
-
-async def streams(
-    channel: grpc.aio.Channel,
-    run: str,
-    site: str,
-    timeout: float | None = None,
-    silence: float | None = None,
-    one_a_site: bool = False,
-) -> list[StreamInfo]:
-    """What List answers, the parts of each stream put together; what was not asked for is left out.
-
-    *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
-    *silence*: seconds that all of it, and each message, may take. Raises grpc.RpcError, TimeoutError; Malformed for
-    an answer that makes no sense, or that is larger than MAX_LISTED.
-    """
-    found: list[StreamInfo] = []
-    marks: list[Mark] = []  # of the last of them
-    size = 0
-    call = list_streams(channel)((run, site, one_a_site), timeout=timeout)
-    try:
-        while True:
-            async with asyncio.timeout(silence):
-                raw = await call.read()
-            if raw is grpc.aio.EOF:
-                return found
-            size += len(raw) + 200  # the objects that are made of it
-            if size > MAX_LISTED:
-                raise Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
-            part, first_mark = _decode_info(raw)
-            if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
-                raise Malformed(f"the receiver lists {part.stream} with {part.committed} bytes; no stream is as long")
-            if (run and part.stream.run != run) or (site and part.stream.site != site):
-                continue
-            if first_mark and found and found[-1].stream == part.stream:
-                del marks[first_mark:]
-                marks += part.marks
-                found[-1] = replace(part, marks=())
-            else:
-                if found:
-                    found[-1] = replace(found[-1], marks=tuple(marks))
-                found.append(part)
-                marks = list(part.marks)
-            if len(marks) > MAX_LISTED_MARKS:
-                raise Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
-    finally:
-        call.cancel()
-        if found:
-            found[-1] = replace(found[-1], marks=tuple(marks))
 
 
 def handlers(
@@ -927,13 +875,27 @@ def _decode_piece(raw: bytes) -> tuple[int, Any]:
     return message.offset, message.data
 
 
-def _encode_list(request: tuple[str, str, bool]) -> bytes:
-    return pb.ListRequest(run=request[0], site=request[1], one_a_site=request[2]).SerializeToString()
+class Listing(NamedTuple):
+    """What a List asks for."""
+
+    run: str = ""  # empty: all
+    site: str = ""
+    one_a_site: bool = False
+    after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
+    limit: int = 0  # streams at most; 0: all
 
 
-def _decode_list(raw: bytes) -> tuple[str, str, bool]:
+def _encode_list(asked: Listing) -> bytes:
+    message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
+    if any(asked.after):
+        message.after.run, message.after.site, message.after.log = asked.after
+    return message.SerializeToString()
+
+
+def _decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
-    return message.run, message.site, message.one_a_site
+    after = message.after.run, message.after.site, message.after.log
+    return Listing(message.run, message.site, message.one_a_site, after, message.limit)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -976,7 +938,7 @@ def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
     return message.SerializeToString()
 
 
-def _decode_info(raw: bytes) -> tuple[StreamInfo, int]:
+def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
     """Raises Malformed, InvalidName."""
     message = _parse(pb.StreamInfo, raw)
     if max(message.first, message.committed, message.first_mark) > MAX_OFFSET:

@@ -339,28 +339,34 @@ class Workers:
                 yield piece
 
     async def list(
-        self, request: tuple[str, str, bool], own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
+        self, asked: wire.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a List, in the order of the streams' names; *own* is what this one does."""
-        run, site, _ = request
-        asked = self.others
-        if run and (site or self.place.whole_runs):
-            asked = [number for number in asked if number == self.place.owner(run, site)]
+        others = self.others
+        if asked.run and (asked.site or self.place.whole_runs):
+            others = [number for number in others if number == self.place.owner(asked.run, asked.site)]
 
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            call = wire.raw_list(self._channels[number])(request, metadata=((_CALLER, who),))
+            call = wire.raw_list(self._channels[number])(asked, metadata=((_CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
                 async for raw in pieces:
-                    yield wire.listed(raw), raw
+                    names = wire.listed(raw)
+                    yield names, (names, raw)
 
         async def here() -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
             async with contextlib.aclosing(own) as parts:
                 async for part in parts:
                     stream = part[0].stream
-                    yield (stream.run, stream.site, stream.log), part
+                    names = stream.run, stream.site, stream.log
+                    yield names, (names, part)
 
-        async with contextlib.aclosing(merged(here(), *map(of, asked))) as found:
-            async for part in found:
+        streams, latest = 0, ("", "", "")
+        async with contextlib.aclosing(merged(here(), *map(of, others))) as found:
+            async for names, part in found:
+                streams += names != latest
+                latest = names
+                if asked.limit and streams > asked.limit:
+                    return
                 yield part
 
     async def list_runs(

@@ -158,10 +158,10 @@ def reading(raw: bytes) -> None:
 def info(raw: bytes) -> None:
     """What a receiver says of a stream: a sidecar draws its conclusions from it, and ``flarelog streams`` shows it."""
     try:
-        found, first = wire._decode_info(raw)
+        found, first = wire.decode_info(raw)
     except (Malformed, InvalidName):
         return
-    hold(wire._decode_info(wire._encode_info((found, first))) == (found, first), found)
+    hold(wire.decode_info(wire._encode_info((found, first))) == (found, first), found)
     conclude(found)
 
 
@@ -724,7 +724,7 @@ SEEDS: dict[str, list[bytes]] = {
         wire._encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
         wire._encode_piece((300, b"payload")),
         wire._encode_piece((7, Gap(300, 1, 5, "truncated"))),
-        wire._encode_list(("run-1", "site-1", False)),
+        wire._encode_list(wire.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
         wire._encode_run("run-1"),
     ],
     "info": [wire._encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],

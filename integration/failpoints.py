@@ -25,7 +25,7 @@ from types import FrameType
 from typing import Any, Literal
 
 import flarelog
-from flarelog import wire
+from flarelog import listing, wire
 from flarelog.sources import identity
 
 Moment = Literal["before", "within", "after"]
@@ -81,12 +81,12 @@ class Failpoints:
         self._install_wire()
 
     def _install_wire(self) -> None:
-        push, streams, handlers = wire.push, wire.streams, wire.handlers
+        push, streams, handlers = wire.push, listing.streams, wire.handlers
 
         def calling(channel: Any) -> Callable[[], Any]:
             return lambda: _Wrapping(self, push(channel)(), "call", (), ("read", "write"))
 
-        async def listing(*args: Any, **named: Any) -> Any:
+        async def told_of(*args: Any, **named: Any) -> Any:
             return await self.awaited("call.list", lambda: streams(*args, **named))
 
         def handling(pushed: Any, read: Any, listed: Any, start: Any, end: Any, get: Any, **more: Any) -> list[Any]:
@@ -94,7 +94,7 @@ class Failpoints:
                 await pushed(requests, _Wrapping(self, context, "context", (), ("read", "write")))
 
             async def told(request: Any, context: Any) -> AsyncIterator[Any]:
-                site = f"server.py:{listed.__name__} context.write_part"
+                site = f"lists.py:{listed.__name__} context.write_part"
                 async for part in listed(request, context):
                     moment = self._enter(site)
                     if moment == "before":
@@ -105,8 +105,12 @@ class Failpoints:
 
             return handlers(taken, read, told, *(self._answering(call) for call in (start, end, get)), **more)
 
-        for name, wrapped in (("push", calling), ("streams", listing), ("handlers", handling)):
-            setattr(wire, name, wrapped)
+        for module, name, wrapped in (
+            (wire, "push", calling),
+            (listing, "streams", told_of),
+            (wire, "handlers", handling),
+        ):
+            setattr(module, name, wrapped)
 
     def _answering(self, call: Any) -> Any:
         async def answering(request: Any, context: Any) -> Any:

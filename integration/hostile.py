@@ -335,6 +335,16 @@ async def opens(peer: Peer) -> None:
         await peer.push(channel, [opening(f"{number}.log", f"run-{number}", f"site-{number}")])
 
 
+async def deep(peer: Peer) -> None:
+    """Logs without number, each in directories of its own, as deep as they may be."""
+    channel = await peer.channel()
+
+    def name(number: int) -> str:
+        return "/".join([f"deep-{number}", *(f"d{n}" for n in range(14)), "a.log"])
+
+    await peer.many((peer.push(channel, [opening(name(n))]) for n in itertools.count()), 50)
+
+
 async def opens_at_once(peer: Peer) -> None:
     channels = [await peer.channel() for _ in range(4)]
     work = (peer.push(channels[n % 4], [opening(f"{n}.log", "at-once")], stay=True) for n in range(10_000))
@@ -552,6 +562,7 @@ ATTACKS: dict[str, Attack] = {
             bombs,
             flood,
             opens,
+            deep,
             opens_at_once,
             streams_at_once,
             half_open,

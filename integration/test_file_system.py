@@ -257,7 +257,7 @@ def test_verify_fails_where_a_stored_log_became_a_link(place: Place) -> None:
 
 # --- a root that is hostile
 
-DEPTH = 100
+DEPTH, TOO_DEEP = 15, 100  # directories that a log may lie below, and that it may not
 
 
 def plant(place: Place) -> dict[str, bytes]:
@@ -293,6 +293,9 @@ def plant(place: Place) -> dict[str, bytes]:
     deep.mkdir(parents=True)
     name = "/".join(["d"] * DEPTH) + "/deep.log"
     wanted[name] = append(root / name, b"far below\n")
+    deeper = root.joinpath(*["d"] * TOO_DEEP)
+    deeper.mkdir(parents=True)
+    append(deeper / "deeper.log", SECRET)
     for odd in (b"new\n2026 ERROR line.log", b"\xff\xfe.log", b"esc\x1b[2J.log"):
         Path(os.fsdecode(os.fsencode(root) + b"/" + odd)).write_bytes(SECRET)
     return wanted
@@ -337,6 +340,7 @@ def test_a_hostile_root_holds_up_nothing_and_sends_nothing_that_no_link_in_it_le
     said = sidecar.said
     assert "Traceback" not in said
     assert said.count("shadow.log cannot be read: Permission denied") == 1
-    assert said.count(" cannot be sent: ") == 3
+    assert said.count(" cannot be sent: ") == 4
+    assert "the log's name has 101 parts; at most 16 are allowed" in said
     assert all(re.match(r"\d{4}-\d\d-\d\dT", line) for line in said.splitlines()), "no name wrote a line of its own"
     assert "\x1b" not in said

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import wire
+from flarelog import listing, wire
 from flarelog.guard import UNKNOWN
 from flarelog.model import Code, Open, Reply, StreamId
 from flarelog.policy import Role
@@ -53,7 +53,7 @@ async def read(channel: grpc.aio.Channel) -> bool:
 
 
 async def list_streams(channel: grpc.aio.Channel) -> bool:
-    return bool(await wire.streams(channel, RUN, SITE))
+    return bool(await listing.streams(channel, RUN, SITE))
 
 
 def run_call(method: str, run: str = RUN) -> Callable[[grpc.aio.Channel], Awaitable[bool]]:
@@ -286,7 +286,7 @@ def test_a_refusal_does_not_tell_whether_there_is_such_a_stream(federation: Fede
 
 def test_a_list_of_everything_shows_a_site_its_own_streams_alone(federation: Federation) -> None:
     async def everything(channel: grpc.aio.Channel) -> set[str]:
-        return {info.stream.site for info in await wire.streams(channel, "", "")}
+        return {info.stream.site for info in await listing.streams(channel, "", "")}
 
     assert federation.call(SITE, everything) == {SITE}
     assert federation.call("site-2", everything) == set()

@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import wire
+from flarelog import listing, wire
 from flarelog.cli.doctor import RUN as DOCTORS_RUN
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
 from flarelog.policy import Identity
@@ -276,7 +276,7 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
             call.cancel()
             await channel.close()
         for channel in await connections(receiver.address, tls=reader):
-            assert {info.stream.site for info in await wire.streams(channel, RUN, "")} == {OF[0]}
+            assert {info.stream.site for info in await listing.streams(channel, RUN, "")} == {OF[0]}
             pieces = wire.read(channel)((StreamId(RUN, OF[0], "0.log"), 0, False))
             assert b"".join([data async for _, data in pieces]) == DATA
             with pytest.raises(grpc.RpcError) as refused:

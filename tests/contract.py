@@ -410,6 +410,24 @@ async def streams_are_listed_by_prefix_in_the_order_of_their_names(store: Store)
             assert await read(store, stream=info.stream) == text
         firsts = {(info.stream.run, info.stream.site): info.stream for info in reversed(found)}
         assert [info.stream async for info in store.list(prefix, one_a_site=True)] == sorted(firsts.values())
+    places = [("run-1", "site-1", ""), ("run-1", "site-1", "c"), ("run-1", "site-1", "zz"), ("run-1", "site-11", "")]
+    for after in (*places, ("run-0", "x", "x"), ("run-2", "", ""), ("run-9", "", ""), *names):
+        behind = [StreamId(*name) for name in sorted(names) if name > after]
+        assert [info.stream async for info in store.list(after=after)] == behind, after
+        assert [info.stream async for info in store.list("run-1/", after=after)] == [
+            s for s in behind if s.run == "run-1"
+        ]
+        others = {(s.run, s.site): s for s in behind[::-1] if (s.run, s.site) != after[:2]}
+        if after[2]:  # the first of its site was listed before
+            assert [info.stream async for info in store.list(one_a_site=True, after=after)] == sorted(others.values())
+    asked: list[tuple[str, str]] = []
+
+    def wanted(run: str, site: str) -> bool:
+        asked.append((run, site))
+        return site == "site-10"
+
+    assert [info.stream async for info in store.list(wanted=wanted)] == [streams[7]]
+    assert asked == [("run-1", "site-1"), ("run-1", "site-10"), ("run-2", "site-1")]
 
 
 @fact

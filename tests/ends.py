@@ -92,7 +92,7 @@ class ReceivingEnd:
         found: list[StreamInfo] = []
         for info in self._run(listed()):
             for sent in wire.parts_of(info):
-                part, first = wire._decode_info(wire._encode_info(sent))
+                part, first = wire.decode_info(wire._encode_info(sent))
                 found.append(part if not first else replace(found.pop(), marks=found[-1].marks + part.marks))
         return found
 

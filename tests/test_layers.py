@@ -14,11 +14,12 @@ LAYERS = [
     {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"certificate"},
     {"connections"},
-    {"sources", "stores", "bus", "tls", "access", "tokens", "wakeups", "compression"},
+    {"sources", "stores", "bus", "tls", "access", "callers", "tokens", "wakeups", "compression"},
     {"wire", "guard", "peers", "happenings"},
-    {"mux"},
+    {"mux", "listing"},
     {"workers"},
-    {"sidecar", "server", "session", "standing", "removals", "retention", "client", "verify", "certs", "sinks"},
+    {"sidecar", "server", "session", "admission", "lists", "standing", "removals", "retention", "client", "verify"}
+    | {"certs", "sinks"},
     {"sending"},
     {"viewers", "integrations"},
     {"poc"},
@@ -26,8 +27,17 @@ LAYERS = [
 ]
 # What may be used by a sibling: the words before the machines, the contract before the stores.
 WITHIN = {
-    *{("model", "errors"), ("errors", "text"), ("globs", "errors"), ("cli", "__main__"), ("__main__", "cli")},
+    *{
+        ("model", "errors"),
+        ("errors", "text"),
+        ("globs", "errors"),
+        ("globs", "model"),
+        ("cli", "__main__"),
+        ("__main__", "cli"),
+    },
     *{("server", "session"), ("session", "server")},  # a receiver, and one of its calls
+    *{("server", "lists"), ("lists", "server")},  # what it says of all of them
+    *{("server", "admission"), ("admission", "server"), ("admission", "session")},  # and what comes before that
     *{("server", "removals"), ("removals", "server")},  # and what leaves it
     *{("server", "standing"), ("standing", "server")},  # and who is to leave it
 }

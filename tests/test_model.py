@@ -14,6 +14,7 @@ from flarelog.model import (
     MAX_LOG,
     MAX_NAME,
     MAX_PART,
+    MAX_PARTS,
     Chunk,
     Ended,
     Extent,
@@ -80,7 +81,7 @@ def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sent
         ".journal",
         "..a",
         "A" * MAX_PART,
-        "a/" * 511 + "bc",
+        "/".join(["a" * 63] * MAX_PARTS),
     ],
 )
 def test_a_name_of_a_log(name: str) -> None:
@@ -100,7 +101,8 @@ def test_a_name_of_a_log(name: str) -> None:
         pytest.param("./a", "relative and plain", id="dot"),
         pytest.param("a/b c", "use only letters", id="blank"),
         pytest.param("A" * (MAX_PART + 1), f"at most {MAX_PART}", id="an-over-long-part"),
-        pytest.param("a/" * 512 + "b", f"at most {MAX_LOG}", id="over-long"),
+        pytest.param("a" * 100 + ("/" + "a" * 100) * 10, f"at most {MAX_LOG}", id="over-long"),
+        pytest.param("a/" * MAX_PARTS + "b", f"has {MAX_PARTS + 1} parts; at most {MAX_PARTS}", id="too-deep"),
         pytest.param(".log.txt.journal", "what the store calls its own files", id="the-name-of-a-journal"),
         pytest.param("a/.b.journal", "what the store calls its own files", id="the-name-of-a-journal-below"),
         pytest.param(".a.journal/b", "what the store calls its own files", id="a-directory-named-as-a-journal"),

@@ -35,7 +35,7 @@ async def pushed(server: Server, *requests: wire.Request) -> list[Code]:
 
 
 async def listed(server: Server, run: str = "") -> list[RunInfo]:
-    return [info async for info in server._list_runs(run, Call([]))]
+    return [info async for info in server.lists.runs(run, Call([]))]
 
 
 def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again
     """Else the store would hold a run that the receiver does not know, and that nobody could end."""
 
     async def act(server: Server) -> None:
-        real, times = server.admit, []
+        real, times = server.admission.admit, []
 
         async def removed_since(opened: Open) -> None:
             await real(opened)
@@ -150,7 +150,7 @@ def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again
             if len(times) == 1:
                 await server.removals.remove("run-1", barred=False)
 
-        server.admit = removed_since  # type: ignore[method-assign]
+        server.admission.admit = removed_since  # type: ignore[method-assign]
         assert await pushed(server, OPEN, CHUNK) == [Code.OK, Code.OK, Code.OK]
         assert (len(times), server.state("run-1")) == (2, RunState.RUNNING)
 

@@ -75,7 +75,7 @@ def test_the_receivers_record_is_asked_for_until_there_is_an_answer(
     trouble: Exception, tmp_path: Path, mocker: MockerFixture
 ) -> None:
     mocker.patch("flarelog.sidecar.why", return_value="")
-    asked = mocker.patch("flarelog.wire.streams", side_effect=[trouble, []])
+    asked = mocker.patch("flarelog.listing.streams", side_effect=[trouble, []])
 
     async def go() -> list[StreamInfo]:
         sending = DeliveryOptions(first_delay=0.001, max_delay=0.001)

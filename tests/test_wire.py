@@ -111,16 +111,16 @@ def test_reading_and_listing_there_and_back() -> None:
     assert wire.read_request(wire._decode_read(wire._encode_read((STREAM, 5, True)))) == wire.Wanted(STREAM, 5, True)
     assert wire._decode_piece(wire._encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
     assert wire._decode_piece(wire._encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
-    assert wire._decode_list(wire._encode_list(("run-1", "", True))) == ("run-1", "", True)
+    assert wire._decode_list(wire._encode_list(wire.Listing("run-1", "", True))) == ("run-1", "", True, ("", "", ""), 0)
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(linked=False)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
-        assert [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
+        assert [wire.decode_info(wire._encode_info(part)) for part in wire.parts_of(info)] == [(info, 0)]
     timed = StreamInfo(STREAM, 0, 0, 0, True, (Ended(0, 0, "rotated", clock=5, at=BIG),), begun=1, grown=BIG, ended=3)
-    ((again, _),) = [wire._decode_info(wire._encode_info(part)) for part in wire.parts_of(timed)]
+    ((again, _),) = [wire.decode_info(wire._encode_info(part)) for part in wire.parts_of(timed)]
     assert (again.begun, again.grown, again.ended, again.marks[0].clock, again.marks[0].at) == (1, BIG, 3, 5, BIG)
     run = RunInfo("run-1", "ending", 1, 2, 3, 4, BIG, 6, 7, BIG)
     assert wire.decode_run_info(wire._encode_run_info(run)) == run
@@ -379,7 +379,7 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
         pytest.param(lambda: wire.read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
         pytest.param(lambda: wire.read_request(pb.ReadRequest(first_mark=2**63)), id="which-mark-to-read"),
         pytest.param(lambda: wire._decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
-        pytest.param(lambda: wire._decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
+        pytest.param(lambda: wire.decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
         pytest.param(
             lambda: wire.decode_request(wire.encode_request(Receipt(0, 0, 0, Redaction(2**63, 0)))), id="masks"
         ),
@@ -393,7 +393,7 @@ def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]
 @pytest.mark.parametrize(
     "decode",
     [
-        *(wire._decode_read, wire._decode_piece, wire._decode_list, wire._decode_info, wire._decode_run),
+        *(wire._decode_read, wire._decode_piece, wire._decode_list, wire.decode_info, wire._decode_run),
         *(wire._decode_list_runs, wire.decode_run_info, wire._decode_remove),
     ],
 )

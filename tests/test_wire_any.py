@@ -69,14 +69,18 @@ Coded = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], 
 MESSAGES: dict[str, Coded] = {
     "request": (requests, wire.encode_request, wire.decode_request),
     "reply": (replies, wire.encode_reply, wire.decode_reply),
-    "info": (infos, wire._encode_info, wire._decode_info),
+    "info": (infos, wire._encode_info, wire.decode_info),
     "read": (
         st.builds(wire.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
         wire._encode_read,
         lambda raw: wire.read_request(wire._decode_read(raw)),
     ),
     "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), wire._encode_piece, wire._decode_piece),
-    "list": (st.tuples(names, names, st.booleans()), wire._encode_list, wire._decode_list),
+    "list": (
+        st.builds(wire.Listing, names, names, st.booleans(), st.tuples(names, names, names), st.integers(0, 2**32 - 1)),
+        wire._encode_list,
+        wire._decode_list,
+    ),
     "run": (names, wire._encode_run, wire._decode_run),
 }
 LATER = b"\x98\x06\x07"  # field 99, which no version has yet

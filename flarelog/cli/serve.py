@@ -37,7 +37,10 @@ from flarelog.delivery.quota import (
     MAX_PEER_OPENS,
     MAX_PEER_READS,
     MAX_RUNS,
+    MAX_SITE_DIRECTORIES,
     MAX_SITE_JOURNAL_BYTES,
+    MAX_SITE_JOURNAL_DISK,
+    MAX_SITE_LOGS,
     MAX_SITE_STREAMS,
     MAX_SITES,
     MAX_STREAMS,
@@ -102,7 +105,39 @@ COLLECT_EVERY = 60.0  # seconds
     show_default=True,
     help="Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk.",
 )
-@option("--max-runs", type=int, default=MAX_RUNS, show_default=True, help="Runs, ended ones included.")
+@option(
+    "--max-site-journal-disk",
+    type=int,
+    default=MAX_SITE_JOURNAL_DISK,
+    show_default=True,
+    help="Bytes that the journals of one site's logs in one run may take on disk, open or not.",
+)
+@option(
+    "--max-site-logs",
+    type=int,
+    default=MAX_SITE_LOGS,
+    show_default=True,
+    help="Logs of one site in one run, open or not.",
+)
+@option(
+    "--max-site-directories",
+    type=int,
+    default=MAX_SITE_DIRECTORIES,
+    show_default=True,
+    help="Directories that the logs of one site in one run may lie in.",
+)
+@option(
+    "--max-runs",
+    type=int,
+    default=MAX_RUNS,
+    show_default=True,
+    help="Runs that were announced and have not ended; without TLS all that have not ended.",
+)
+@option(
+    "--max-site-runs",
+    type=int,
+    help="Runs that one site began, that nobody announced and that have not ended; with TLS 1000 by default.",
+)
 @option(
     "--keep-days",
     type=float,

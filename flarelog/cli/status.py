@@ -21,7 +21,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound
-from flarelog.globs import any_of, check
+from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
@@ -174,10 +174,10 @@ def _ahead(seconds: float) -> str:
 
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:
     """The streams that are wanted, and the state of the run, if there is one. Raises NotFound, CannotConnect."""
-    found = await look(asked.run, store, connected)
-    sealed = all(info.sealed for info in found)
+    check(asked.patterns)
+    found = await look(asked.run, store, connected, plain(asked.patterns))
+    sealed = not asked.patterns and all(info.sealed for info in found)  # other sites may not be
     if asked.patterns:
-        check(asked.patterns)
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
             raise NotFound(f"no site is called {' or '.join(asked.patterns)}: look at all of them without --site")

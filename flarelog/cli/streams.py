@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -54,20 +55,22 @@ async def _streams(run_id: str, store: str | None, receiver: str | None, options
         return await look(run_id, None, connected)
 
 
-async def look(run_id: str, store: str | None, connected: Client | None) -> list[StreamInfo]:
-    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*.
+async def look(run_id: str, store: str | None, connected: Client | None, sites: Sequence[str] = ()) -> list[StreamInfo]:
+    """What *store*, a directory, or the receiver that is *connected* holds, of all runs or of *run_id*, of all sites or
+    of *sites*.
 
     Raises NotFound, CannotConnect, NotAllowed, InvalidName.
     """
     if run_id:
         run_name(run_id)
     if connected is not None:
-        found = await connected.streams(run_id)
+        found = [info for site in sites or ("",) for info in await connected.streams(run_id, site)]
     elif store is None or not os.path.isdir(store):
         raise NotFound(f"there is no store at {store}")
     else:
-        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "")]
-    if run_id and not found:
+        wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
+        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
+    if run_id and not found and not sites:
         raise NotFound(f"{connected.address if connected is not None else store} holds no stream of run {run_id}")
     return found
 

@@ -20,7 +20,12 @@ MAX_IN_FLIGHT = 64 << 20
 MAX_STREAMS = 10_000
 MAX_SITE_STREAMS = 5_000
 MAX_SITE_JOURNAL_BYTES = 32 << 20
+MAX_SITE_LOGS = 20_000
+MAX_SITE_DIRECTORIES = 20_000
+MAX_SITE_JOURNAL_DISK = 1 << 30
 MAX_RUNS = 10_000
+MAX_SITE_RUNS = 1_000
+"""Where sites have certificates."""
 MAX_SITES = 1_000
 MAX_PEER_CALLS = 2_000
 MAX_PEER_READS = 100
@@ -48,8 +53,13 @@ class Limits:
     max_site_rate: int | None = None  # bytes a second, of one site in one run
     # Marks are kept in memory while a log is open.
     max_site_journal_bytes: int = MAX_SITE_JOURNAL_BYTES  # that the marks of one site's open logs take in the journals
-    # Each has its directory, and is remembered.
-    max_runs: int = MAX_RUNS  # that are known, ended ones included
+    # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
+    max_site_logs: int = MAX_SITE_LOGS  # of one site in one run, open or not
+    max_site_directories: int = MAX_SITE_DIRECTORIES  # that they lie in, below the site's own
+    max_site_journal_disk: int = MAX_SITE_JOURNAL_DISK  # bytes that the journals of one site's logs in one run take
+    # Each has its directory, and is remembered. What has ended, or was removed, does not count.
+    max_runs: int = MAX_RUNS  # that were announced; without TLS all
+    max_site_runs: int | None = None  # that one site began and nobody announced; None: MAX_SITE_RUNS with TLS
     max_sites: int = MAX_SITES  # of one run
     # A peer is whom its certificate names; without TLS an address: all sites behind one gateway are one peer then.
     max_connections: int = MAX_CONNECTIONS  # of all peers, those without a call included

@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from flarelog.delivery.receiver import Holder, size_of
+from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Full, Hole, NotAllowed, StoreError, Unavailable
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
 from flarelog.stores import journal as journals
@@ -66,6 +67,7 @@ class LocalAppender:
         self._new_marks: list[Mark] = []
         self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
         self._gone: StoreError | None = None  # why nothing may be appended any more
+        self.footprint = store.footprints.get((stream.run, stream.site)) or Footprint()  # its site's, this log included
 
     # --- what is held
 
@@ -123,6 +125,7 @@ class LocalAppender:
         # The journal comes first, so that no crash leaves bytes that nobody vouches for.
         self._journal_fd = directory.open(journal, flags)
         if fresh:
+            self.footprint.add(logs=1)
             self._write_journal(journals.stream_line(self.stream, journals.now()))
             self._sync_directory(directory)
         self._data_fd = directory.open(name, flags)
@@ -329,6 +332,7 @@ class LocalAppender:
         with contextlib.suppress(OSError):
             # It must not believe the lines of that commit: the page cache may hold what the disk does not.
             os.ftruncate(self._journal_fd, self._journal_kept)
+            self.footprint.add(journal_bytes=self._journal_kept - self._journal_size)
         what = f"{self.stream} could not be committed behind offset {self.committed}"
         if isinstance(error, Unavailable):
             self._gone = Unavailable(f"{what}: {error}", committed=self.committed)
@@ -345,6 +349,7 @@ class LocalAppender:
         while done < len(lines):
             done += os.pwrite(self._journal_fd, lines[done:], self._journal_size + done)
         self._journal_size += done
+        self.footprint.add(journal_bytes=done)
 
     def _write_and_sync(self, lines: bytes) -> None:
         # In which order the two become durable does not matter: recovery compares the range with its digest.
@@ -370,6 +375,7 @@ class LocalAppender:
                 directory.remove(name)
             raise
         os.close(self._journal_fd)
+        self.footprint.add(journal_bytes=len(raw) - self._journal_size)
         self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
         self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
         self._sync_directory(directory)

@@ -8,10 +8,11 @@ refused); what lies at an offset never changes; after a newer appender of a stre
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from flarelog.delivery.receiver import Holder
+from flarelog.delivery.shares import Footprint
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.stores.chronicle import Happening
@@ -23,6 +24,7 @@ class Appender(Protocol):
 
     stream: StreamId
     max_chunk: int  # bytes that one append may carry
+    footprint: Footprint  # its site's, kept up to date
 
     @property
     def committed(self) -> int:
@@ -72,6 +74,11 @@ class Store(Protocol):
         Unavailable.
         """
 
+    async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
+        """What the logs of the stream's site in its run take beside their bytes, kept up to date from now on, and what
+        opening the stream is to make. Raises Unavailable.
+        """
+
     async def last_offset(self, stream: StreamId) -> int | None:
         """The committed offset; None (which is not 0) if there is no such stream."""
 
@@ -83,16 +90,27 @@ class Store(Protocol):
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
         """The committed marks of *stream*, from number *first* on; of no stream, none."""
 
-    def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
-        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names; with *one_a_site* only
-        the first of each site.
+    def list(
+        self,
+        prefix: str = "",
+        *,
+        one_a_site: bool = False,
+        after: tuple[str, str, str] = ("", "", ""),
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[StreamInfo, None]:
+        """The streams whose ``run/site/log`` begins with *prefix*, in the order of their names: run, site, log. With
+        *one_a_site* only the first of each site; only those behind *after*, a run, a site and a log; and only of the
+        sites in runs that are *wanted*: of others no stream is read.
         """
 
-    async def set_run(self, run: str, state: RunState) -> None:
-        """Remember the *state* of *run*."""
+    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
+        """Remember the *state* of *run*, and which site began it; empty: it was announced."""
 
     async def runs(self) -> dict[str, RunState]:
         """The runs that are known, with their states."""
+
+    async def makers(self) -> Mapping[str, str]:
+        """Which site began each of the runs that were not announced."""
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""

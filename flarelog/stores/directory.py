@@ -14,8 +14,9 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from flarelog.errors import InvalidName, Unavailable
 
@@ -27,7 +28,13 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
 _READ = 1 << 20
 
-_making = threading.Lock()
+_making: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()  # a lock of each that is being made
+_finding = threading.Lock()  # for those locks alone: nobody has it while he asks the disk
+
+
+def _lock_of(path: Path) -> threading.Lock:
+    with _finding:
+        return _making.setdefault(path, threading.Lock())
 
 
 def link(path: Path) -> Unavailable:
@@ -51,28 +58,44 @@ def folds_case(root: int) -> bool:
 class Directory:
     """The directory *parts* below *root*. Use as a context manager.
 
-    With *make* what is missing is made, and with *durable* it is made durable. Raises OSError (NotADirectoryError where
-    a part is a file), Unavailable where a part is a link, and InvalidName where a part, or a file that is opened, is
-    there in other letters.
+    With *make* what is missing is made, and with *durable* it is made durable; *made* is told the number of each part
+    that was. Raises OSError (NotADirectoryError where a part is a file), Unavailable where a part is a link, and
+    InvalidName where a part, or a file that is opened, is there in other letters.
     """
 
-    def __init__(self, root: Path, parts: Sequence[str] = (), *, make: bool = False, durable: bool = False) -> None:
-        self.path = root
+    def __init__(
+        self,
+        root: Path,
+        parts: Sequence[str] = (),
+        *,
+        make: bool = False,
+        durable: bool = False,
+        made: Callable[[int], None] = lambda number: None,
+    ) -> None:
+        self._root, self._parts = root, list[str]()
         self.fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
         self._folds = folds_case(self.fd)
         try:
-            for part in parts:
-                self._descend(part, make, durable)
+            for number, part in enumerate(parts):
+                if self._descend(part, make, durable):
+                    made(number)
         except BaseException:
             self.close()
             raise
 
-    def _descend(self, part: str, make: bool, durable: bool) -> None:
-        # Streams are opened side by side: none may use a directory before whoever makes it has made it durable.
-        with _making if make and durable else contextlib.nullcontext():
-            self._take_part(part, make, durable)
+    @property
+    def path(self) -> Path:
+        return self._root.joinpath(*self._parts)
 
-    def _take_part(self, part: str, make: bool, durable: bool) -> None:
+    def _descend(self, part: str, make: bool, durable: bool) -> bool:
+        """Go on to *part*; whether it was made."""
+        # Streams are opened side by side: none may use a directory before whoever makes it has made it durable. Who
+        # makes another one does not wait for that.
+        with _lock_of(self.path / part) if make and durable else contextlib.nullcontext():
+            return self._take_part(part, make, durable)
+
+    def _take_part(self, part: str, make: bool, durable: bool) -> bool:
+        made = False
         try:
             below = self._below(part)
         except FileNotFoundError:
@@ -80,11 +103,14 @@ class Directory:
                 raise
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, DIRECTORY_MODE, dir_fd=self.fd)
+                made = True
             if durable:
                 self.sync()
             below = self._below(part)
         os.close(self.fd)
-        self.fd, self.path = below, self.path / part
+        self.fd = below
+        self._parts.append(part)
+        return made
 
     def _below(self, part: str) -> int:
         self._demand_letters(part)

@@ -276,8 +276,9 @@ def seal_line(length: int, digest: int, redacted: Redaction | None = None, at: i
     return line({"t": "seal", "n": length, "d": digest, **said, **_timed(at)})
 
 
-def run_line(run: str, state: str, at: int = 0) -> bytes:
-    return line({"t": "run", "run": run, "state": state, **_timed(at)})
+def run_line(run: str, state: str, at: int = 0, maker: str = "") -> bytes:
+    """*maker*: the site that began it unannounced; the latest line tells."""
+    return line({"t": "run", "run": run, "state": state, "by": maker, **_timed(at)})
 
 
 def records(raw: bytes) -> Iterable[dict[str, Any] | None]:

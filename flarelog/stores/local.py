@@ -32,14 +32,16 @@ from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from flarelog.delivery.receiver import Epochs
+from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
-from flarelog.stores import chronicle
+from flarelog.model import MAX_PARTS, Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.stores import chronicle, footprint
 from flarelog.stores import journal as journals
 from flarelog.stores.appender import LocalAppender, meaning
 from flarelog.stores.chronicle import Happening
 from flarelog.stores.directory import DIRECTORY_MODE, Directory, link
+from flarelog.stores.footprint import Counted
 from flarelog.stores.removal import Extent, absent, clear, extent, in_use, leftovers, move_away
 
 log = logging.getLogger(__name__)
@@ -50,14 +52,17 @@ Durability = Literal["disk", "memory"]
 _RUN_JOURNAL = ".run.journal"
 _READ = 128 << 10  # bytes a read hands out at most: so much of each reader that takes nothing stays in memory
 _ENDING = 10.0  # seconds that the workers of a receiver which was killed may take to end
+_BREATH = 0.002  # seconds of listing after which others have a turn
 _POLL = 0.2  # seconds between two looks at a journal that another process writes
 _LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
 _LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
 _GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
 _LISTED = 10_000  # streams of which it is remembered what their journals say
 _LISTED_MARKS = 100_000  # of all of them
-_ASIDE_THREADS = 4  # for what may wait for the disk and is not a commit: opening, listing, runs' states
+_ASIDE_THREADS = 4  # for what may wait for the disk and is neither a commit nor an open: listing, runs' states
 _SETTLED = 100_000_000  # nanoseconds after which a file's times and size tell every change of it
+OPENING = 8
+"""Streams that are opened side by side: each has a thread, which may wait until its directories are durable."""
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 _TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
 _SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
@@ -88,10 +93,12 @@ class LocalStore:
         self._followers: dict[StreamId, set[asyncio.Event]] = {}
         self._growing: dict[StreamId, journals.Growing] = {}  # of those that are followed, and written by others
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
+        self.footprints: dict[tuple[str, str], Counted] = {}  # likewise
         self.left_out: set[str] = set()  # a sentence for each link and the like that lists leave out
         self._lock_fd = -1
         self._threads: ThreadPoolExecutor | None = None
         self._aside_threads: ThreadPoolExecutor | None = None
+        self._opening_threads: ThreadPoolExecutor | None = None
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
         self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
@@ -106,6 +113,7 @@ class LocalStore:
         self._lock_fd = self._lent if self._lent >= 0 else await self._have_lock()
         self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
         self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
+        self._opening_threads = ThreadPoolExecutor(OPENING, "flarelog-opening")
         return self
 
     @property
@@ -157,7 +165,7 @@ class LocalStore:
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
             except Exception:  # the others are closed all the same, and the lock is given back
                 log.exception("%s: it could not be closed", appender.stream)
-        for threads in (self._threads, self._aside_threads):
+        for threads in (self._threads, self._aside_threads, self._opening_threads):
             if threads is not None:
                 threads.shutdown()
         if self._lent < 0:
@@ -183,13 +191,14 @@ class LocalStore:
             if before is not None:
                 before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
                 await before.close()
+            await self._learn_footprint(stream)
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
                 if self._is_quick(stream):
                     appender.open()
                 else:
-                    await self.aside(appender.open)
+                    await self._in(self._opening_threads, appender.open)
                 await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
             except BaseException:
@@ -201,7 +210,7 @@ class LocalStore:
     def _is_quick(self, stream: StreamId) -> bool:
         """Whether opening *stream* makes nothing and reads little: a thread would take longer than that."""
         try:
-            journal, data = (os.lstat(path).st_size for path in (self.journal_path(stream), self.path(stream)))
+            journal, data = (os.lstat(path).st_size for path in self._files(stream))
         except OSError:
             return False
         return 0 < journal <= _LONG and data <= _LITTLE
@@ -211,7 +220,25 @@ class LocalStore:
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._epochs:
-                await self.aside(lambda: self.epochs(stream))
+                await self._in(self._opening_threads, partial(self.epochs, stream))
+
+    async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
+        held, journal = await self._learn_footprint(stream), self.journal_path(stream)
+        if os.path.lexists(journal):
+            return held, Footprint()
+        return held, await self._in(self._opening_threads, partial(footprint.missing, self.root, stream, journal))
+
+    async def _learn_footprint(self, stream: StreamId) -> Footprint:
+        """Look it up for ``footprint``, before the first stream of a site is opened."""
+        site = stream.run, stream.site
+        async with self._learning.setdefault(site, asyncio.Lock()):
+            if site not in self.footprints:
+                look = partial(footprint.found, self.root / stream.run / stream.site)
+                try:
+                    self.footprints[site] = await self._in(self._opening_threads, look)
+                except OSError as error:
+                    raise meaning(error, f"the logs of {stream.run}/{stream.site} could not be counted") from error
+            return self.footprints[site]
 
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site, as the journals of all its streams remember them."""
@@ -315,34 +342,48 @@ class LocalStore:
         info = await self._held(stream)
         return () if info is None else info.marks[first:]
 
-    async def list(self, prefix: str = "", *, one_a_site: bool = False) -> AsyncGenerator[StreamInfo, None]:
+    async def list(
+        self,
+        prefix: str = "",
+        *,
+        one_a_site: bool = False,
+        after: tuple[str, str, str] = ("", "", ""),
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[StreamInfo, None]:
+        due = time.monotonic() + _BREATH
         one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
         for run in await self.aside(partial(self._directories, only=one_run)):
-            if not f"{run}/".startswith(prefix[: len(run) + 1]):
+            if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
                 continue
             for site in await self.aside(partial(self._directories, run, only=one_site)):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                if self._mine is not None and not self._mine(run, site):
+                if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):
                     continue
-                for stream in await self.aside(partial(self._streams_of, run, site)):
+                if (run, site) < after[:2] or (one_a_site and (run, site) == after[:2]):
+                    continue
+                behind = after[2] if (run, site) == after[:2] else ""
+                for stream in await self.aside(partial(self._streams_of, run, site, behind)):
                     info = await self._held(stream) if str(stream).startswith(prefix) else None
                     if info is not None:
                         yield info
                         if one_a_site:
                             break
-                    await asyncio.sleep(0)  # a store may hold many
+                    if time.monotonic() > due:
+                        await asyncio.sleep(0)  # a store may hold many
+                        due = time.monotonic() + _BREATH
 
     async def sites(self, run: str) -> Collection[str]:
         return self._directories(run_name(run))
 
-    async def set_run(self, run: str, state: RunState) -> None:
+    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         async with self._run_locks.setdefault(run_name(run), asyncio.Lock()):  # the last one said is the last written
             self._changed_runs.add(run)
-            await self.aside(lambda: self._write_run(run, state))
+            await self.aside(lambda: self._write_run(run, state, maker))
 
-    def _write_run(self, run: str, state: RunState) -> None:
-        line = b"\n" + journals.run_line(run, state.value, journals.now())  # a torn line before it must not swallow it
+    def _write_run(self, run: str, state: RunState, maker: str) -> None:
+        # Behind an empty line: a torn one before it must not swallow it.
+        line = b"\n" + journals.run_line(run, state.value, journals.now(), maker)
         durable = self.durability == "disk"
         try:
             with Directory(self.root, (run,), make=True, durable=durable) as directory:
@@ -370,6 +411,14 @@ class LocalStore:
                 if record is not None and record.get("t") == "run":
                     found = RunState(record.get("state"))
         return found
+
+    async def makers(self) -> dict[str, str]:
+        found = {}
+        for run in self._directories():
+            for record in journals.records(self.raw_of((run,), _RUN_JOURNAL)):
+                if record is not None and isinstance(maker := record.get("by"), str):
+                    found[run] = maker
+        return {run: maker for run, maker in found.items() if maker}
 
     # --- runs that leave (see expiry.py)
 
@@ -448,8 +497,9 @@ class LocalStore:
             self._changed_runs.discard(run)
         for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
             self._forget(stream)
-        for known in [known for known in self._epochs if known[0] == run and site in ("", known[1])]:
-            del self._epochs[known]
+        for of_sites in (self._epochs, self.footprints):
+            for known in [known for known in of_sites if known[0] == run and site in ("", known[1])]:
+                del of_sites[known]
         for stream in [one for one in self._followers if one.run == run and site in ("", one.site)]:
             self._growing.pop(stream, None)
             self._ended |= self._followers[stream]
@@ -465,7 +515,9 @@ class LocalStore:
     def directory(self, stream: StreamId, *, make: bool = False) -> Directory:
         """The directory of the stream's files. Raises OSError, and Unavailable where a link leads to it."""
         parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
-        return Directory(self.root, parts, make=make, durable=self.durability == "disk")
+        counted = self.footprints.get((stream.run, stream.site)) or Footprint()
+        made = lambda number: counted.add(directories=int(number >= len(("run", "site"))))  # noqa: E731
+        return Directory(self.root, parts, make=make, durable=self.durability == "disk", made=made)
 
     def path(self, stream: StreamId) -> Path:
         return self.root / stream.run / stream.site / stream.log
@@ -474,21 +526,31 @@ class LocalStore:
         path = self.path(stream)
         return path.with_name(f".{path.name}.journal")
 
-    def _streams_of(self, run: str, site: str) -> Sequence[StreamId]:
-        base = self.root / run / site
+    def _files(self, stream: StreamId) -> tuple[str, str]:
+        """The paths of the journal and of the bytes, made faster: of each of thousands."""
+        below, slash, name = stream.log.rpartition("/")
+        directory = f"{self.root}/{stream.run}/{stream.site}/{below}{slash}"
+        return f"{directory}.{name}.journal", f"{directory}{name}"
+
+    def _streams_of(self, run: str, site: str, behind: str = "") -> Sequence[StreamId]:
+        base = f"{self.root}/{run}/{site}"
         names, found = [], []
         for directory, below, files in os.walk(base, onerror=_unless_gone):
             for name in below:
                 if os.path.islink(path := os.path.join(directory, name)):
                     self._leave_out(link(Path(path)))
+            before = f"{os.path.relpath(directory, base)}/" if directory != base else ""
             names += [
-                (Path(directory) / file[1 : -len(".journal")]).relative_to(base).as_posix()
+                f"{before}{file[1 : -len('.journal')]}"
                 for file in files
                 if file.startswith(".") and file.endswith(".journal")
             ]
-        for name in sorted(names):
-            with contextlib.suppress(InvalidName):
+        for name in sorted(name for name in names if name > behind):
+            try:
                 found.append(StreamId(run, site, name))
+            except InvalidName as error:
+                if name.count("/") >= MAX_PARTS:  # an earlier version took it
+                    self._leave_out(Unavailable(f"{run}/{site}/{name} is not shown: {error}; move it up"))
         return found
 
     def _directories(self, *parts: str, only: str | None = None) -> Sequence[str]:
@@ -540,7 +602,7 @@ class LocalStore:
         """What changes whenever the stream's files do, the size of the journal second; None when it cannot be told."""
         found: list[int] = []
         try:
-            for path in (self.journal_path(stream), self.path(stream)):
+            for path in self._files(stream):
                 status = os.lstat(path)
                 if status.st_nlink != 1 or time.time_ns() - status.st_mtime_ns < _SETTLED:
                     return None
@@ -551,8 +613,11 @@ class LocalStore:
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Do *work*, which may wait for the disk or take long, in a thread, to its end even if nobody waits for it."""
+        return await self._in(self._aside_threads, work)
+
+    async def _in(self, threads: ThreadPoolExecutor | None, work: Callable[[], T]) -> T:
         try:
-            done = asyncio.get_running_loop().run_in_executor(self._aside_threads, work)
+            done = asyncio.get_running_loop().run_in_executor(threads, work)
         except RuntimeError:  # the interpreter is ending, and gives no thread any more
             return work()
         try:
@@ -587,7 +652,8 @@ class LocalStore:
         growing = self._growing.setdefault(stream, journals.Growing()) if stream in self._followers else None
 
         def recorded(directory: Directory) -> journals.Journal:
-            name = self.journal_path(stream).name
+            log = stream.log.rpartition("/")[2]
+            name = f".{log}.journal"
             if growing is None:
                 journal = journals.replay(directory.read(name))
             else:
@@ -599,9 +665,9 @@ class LocalStore:
                 if len(journal.marks) > _GROWING_MARKS:
                     self._growing.pop(stream, None)
             if not journal.sealed:
-                _believe(directory, self.path(stream).name, journal)
+                _believe(directory, log, journal)
             if journal.committed and not journal.grown:  # its lines are of a version that wrote no times
-                journal.grown = directory.changed(self.path(stream).name)
+                journal.grown = directory.changed(log)
             return journal
 
         return self._look(lambda: self.directory(stream), recorded)

@@ -279,14 +279,18 @@ class ReadResponse(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("run", "site", "one_a_site")
+    __slots__ = ("run", "site", "one_a_site", "after", "limit")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     ONE_A_SITE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     run: str
     site: str
     one_a_site: bool
-    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ...) -> None: ...
+    after: StreamId
+    limit: int
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
     __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms")

@@ -60,6 +60,11 @@ class Selection:
     def __post_init__(self) -> None:
         globs.check((*self.sites, *self.logs))
 
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The sites, if each has its name: nothing of others need be looked at."""
+        return globs.plain([site for site, _ in self.starts] if self.starts else self.sites)
+
     def has(self, stream: StreamId) -> bool:
         if self.starts:
             return (stream.site, stream.log) in self.starts
@@ -220,7 +225,7 @@ class Following:
             await asyncio.sleep(max(LOOK_EVERY, 20 * (time.monotonic() - began)))
 
     async def _listed(self) -> list[StreamInfo]:
-        found = await self._origin.streams(self._selection.run)
+        found = await self._origin.streams(self._selection.run, self._selection.named)
         return sorted((info for info in found if self._selection.has(info.stream)), key=lambda info: info.stream)
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:

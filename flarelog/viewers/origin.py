@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
@@ -37,8 +37,8 @@ class Origin(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def streams(self, run: str) -> list[StreamInfo]:
-        """What is held of *run*. Raises CannotConnect, NotAllowed."""
+    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        """What is held of *run*, or of *sites* in it. Raises CannotConnect, NotAllowed."""
 
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
@@ -74,8 +74,8 @@ class ReceiverOrigin:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
-    async def streams(self, run: str) -> list[StreamInfo]:
-        found = await self._client.streams(run)
+    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        found = [info for site in sites or ("",) for info in await self._client.streams(run, site)]
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
@@ -107,8 +107,9 @@ class StoreOrigin:
     ) -> None:
         pass
 
-    async def streams(self, run: str) -> list[StreamInfo]:
-        return [info async for info in self._store.list(f"{run}/")]
+    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
+        return [info async for info in self._store.list(f"{run}/", wanted=wanted)]
 
     async def state(self, run: str) -> RunState:
         return await self._store.run_state(run)

@@ -1,0 +1,93 @@
+"""A list comes page by page, of old receivers and of new ones, and nothing is listed twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from flarelog import listing, wire
+from flarelog.model import Gap, StreamId, StreamInfo
+
+NAMES = [("run-1", f"site-{n}", f"{m}.log") for n in (1, 2) for m in range(5)]
+INFOS = [StreamInfo(StreamId(*names), 0, 0, 0, sealed=False) for names in NAMES]
+
+
+class Receiver:
+    """One that knows pages, or is *older*; it holds *infos*, and says each of them in *parts* messages."""
+
+    def __init__(self, infos: list[StreamInfo], *, older: bool = False, parts: int = 1) -> None:
+        self.asked: list[wire.Listing] = []
+        self._infos, self._older, self._parts = infos, older, parts
+
+    def unary_stream(self, method: str, request_serializer: Any) -> Any:
+        assert method.endswith("/List")
+        return lambda asked, timeout: Call(self._answer(wire._decode_list(request_serializer(asked))))
+
+    def _answer(self, asked: wire.Listing) -> list[bytes]:
+        self.asked.append(asked)
+        found = self._infos
+        if not self._older:
+            found = [
+                info
+                for info in found
+                if (info.stream.run, info.stream.site, info.stream.log) > asked.after
+                and asked.site in ("", info.stream.site)
+            ]
+            found = found[: asked.limit or None]
+        return [wire._encode_info((info, part)) for info in found for part in range(self._parts)]
+
+
+class Call:
+    def __init__(self, messages: list[bytes]) -> None:
+        self._messages = messages
+
+    async def read(self) -> Any:
+        return self._messages.pop(0) if self._messages else grpc.aio.EOF
+
+    def cancel(self) -> None:
+        self._messages.clear()
+
+
+def listed(receiver: Any, run: str = "run-1", site: str = "") -> list[StreamInfo]:
+    return asyncio.run(listing.streams(receiver, run, site, 10.0))
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 5, 9, 10, 11])
+@pytest.mark.parametrize("older", [False, True], ids=["pages", "older"])
+@pytest.mark.parametrize("site", ["", "site-2"])
+def test_each_stream_is_listed_once(page: int, older: bool, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", page)
+    receiver, wanted = Receiver(INFOS, older=older), [info for info in INFOS if site in ("", info.stream.site)]
+    assert listed(receiver, site=site) == wanted
+    assert len(receiver.asked) <= (2 if older else len(wanted) // page + 1)
+    assert {asked.limit for asked in receiver.asked} == {page}
+
+
+def test_a_stream_of_many_messages_is_one_of_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", 3)
+    marked = [StreamInfo(info.stream, 0, 0, 0, sealed=False, marks=(Gap(0, 0, 1, "x"),)) for info in INFOS]
+    found = listed(Receiver(marked, parts=4))
+    assert [info.stream for info in found] == [info.stream for info in INFOS]
+    assert {len(info.marks) for info in found} == {4}
+
+
+def test_a_receiver_that_never_comes_to_an_end_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    monkeypatch.setattr(listing, "MAX_LISTED", 10_000)
+
+    class Endless(Receiver):
+        def _answer(self, asked: wire.Listing) -> list[bytes]:
+            number = len(self.asked)
+            self._infos = [StreamInfo(StreamId("run-1", "site-1", f"{number:09}-{m}"), 0, 0, 0, False) for m in (0, 1)]
+            return super()._answer(asked)
+
+    with pytest.raises(wire.Malformed, match="nobody can hold"):
+        listed(Endless([]))
+
+
+def test_a_receiver_that_says_the_same_page_again_and_again_is_believed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "PAGE", len(INFOS))
+    assert listed(Receiver(INFOS, older=True)) == INFOS
