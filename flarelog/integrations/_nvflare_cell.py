@@ -14,6 +14,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
 from flarelog.integrations import _background
 from flarelog.integrations._tunnel import TAKE_TIMEOUT, Piece, Tunnel
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +86,5 @@ def _told(message: Any) -> Any:
     sentences = said.get("sentences")
     for sentence in sentences[:MOST_TROUBLES] if isinstance(sentences, list) else ():
         site, job = message.get_header(MessageHeaderKey.ORIGIN), said.get("job")
-        log.warning("site %s, job %s: %s", *(_legible(text) for text in (site, job, sentence)))
+        log.warning("site %s, job %s: %s", *(legible(str(text), LONGEST_TROUBLE) for text in (site, job, sentence)))
     return make_reply(ReturnCode.OK)
-
-
-def _legible(text: object) -> str:
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text)[:LONGEST_TROUBLE])
