@@ -1558,6 +1558,20 @@ MUTANTS = [
         "legible",
     ),
     Mutant(
+        "screen: where little output is left a line is cut from its end",
+        "render/screen.py",
+        "plain(text)[: max(0, self._allowance.room // 4 - len(MARK))]",
+        "plain(text)[: self._allowance.room // 4 - len(MARK)]",
+        "costs",
+    ),
+    Mutant(
+        "container: a record of Docker's with a very long line is none",
+        "render/container.py",
+        "    if len(line) > _DOCKER_LIMIT and not _ONE_TEXT.fullmatch(line):\n",
+        "    if len(line) > _DOCKER_LIMIT:\n",
+        "container",
+    ),
+    Mutant(
         "talk: a record of a log is written as it is",
         "talk.py",
         "return legible(super().formatMessage(record), LONGEST)",

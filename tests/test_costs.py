@@ -45,6 +45,15 @@ def lines_of(parts: list[bytes], form: Form, *, steps: bool, renderer: Renderer 
     yield renderer.close()
 
 
+@pytest.mark.parametrize("unit", [b"\x1b[64;1024H\xff\x1b[2J", b"\x1b[64;1024Hx\x1b[2J"], ids=["no-text", "text"])
+@pytest.mark.parametrize("count", [11, 50])
+def test_where_little_output_is_left_a_line_is_cut_to_that(unit: bytes, count: int) -> None:
+    shown = sum(
+        len(line.text.encode()) + 1 for lines in lines_of([unit * count], "plain", steps=False) for line in lines
+    )
+    assert shown <= 60 * count * len(unit)
+
+
 @settings(deadline=None, database=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(STREAMS, st.booleans(), st.sampled_from(["auto", "plain"]))
 @example([b"\x1b[2Jx" * 30_000], False, "plain")
@@ -53,8 +62,6 @@ def lines_of(parts: list[bytes], form: Form, *, steps: bool, renderer: Renderer 
 @example([b"\x1b[64;1024Hx\x1b[1;1Hy" * 8_000], True, "plain")
 @example([(LONG_STYLE + b"x\x1b[m") * 1000, b"\r1%\r99%" * 10_000], True, "plain")
 @example([LONG_STYLE, b"\n" * 100_000], False, "plain")
-@example([b"\x1b[64;1024H\xff\x1b[2J" * 11], False, "plain")  # the room for output ends with a few bytes left
-@example([b"\x1b[64;1024Hx\x1b[2J" * 50], False, "plain")
 @example(
     ["\U0001f3f4".encode() * 30_000 + b"\n", "\u0434".encode() * 70_000, b"\x1b[A", b"y" * 150_000], False, "plain"
 )
