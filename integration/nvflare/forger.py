@@ -16,7 +16,7 @@ CHANNEL = "flarelog"
 CONNECTIONS = 200
 
 
-class Forger(FLComponent):
+class Forger(FLComponent):  # type: ignore[misc]  # NVFlare is not here where types are checked
     """As *victim*: says a trouble, sends a connection's first piece again and again, and one that is too large.
 
     It begins *after* so many seconds, and says the honest thing with its own origin as well.

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from integration.conftest import until
-from integration.nvflare.conftest import VERSIONS, Project, environment
-from integration.nvflare.test_parents import JOB, SERVER, holds, site
+from integration.nvflare.conftest import JOB, VERSIONS, Project, environment
+from integration.nvflare.test_parents import SERVER, holds, site
 
 FORGER = {"id": "forger", "path": "integration.nvflare.forger.Forger", "args": {"victim": "site-2"}}
 BOUND = {"2.7.2": False, "2.8.1": True, "2.9.0": True}
