@@ -11,21 +11,24 @@ from integration.conftest import RUN, Place, Program, append, until
 
 HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
 LINES = 40
-IN_TIME = 15.0  # seconds, on a machine that is loaded; all that is hostile takes longer than that to draw
+IN_TIME = 5.0  # seconds, on a machine that is loaded; all that is hostile takes longer than that to draw
 
 
 class Shown:
     """What a program prints, of which only what is new is read: it is much."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115  # it is read until the process ends
-        self._rest = b""
+        self._path, self._at, self._rest = path, 0, b""
 
     def has(self, wanted: bytes) -> Callable[[], bool]:
         """Whether *wanted* came behind what was waited for before."""
 
         def look() -> bool:
-            data = self._rest + self._file.read()
+            with open(self._path, "rb") as file:
+                file.seek(self._at)
+                more = file.read()
+            self._at += len(more)
+            data = self._rest + more
             found = data.find(wanted)
             self._rest = data[found + len(wanted) :] if found >= 0 else data[-len(wanted) :]
             return found >= 0
