@@ -6,19 +6,19 @@ same call may be made again without harm; ``exit_code`` is what a command ends w
 
 from __future__ import annotations
 
-from flarelog.text import encodable
+from flarelog.text import legible
 
 OK, FAILED, USAGE, NOT_FOUND, CANNOT_CONNECT, NOT_ALLOWED, GAPS, TIMEOUT, CONFIGURATION = 0, 1, 2, 3, 4, 5, 6, 7, 78
 
 
 class FlarelogError(Exception):
-    """The base of all of them. A *sentence* may name files, whatever they are called: it is sent and printed later."""
+    """The base of all of them. A *sentence* may name files, whatever they are called: it is sent and printed."""
 
     retry_safe = False
     exit_code = FAILED
 
     def __init__(self, sentence: str = "") -> None:
-        super().__init__(encodable(sentence))
+        super().__init__(legible(sentence))
 
 
 class InvalidName(FlarelogError, ValueError):

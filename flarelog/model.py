@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidName, InvalidOption
+from flarelog.text import quoted
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -86,14 +87,8 @@ def _part(what: str, part: str, limit: int) -> str:
     if len(part) > limit:
         raise InvalidName(f"{what} has a part of {len(part)} characters; at most {limit} are allowed")
     if not _PART.fullmatch(part):
-        raise InvalidName(f"{what} is {_shown(part)}; use only letters, digits, '.', '_' and '-'")
+        raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
     return part
-
-
-def _shown(name: str) -> str:
-    """*name* as it may stand in a sentence; what cannot be printed takes up to ten characters for each of its own."""
-    shown = repr(name[:80])
-    return shown if len(shown) <= 100 else f"{shown[:100]}..."
 
 
 def run_name(name: str) -> str:
@@ -121,7 +116,7 @@ def _dotless(what: str, name: str) -> str:
 def log_name(name: str) -> str:
     """*name*, if it can name a log: parts separated by ``/``, relative; raises InvalidName."""
     if name.startswith("/"):
-        raise InvalidName(f"the log's name {_shown(name)} is absolute; give it relative to the producer's root")
+        raise InvalidName(f"the log's name {quoted(name)} is absolute; give it relative to the producer's root")
     if len(name) > MAX_LOG:
         raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
     parts = name.split("/")

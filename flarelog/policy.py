@@ -16,6 +16,7 @@ from typing import Any, Literal
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
 from flarelog.globs import whole
 from flarelog.model import Action, site_name
+from flarelog.text import legible, quoted
 
 MAX_PATTERN = 256  # characters
 NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
@@ -298,8 +299,8 @@ def _any_of(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 def _shown(name: str) -> str:
     """*name*, a peer's or a file's, as it may stand in a sentence: on one line, and not long."""
-    return repr(name[:80])
+    return quoted(name)
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+    return legible(str(error), 200)

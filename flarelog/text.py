@@ -1,28 +1,35 @@
-"""Text that is made fit to be sent, kept and shown.
+"""Text of others, a peer's or a file's name, as it may stand in a sentence, on a terminal and in a log.
 
-The system's names are bytes. Python hands out those that are no UTF-8 with halves of surrogate pairs in their place,
-and whatever encodes such a text later raises, far from where it came from.
+Nothing else makes it so. It is done where text comes in, and once more where flarelog speaks: an error, a log record.
+Doing it twice changes nothing.
 """
 
 from __future__ import annotations
 
-import re
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def encodable(text: str) -> str:
-    r"""*text* with each byte that is no UTF-8 as ``\xNN``, and any other half of a surrogate pair as ``\uNNNN``."""
-    return text if text.isascii() else _HALF.sub(_written, text)
+LONGEST = 8192
+"""Characters of one text, unless its place has a smaller room."""
 
 
-def _written(half: re.Match[str]) -> str:
-    number = ord(half[0])
-    return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else f"\\u{number:04x}"
+def legible(text: str, most: int = LONGEST) -> str:
+    r"""*text* on one line of at most *most* characters: none drives a terminal, turns the direction or is unseen.
 
-
-def legible(name: str) -> str:
-    """*name*, of a file or by a peer, as it may stand on a terminal: what could drive one, and what is no text, is
-    replaced.
+    What cannot be printed stands there as Python writes it: ``\n``, ``\x1b``, ``\u202e``. So does half of a surrogate
+    pair, which nothing could encode; one that stands for a byte of a file's name is that byte, ``\xNN``. What was cut
+    ends with three dots.
     """
-    return "".join(char if char.isprintable() else "\ufffd" for char in name)
+    if len(text) <= most and text.isprintable():
+        return text
+    shown = text[: most + 1]
+    if not shown.isprintable():
+        shown = "".join(one if one.isprintable() else _written(one) for one in shown)
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
+
+
+def quoted(name: str) -> str:
+    """*name* between quotes, its first 80 characters or so."""
+    return f"'{legible(name, 100)}'"
+
+
+def _written(one: str) -> str:
+    number = ord(one)
+    return f"\\x{number - 0xDC00:02x}" if 0xDC80 <= number <= 0xDCFF else ascii(one)[1:-1]

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -351,4 +352,4 @@ def _digest(secret: str) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    return repr(" ".join(str(error).split())[:120])[1:-1]
+    return legible(str(error), 120)

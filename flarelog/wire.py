@@ -60,7 +60,7 @@ from flarelog.model import (
     run_name,
 )
 from flarelog.render.sieve import Sieve
-from flarelog.text import encodable, legible
+from flarelog.text import legible
 from flarelog.tls import Tls
 from flarelog.v1 import log_pb2 as pb
 from flarelog.version import __version__
@@ -413,7 +413,7 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     """What a failed call to *address* means."""
     status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
     said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
-    details = _one_line(said or status.name)
+    details = legible(said or status.name, 2 * MAX_TEXT)
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
@@ -560,7 +560,8 @@ def _request(message: pb.PushRequest) -> Request:
                 )
             news = _news(opened.news) if opened.HasField("news") else None
             stream = _stream(opened.stream)
-            return Open(stream, opened.producer, opened.epoch, MAJOR, opened.agent, news, opened.moves)
+            agent = legible(opened.agent, MAX_TEXT)
+            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves)
         case "news":
             return _news(message.news)
         case "chunk":
@@ -661,7 +662,7 @@ def decode_reply(raw: bytes) -> Reply:
         message.marks,
         message.incarnation,
         message.epoch,
-        _one_line(reason),
+        legible(reason, 2 * MAX_TEXT),
         message.ending,
         message.idle_timeout_ms / 1000,
         message.window,
@@ -670,11 +671,6 @@ def decode_reply(raw: bytes) -> Reply:
         message.pace_ms / 1000,
         message.elsewhere,
     )
-
-
-def _one_line(text: str) -> str:
-    """*text*, of the other end, as it may be shown to people, and stand in their logs."""
-    return legible(" ".join(text[: 2 * MAX_TEXT].split()))
 
 
 def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
@@ -732,7 +728,7 @@ def _state(message: pb.State) -> State:
     return State(
         linked=message.linked,
         idle_timeout=message.idle_timeout_ms / 1000,
-        held=_one_line(message.held),
+        held=legible(message.held, 2 * MAX_TEXT),
         rate=min(message.rate, MAX_OFFSET),
         end=min(message.end, MAX_OFFSET),
         **ages,
@@ -758,19 +754,19 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
     message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
     match mark:
         case Generation():
-            message.generation.path = encodable(mark.path)[:MAX_TEXT]  # up to 4096 bytes, and any of them
+            message.generation.path = legible(mark.path, MAX_TEXT)  # up to 4096 bytes, and any of them
             message.generation.source_offset = mark.source_offset
-            message.generation.identity = mark.identity
+            message.generation.identity = legible(mark.identity, MAX_TEXT)
             message.generation.head_length = mark.head_length
             message.generation.head_digest = mark.head_digest
-            message.generation.notes = mark.notes
+            message.generation.notes = legible(mark.notes, MAX_TEXT)
         case Ended():
-            message.ended.reason = mark.reason
+            message.ended.reason = legible(mark.reason, MAX_TEXT)
         case Gap():
             message.gap.length = mark.length
-            message.gap.reason = mark.reason
+            message.gap.reason = legible(mark.reason, MAX_TEXT)
         case Attributes():
-            message.attributes.words = mark.words
+            message.attributes.words = legible(mark.words, MAX_TEXT)
     return message
 
 
@@ -782,6 +778,7 @@ def _mark(message: pb.Mark) -> Mark:
     )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    path, identity, notes, ended, gap, words = (legible(text, MAX_TEXT) for text in texts)
     if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
         raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
     # A time that makes no sense is a hint that does not: it must not cost a stream.
@@ -790,17 +787,17 @@ def _mark(message: pb.Mark) -> Mark:
         case "generation":
             found = message.generation
             return Generation(
-                *(at, digest, found.path, found.source_offset, found.identity),
-                *(found.head_length, found.head_digest, found.notes),
+                *(at, digest, path, found.source_offset, identity),
+                *(found.head_length, found.head_digest, notes),
                 clock=there,
                 at=here,
             )
         case "ended":
-            return Ended(at, digest, message.ended.reason, clock=there, at=here)
+            return Ended(at, digest, ended, clock=there, at=here)
         case "gap":
-            return Gap(at, digest, message.gap.length, message.gap.reason, clock=there, at=here)
+            return Gap(at, digest, message.gap.length, gap, clock=there, at=here)
         case "attributes":
-            return Attributes(at, digest, message.attributes.words, clock=there, at=here)
+            return Attributes(at, digest, words, clock=there, at=here)
     raise Malformed("a mark is of no kind that this version knows")
 
 
@@ -894,8 +891,9 @@ def _encode_list(asked: Listing) -> bytes:
 
 def _decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
-    after = message.after.run, message.after.site, message.after.log
-    return Listing(message.run, message.site, message.one_a_site, after, message.limit)
+    after = tuple(legible(name, MAX_TEXT) for name in (message.after.run, message.after.site, message.after.log))
+    asked = legible(message.run, MAX_TEXT), legible(message.site, MAX_TEXT), message.one_a_site
+    return Listing(*asked, cast(tuple[str, str, str], after), message.limit)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -962,7 +960,7 @@ def _encode_run(run: str) -> bytes:
 
 
 def _decode_run(raw: bytes) -> str:
-    return _parse(pb.RunRequest, raw).run
+    return legible(_parse(pb.RunRequest, raw).run, MAX_TEXT)
 
 
 def _encode_list_runs(run: str) -> bytes:
@@ -970,7 +968,7 @@ def _encode_list_runs(run: str) -> bytes:
 
 
 def _decode_list_runs(raw: bytes) -> str:
-    return _parse(pb.ListRunsRequest, raw).run
+    return legible(_parse(pb.ListRunsRequest, raw).run, MAX_TEXT)
 
 
 _TOTALS = ("sites", "streams", "open", "sealed", "gaps")
@@ -988,12 +986,12 @@ def decode_run_info(raw: bytes) -> RunInfo:
     totals = {name: min(getattr(found, name), MAX_OFFSET) for name in _TOTALS}
     begun, grown = min(found.begun_ms, MAX_OFFSET), min(found.grown_ms, MAX_OFFSET)
     size = min(found.bytes, MAX_OFFSET)
-    return RunInfo(run_name(found.run), _one_line(found.state)[:20], size=size, begun=begun, grown=grown, **totals)
+    return RunInfo(run_name(found.run), legible(found.state, 20), size=size, begun=begun, grown=grown, **totals)
 
 
 def _decode_remove(raw: bytes) -> tuple[str, str, bool]:
     message = _parse(pb.RemoveRunRequest, raw)
-    return message.run, message.site, message.force
+    return legible(message.run, MAX_TEXT), legible(message.site, MAX_TEXT), message.force
 
 
 def _encode_receiver(about: ReceiverInfo) -> bytes:
@@ -1008,5 +1006,9 @@ def _encode_receiver(about: ReceiverInfo) -> bytes:
 def _decode_receiver(raw: bytes) -> ReceiverInfo:
     found = _parse(pb.RunResponse, raw)
     return ReceiverInfo(
-        found.state, found.version.major, found.version.minor, min(found.clock_ms, MAX_OFFSET), _one_line(found.agent)
+        legible(found.state, 20),
+        found.version.major,
+        found.version.minor,
+        min(found.clock_ms, MAX_OFFSET),
+        legible(found.agent, MAX_TEXT),
     )

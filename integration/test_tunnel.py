@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import pytest
 
-from flarelog.integrations._tunnel import Piece, Tunnel
+from flarelog.integrations._tunnel import MAX_ALL, MAX_CONNECTIONS, PIECE, Piece, Tunnel
 from integration.conftest import LOG, PATIENCE, Place, append, noise, until
 
 T = TypeVar("T")
@@ -85,3 +86,129 @@ def test_what_comes_for_a_connection_that_is_not_there_is_not_taken(messages: Me
     assert not messages.site.take("receiver", Piece("unknown", 0, b"x"))  # a site opens none
     assert not messages.receiver.take("site-1", Piece("unknown", 1, b"x"))  # nor does anybody in the middle
     assert messages.receiver.take("site-1", Piece("unknown", 1, b""))  # it has ended already
+
+
+# --- hostile peers
+
+
+class Sink:
+    """What the tunnel's end connects to: it counts connections and reads nothing."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.open = self.most = self.bytes = 0
+        self.reads = asyncio.Event()
+        self.tunnel = self.call(self._make())
+
+    async def _make(self) -> Tunnel:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.open += 1
+            self.most = max(self.most, self.open)
+            await self.reads.wait()
+            while data := await reader.read(1 << 20):
+                self.bytes += len(data)
+            self.open -= 1
+            writer.close()
+
+        self._server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 16)
+        host, port = self._server.sockets[0].getsockname()
+        return Tunnel(lambda peer, piece: True, f"{host}:{port}")
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
+
+    def read(self) -> None:
+        self._loop.call_soon_threadsafe(self.reads.set)
+
+    def close(self) -> None:
+        self.read()
+        self.call(self.tunnel.close())
+        self._server.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@pytest.fixture
+def sink() -> Iterator[Sink]:
+    sink = Sink()
+    yield sink
+    sink.close()
+
+
+def test_a_peer_gets_so_many_connections_though_it_asks_for_all_at_the_same_time(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def at_once() -> list[bool]:
+        # In the loop itself: all have asked before the first one is connected.
+        return await asyncio.gather(
+            *(sink.tunnel._take("site-1", Piece(f"{n}", 0, b"x"), "site-1") for n in range(500))
+        )
+
+    assert sum(sink.call(at_once())) == MAX_CONNECTIONS
+    until(lambda: sink.most == MAX_CONNECTIONS, lambda: f"{sink.most} connections are there")
+    assert not sink.tunnel.take("site-1", Piece("more", 0, b"x"))
+    assert sink.tunnel.take("site-2", Piece("other", 0, b"x"))  # another peer gets its own
+    assert caplog.messages.count("through the tunnel site-1 has 64 connections, and gets no more") == 1
+
+
+def test_whoever_a_peer_says_that_it_is_its_connections_are_counted_as_its_own(sink: Sink) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        taken = pool.map(
+            lambda n: sink.tunnel.take(f"site-{n}", Piece(f"{n}", 0, b"x"), "mallory"), range(2 * MAX_CONNECTIONS)
+        )
+        assert sum(taken) == MAX_CONNECTIONS
+    assert sink.tunnel.take("site-2", Piece("other", 0, b"x"), "site-2")
+
+
+def test_all_peers_together_get_no_more_than_the_receiver_can_bear(sink: Sink) -> None:
+    async def many() -> int:
+        asked = [(f"site-{n // 10}", Piece(f"{n}", 0, b"x")) for n in range(MAX_ALL + 100)]
+        return sum(await asyncio.gather(*(sink.tunnel._take(peer, piece, peer) for peer, piece in asked)))
+
+    assert sink.call(many()) == MAX_ALL
+
+
+def test_a_connection_is_opened_once_however_often_its_first_piece_comes(sink: Sink) -> None:
+    async def twice() -> list[bool]:
+        return await asyncio.gather(*(sink.tunnel._take("site-1", Piece("one", 0, b"x"), "site-1") for _ in range(9)))
+
+    sink.call(twice())
+    assert sink.most <= 1
+
+
+def test_a_piece_that_is_too_large_is_not_taken_and_its_connection_ends(
+    sink: Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sink.read()
+    assert sink.tunnel.take("site-1", Piece("one", 0, b"x" * PIECE))
+    assert not sink.tunnel.take("site-1", Piece("one", 1, b"x" * (PIECE + 1)))
+    assert not sink.tunnel.take("site-1", Piece("two", 0, b"x" * (16 * PIECE)))
+    assert not sink.tunnel.take("site-1", Piece("x" * 1000, 0, b"x"))  # nor one of a name that is none
+    until(lambda: sink.open == 0, "it has ended")
+    assert sink.bytes == PIECE
+    assert not sink.tunnel.take("site-1", Piece("one", 1, b"x"))
+    assert caplog.messages == ["through the tunnel site-1 sends pieces of 524,289 bytes; a piece has at most 524,288"]
+
+
+def test_who_does_not_wait_for_answers_fills_no_memory(sink: Sink) -> None:
+    """Nobody reads at the other end: what is in hand of a connection is one piece, not all that were sent."""
+
+    async def flood() -> list[bool | BaseException]:
+        assert await sink.tunnel._take("site-1", Piece("one", 0, b"x"), "site-1")
+        sent = [sink.tunnel._take("site-1", Piece("one", 1 + n, b"x" * PIECE), "site-1") for n in range(200)]
+        return await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), PATIENCE)
+
+    taken = [one is True for one in sink.call(flood())]
+    assert sum(taken) < 40  # what the system's own buffers hold
+
+
+def test_nobody_speaks_for_a_connection_of_another(sink: Sink) -> None:
+    sink.read()
+    assert sink.tunnel.take("site-1", Piece("one", 0, b"x"), "site-1")
+    assert not sink.tunnel.take("site-1", Piece("one", 1, b"forged"), "mallory")
+    assert not sink.tunnel.take("site-1", Piece("one", 1, b""), "mallory")
+    assert sink.tunnel.take("site-1", Piece("one", 1, b"y"), "site-1")
+    until(lambda: sink.bytes == 2, lambda: f"{sink.bytes} bytes came")

@@ -192,6 +192,21 @@ def test_streams_of_more_lines_than_the_window_keep_their_order() -> None:
     assert [int(text) for _, text in rendered(data, size=9)] == list(range(500))
 
 
+@pytest.mark.parametrize("rest", ["", '"attrs":{"tag":"x"},'], ids=["plain", "attributes"])
+@pytest.mark.parametrize("size", [1000, 1 << 16, 1 << 20])
+def test_a_record_of_docker_that_holds_a_very_long_line_is_a_record(rest: str, size: int) -> None:
+    """Before it cut lines at 16 KiB, Docker wrote them whole."""
+    text = r"a \u00e9\t\"b\" " * 73_000  # 1.1 MB
+    line = f'{{"log":"{text}\\n","stream":"stderr",{rest}"time":"2026-11-20T08:00:00.1Z"}}\n'.encode()
+    assert 1_100_000 < len(line) < 1_200_000
+    record = parse(line)
+    assert record is not None
+    assert record.log == json.loads(f'"{text}"').encode()
+    found = rendered(b'{"log":"x\\n","stream":"stdout","time":"2026-11-20T08:00:00Z"}' + b"\n" + line, size=size)
+    assert [stream for stream, _ in found] == ["stdout", "stderr"]
+    assert found[1][1].startswith("a \u00e9")
+
+
 def test_what_is_too_long_for_a_record_is_shown_as_it_is() -> None:
     data = b"2026-11-20T08:00:00Z stdout F " + b"x" * (3 << 20)  # without a bound on it no byte of it would be seen
     assert [text[:30] for _, text in rendered(data + b"\nnext\n", size=1 << 16)] == [data[:30].decode(), "next"]

@@ -45,6 +45,15 @@ def lines_of(parts: list[bytes], form: Form, *, steps: bool, renderer: Renderer 
     yield renderer.close()
 
 
+@pytest.mark.parametrize("unit", [b"\x1b[64;1024H\xff\x1b[2J", b"\x1b[64;1024Hx\x1b[2J"], ids=["no-text", "text"])
+@pytest.mark.parametrize("count", [11, 50])
+def test_where_little_output_is_left_a_line_is_cut_to_that(unit: bytes, count: int) -> None:
+    shown = sum(
+        len(line.text.encode()) + 1 for lines in lines_of([unit * count], "plain", steps=False) for line in lines
+    )
+    assert shown <= 60 * count * len(unit)
+
+
 @settings(deadline=None, database=None, derandomize=True, max_examples=40, suppress_health_check=list(HealthCheck))
 @given(STREAMS, st.booleans(), st.sampled_from(["auto", "plain"]))
 @example([b"\x1b[2Jx" * 30_000], False, "plain")
@@ -58,6 +67,8 @@ def lines_of(parts: list[bytes], form: Form, *, steps: bool, renderer: Renderer 
 )
 @example([b"\n" * 63 + b"\x1b[H", *(b"\t" * 150_000 + b"\x1b[B" for _ in range(8))], False, "plain")
 @example([b"2026-11-20T08:00:00Z stdout F x\n", b"\n" * 150_000], False, "auto")
+@example([b'{"log":"' + "\U0001f3f4".encode() * 300_000, b'","stream":"stdout","time":"2"}\n' * 3], False, "auto")
+@example([b'{"log":"' + b"\\ud83c\\udff4" * 100_000, b'","stream":"stdout","time":"2"}\n' * 3], False, "docker")
 @example([b'{"log":"a\\n","stream":"stdout","time":"2"}\n{"log":"x","y":[', b"{}," * 40_000 + b"0]}\n"], False, "auto")
 def test_whatever_comes_memory_output_and_work_are_bounded(parts: list[bytes], steps: bool, form: Form) -> None:
     size, shown, renderer = sum(map(len, parts)), 0, Renderer(form, steps=steps)

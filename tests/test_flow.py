@@ -93,7 +93,7 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
         ),
         pytest.param(
             [Gap(14, 0, 5, "\x1b]0;evil\x07\n")],
-            ["one", "two", "three", "── gap: 5 bytes are lost: �]0;evil�� ──"],
+            ["one", "two", "three", "── gap: 5 bytes are lost: \\x1b]0;evil\\x07\\n ──"],
             id="at-the-end-in-a-foreign-sites-words",
         ),
     ],

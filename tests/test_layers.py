@@ -11,7 +11,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"errors", "globs", "model", "text", "v1", "version"},
-    {"delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
+    {"talk", "delivery", "lifecycle", "policy", "refusals", "lines", "detectors", "render", "states"},
     {"certificate"},
     {"connections"},
     {"sources", "stores", "bus", "tls", "access", "callers", "tokens", "wakeups", "compression"},
@@ -29,6 +29,7 @@ LAYERS = [
 WITHIN = {
     *{
         ("model", "errors"),
+        ("model", "text"),
         ("errors", "text"),
         ("globs", "errors"),
         ("globs", "model"),

@@ -17,7 +17,6 @@ import re
 import signal
 import stat
 import sys
-import time
 from collections.abc import Callable, Container, Coroutine, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +26,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from flarelog.errors import FAILED, FlarelogError, InvalidOption
+from flarelog.talk import OneLine
+from flarelog.text import LONGEST, legible
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -177,19 +178,17 @@ def main(log_level: str) -> None:
 
 def _talk(level: str) -> None:
     handler = logging.StreamHandler()
-    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.converter = time.gmtime
-    handler.setFormatter(formatter)
-    logger = logging.getLogger("flarelog")
-    logger.handlers = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    handler.setFormatter(OneLine())
+    for name in ("flarelog", "asyncio", "grpc"):  # what the libraries say of a call may quote a peer as well
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+    logging.getLogger("flarelog").setLevel(level.upper())
 
 
 def say(sentence: str) -> None:
     """Say *sentence* on stderr. A terminal that is gone, or a log on a full disk, is no reason to end."""
     with contextlib.suppress(OSError):
-        click.echo(sentence, err=True)
+        click.echo(legible(sentence, 2 * LONGEST), err=True)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -11,9 +11,11 @@ from typing import Any
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+from nvflare.private.defs import CellMessageHeaderKeys
 
 from flarelog.integrations import _background
 from flarelog.integrations._tunnel import TAKE_TIMEOUT, Piece, Tunnel
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class Passage:
 
     def __init__(self, cell: Any, target: str | None = None) -> None:
         self._cell = cell.core_cell
+        self._at_server = target is not None
         self._background = _background.shared()
 
         async def make() -> Tunnel:
@@ -73,10 +76,22 @@ class Passage:
     def _take(self, message: Any) -> Any:
         said = message.payload if isinstance(message.payload, dict) else {}
         connection, number, data = (said.get(key) for key in ("connection", "number", "data"))
-        taken = False
-        if isinstance(connection, str) and isinstance(number, int) and isinstance(data, bytes):
-            taken = self._tunnel.take(message.get_header(MessageHeaderKey.ORIGIN), Piece(connection, number, data))
+        origin, taken = message.get_header(MessageHeaderKey.ORIGIN), False
+        if isinstance(connection, str) and isinstance(number, int) and isinstance(data, bytes) and origin:
+            owner = _sender(message) if self._at_server else ""
+            taken = self._tunnel.take(str(origin), Piece(connection, number, data), owner)
         return make_reply(ReturnCode.OK, body=taken)
+
+
+def _sender(message: Any) -> str:
+    """At the server: the client that a message is of, as far as NVFlare has checked it.
+
+    Anybody may write any origin into a message of his: NVFlare 2.7 compares it with nothing, later ones with what he
+    said himself when he registered. The name is signed together with the token that NVFlare's server gave to it.
+    """
+    return str(
+        message.get_header(CellMessageHeaderKeys.CLIENT_NAME) or message.get_header(MessageHeaderKey.ORIGIN) or "?"
+    )
 
 
 def _told(message: Any) -> Any:
@@ -84,10 +99,6 @@ def _told(message: Any) -> Any:
     said = message.payload if isinstance(message.payload, dict) else {}
     sentences = said.get("sentences")
     for sentence in sentences[:MOST_TROUBLES] if isinstance(sentences, list) else ():
-        site, job = message.get_header(MessageHeaderKey.ORIGIN), said.get("job")
-        log.warning("site %s, job %s: %s", *(_legible(text) for text in (site, job, sentence)))
+        texts = (_sender(message), said.get("job"), sentence)
+        log.warning("site %s, job %s: %s", *(legible(str(text), LONGEST_TROUBLE) for text in texts))
     return make_reply(ReturnCode.OK)
-
-
-def _legible(text: object) -> str:
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(text)[:LONGEST_TROUBLE])

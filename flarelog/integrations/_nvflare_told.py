@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import logging
@@ -18,6 +17,7 @@ from nvflare.fuel.utils.config_service import ConfigService
 
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.model import parse_address
+from flarelog.talk import one_line
 from flarelog.tls import Tls
 
 log = logging.getLogger(__name__)
@@ -45,8 +45,8 @@ class _Calm(logging.Handler):
     """What flarelog calls an error is a warning to the log of a site: its job is well."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        record = one_line(record)
         if record.levelno > logging.WARNING:
-            record = copy.copy(record)
             record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
             record.exc_info, record.exc_text = None, None
         logging.getLogger().handle(record)

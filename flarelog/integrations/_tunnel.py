@@ -4,6 +4,10 @@ At the site the tunnel listens on loopback, at the receiver it connects to it; w
 carries bytes and knows nothing of them: TLS is from end to end, and delivery sees a connection that is lost now and
 then. A piece that was not taken, or that is not the next one, ends its connection: the delivery opens another and goes
 on from what is committed.
+
+Nothing relies on whom a message says that it is from. Who sends logs is told by the certificate that is shown inside
+the connection. Bytes get into a connection only with its name, which is random and known to its two ends and to what
+carries their messages. What one owner may have open is counted by the name that the framework has checked.
 """
 
 from __future__ import annotations
@@ -13,17 +17,23 @@ import contextlib
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 
 from flarelog.model import parse_address
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
 PIECE = 512 << 10  # bytes in a message at most
 TAKE_TIMEOUT = 20.0  # seconds in which the other end must have taken a piece
-MAX_CONNECTIONS = 64  # of one peer
+MAX_CONNECTIONS = 64  # of one owner, those that are being opened included
+MAX_ALL = 1024  # of all owners
+MAX_NAME = 64  # characters of a connection's name
+_SAY_AGAIN = 60.0  # seconds after which a complaint about an owner is made again
+_MAX_SAID = 1000  # complaints that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +50,12 @@ Send = Callable[[str, Piece], bool]
 
 
 class _Connection:
-    def __init__(self, peer: str, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.peer, self.name, self.reader, self.writer = peer, name, reader, writer
+    def __init__(
+        self, peer: str, owner: str, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.peer, self.owner, self.name, self.reader, self.writer = peer, owner, name, reader, writer
         self.taken = 0  # pieces
+        self.busy = False  # one is being written
 
 
 class Tunnel:
@@ -53,6 +66,8 @@ class Tunnel:
         self._target = target
         self._loop = asyncio.get_running_loop()
         self._connections: dict[tuple[str, str], _Connection] = {}
+        self._opening: dict[tuple[str, str], str] = {}  # with their owners
+        self._said: dict[tuple[str, str], float] = {}  # complaints, and when they were made
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -60,7 +75,7 @@ class Tunnel:
         """At a site: the address on loopback whose connections go to *peer*'s end."""
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._begin(_Connection(peer, os.urandom(8).hex(), reader, writer))
+            self._begin(_Connection(peer, peer, os.urandom(16).hex(), reader, writer))
 
         self._server = await asyncio.start_server(accept, "127.0.0.1", 0, limit=PIECE)
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
@@ -72,37 +87,80 @@ class Tunnel:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def take(self, peer: str, piece: Piece) -> bool:
-        """Take what came from *peer*, in any thread but the loop's; whether it was taken."""
+    def take(self, peer: str, piece: Piece, owner: str = "") -> bool:
+        """Take what came from *peer*, in any thread but the loop's; whether it was taken.
+
+        *owner*: the name that what carries the messages has checked, if it checks any; *peer* is where answers go.
+        """
         try:
-            taking = asyncio.run_coroutine_threadsafe(self._take(peer, piece), self._loop)
+            taking = asyncio.run_coroutine_threadsafe(self._take(peer, piece, owner or peer), self._loop)
+        except RuntimeError:  # the loop has ended
+            return False
+        try:
             return taking.result(TAKE_TIMEOUT)
         except (CancelledError, OSError, RuntimeError, TimeoutError):  # the loop has ended, or the connection
+            taking.cancel()
             return False
 
-    async def _take(self, peer: str, piece: Piece) -> bool:
-        connection = self._connections.get((peer, piece.connection))
+    async def _take(self, peer: str, piece: Piece, owner: str) -> bool:
+        key = peer, piece.connection
+        connection = self._connections.get(key)
+        if connection is not None and connection.owner != owner:
+            self._complain(owner, f"speaks for a connection of {legible(connection.owner, 100)}")
+            return False
+        if len(piece.data) > PIECE:
+            self._complain(owner, f"sends pieces of {len(piece.data):,} bytes; a piece has at most {PIECE:,}")
+            if connection is not None:
+                connection.writer.transport.abort()
+            return False
         if connection is None and self._target is not None and piece.number == 0 and piece.data:
-            connection = await self._connect(peer, piece.connection)
+            connection = await self._connect(key, owner)
         if connection is None:
             return not piece.data
-        if piece.number != connection.taken or not piece.data:
+        # The other end waits for the answer to each piece: what is in hand of a connection is one piece.
+        if piece.number != connection.taken or connection.busy or not piece.data:
             connection.writer.transport.abort()
             return not piece.data
         connection.taken += 1
-        connection.writer.write(piece.data)
-        await connection.writer.drain()
+        connection.busy = True
+        try:
+            connection.writer.write(piece.data)
+            await connection.writer.drain()
+        except asyncio.CancelledError:
+            connection.writer.transport.abort()  # the other end has been told that it was not taken
+            raise
+        finally:
+            connection.busy = False
         return True
 
-    async def _connect(self, peer: str, name: str) -> _Connection | None:
-        if sum(other == peer for other, _ in self._connections) >= MAX_CONNECTIONS:
-            log.warning("%s has %d connections through the tunnel, and gets no more", peer, MAX_CONNECTIONS)
+    async def _connect(self, key: tuple[str, str], owner: str) -> _Connection | None:
+        """Open one for *key*; it is counted before anything is awaited. None: it may not have it."""
+        if key in self._opening or len(key[1]) > MAX_NAME:
             return None
-        host, port = parse_address(self._target or "")
-        reader, writer = await asyncio.open_connection(host.strip("[]"), port, limit=PIECE)
-        connection = _Connection(peer, name, reader, writer)
-        self._begin(connection)
-        return connection
+        owners = [*(one.owner for one in self._connections.values()), *self._opening.values()]
+        if owners.count(owner) >= MAX_CONNECTIONS or len(owners) >= MAX_ALL:
+            whose = f"has {MAX_CONNECTIONS}" if len(owners) < MAX_ALL else f"is one of those who have {MAX_ALL}"
+            self._complain(owner, f"{whose} connections, and gets no more")
+            return None
+        self._opening[key] = owner
+        try:
+            host, port = parse_address(self._target or "")
+            reader, writer = await asyncio.open_connection(host.strip("[]"), port, limit=PIECE)
+            connection = _Connection(key[0], owner, key[1], reader, writer)
+            self._begin(connection)
+            return connection
+        finally:
+            del self._opening[key]
+
+    def _complain(self, owner: str, what: str) -> None:
+        """Say *what* is wrong with what comes of *owner*, once a minute."""
+        now, about = time.monotonic(), (owner[:MAX_NAME], what.partition(" ")[0])
+        if now - self._said.get(about, -_SAY_AGAIN) < _SAY_AGAIN:
+            return
+        if len(self._said) >= _MAX_SAID:
+            self._said.clear()
+        self._said[about] = now
+        log.warning("through the tunnel %s %s", legible(owner, 100), what)
 
     def _begin(self, connection: _Connection) -> None:
         self._connections[connection.peer, connection.name] = connection

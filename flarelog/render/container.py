@@ -21,7 +21,7 @@ from flarelog.render.times import rfc3339
 Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
 
 FORMS: tuple[Form, ...] = ("auto", "plain", "cri", "docker", "cri-notags", "docker-logonly")
-RECORD_LIMIT = 1 << 20  # bytes: what is longer is no record
+RECORD_LIMIT = 5 << 18  # bytes: what is longer is no record
 _UNDECIDED = 16  # lines after which a log without a record is a plain one
 
 _TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:\d\d)?)"
@@ -32,6 +32,8 @@ _MAY_BE_ONE = re.compile(rb"\{|\d{4}-\d\d-\d\dT")
 _TRIED = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ \n]{0,19} std|\{[^\n]*?\"log\"")
 _NEXT = re.compile(rb"\n(?=%b)" % _TRIED.pattern)
 _DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB: an object takes thirty times as much
+# A longer one, as Docker wrote before it cut lines, is one text and little besides.
+_ONE_TEXT = re.compile(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
 _TAGS = 16
 _POD = re.compile(
     r"(?:^|[/\\])([^/\\_]+)_([^/\\_]+)_([^/\\_]+)[/\\]([^/\\]+)[/\\](\d+)\.log(?:\.\d{8}-\d{6}(?:\.gz)?)?"
@@ -92,7 +94,9 @@ def _cri_without_tags(line: bytes) -> Record | None:
 
 
 def _docker(line: bytes, log_only: bool = False) -> Record | None:
-    if line[:1] != b"{" or len(line) > _DOCKER_LIMIT or b'"log"' not in line:
+    if line[:1] != b"{" or b'"log"' not in line:
+        return None
+    if len(line) > _DOCKER_LIMIT and not _ONE_TEXT.fullmatch(line):
         return None
     if not log_only and not (b'"stream"' in line and b'"time"' in line):
         return None

@@ -324,7 +324,7 @@ class Screen:
         found = []
         for text in texts:
             if not self._allowance.show(len(text) if text.isascii() else len(text.encode())):
-                text = (plain(text)[: self._allowance.room // 4 - len(MARK)] + MARK)[: self._limit]
+                text = (plain(text)[: max(0, self._allowance.room // 4 - len(MARK))] + MARK)[: self._limit]
                 self._allowance.show(min(len(text.encode()), self._allowance.room))
             found.append(text)
         return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from flarelog.sources.identity import Sight, sight
 from flarelog.sources.watch import Watch
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -104,4 +105,4 @@ class Walk:
 
 def shown(path: str) -> str:
     """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
-    return path if path.isprintable() else repr(path)
+    return legible(path)

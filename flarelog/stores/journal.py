@@ -23,6 +23,7 @@ from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
+from flarelog.text import legible
 
 VERSION = 1
 SPACING = 1 << 20
@@ -190,12 +191,13 @@ def _redaction(value: Any) -> Redaction | None:
 def _mark(kind: str, fields: dict[str, Any]) -> Mark:
     """Raises KeyError, TypeError or ValueError."""
     mark = _KINDS[kind](**fields)
+    said: dict[str, Any] = {}
     for name, value in asdict(mark).items():
         if name in _TEXTS:
-            text(value)
+            said[name] = legible(text(value))  # as an earlier version took it from its peer
         else:
             number(value, _LARGEST.get(name, _OFFSET))
-    return mark
+    return replace(mark, **said)
 
 
 def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:

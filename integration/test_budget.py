@@ -1,0 +1,79 @@
+"""One hostile log keeps no other site's lines from being shown, in ``follow`` and ``logs`` of real processes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from integration.conftest import RUN, Place, Program, append, until
+
+HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
+LINES = 40
+IN_TIME = 5.0  # seconds, on a machine that is loaded; all that is hostile takes longer than that to draw
+
+
+class Shown:
+    """What a program prints, of which only what is new is read: it is much."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._at, self._rest = path, 0, b""
+
+    def has(self, wanted: bytes) -> Callable[[], bool]:
+        """Whether *wanted* came behind what was waited for before."""
+
+        def look() -> bool:
+            with open(self._path, "rb") as file:
+                file.seek(self._at)
+                more = file.read()
+            self._at += len(more)
+            data = self._rest + more
+            found = data.find(wanted)
+            self._rest = data[found + len(wanted) :] if found >= 0 else data[-len(wanted) :]
+            return found >= 0
+
+        return look
+
+
+def two_sites(place: Place) -> tuple[str, list[Program]]:
+    """A receiver, to which a hostile site and an honest one send."""
+    receiver = place.serve()
+    for site, data in (("honest", b"honest line begin\n"), ("mallory", HOSTILE)):
+        root = place.directory / site
+        root.mkdir()
+        append(root / "log.txt", data)
+    sidecars = [place.sidecar(receiver, root=place.directory / site, site=site) for site in ("honest", "mallory")]
+    until(lambda: len(receiver.stored("log.txt", "mallory")) == len(HOSTILE), "the hostile log is there", 120.0)
+    return receiver.address, sidecars
+
+
+def test_who_follows_sees_the_other_sites_lines_while_a_hostile_log_takes_its_time(place: Place) -> None:
+    address, _ = two_sites(place)
+    follower = place.start("follow", RUN, "--tail", "-1", "--receiver", address)
+    shown = Shown(place.directory / f"{len(place.programs) - 1}.out")
+    until(shown.has(b"honest line begin\n"), "it shows the honest site")
+    late = []
+    for number in range(LINES):
+        append(place.directory / "honest" / "log.txt", b"honest line %d\n" % number)
+        append(place.directory / "mallory" / "log.txt", HOSTILE[:50_000])
+        began = time.monotonic()
+        until(shown.has(b"honest line %d\n" % number), f"line {number} is shown", 60.0)
+        late.append(time.monotonic() - began)
+    print(f"lines were late by {sorted(late)[LINES // 2]:.2f} s in the middle, {max(late):.2f} s at most")
+    assert "mallory/log.txt" in follower.printed  # it gets its share as well
+    assert sorted(late)[LINES // 2] < IN_TIME, late
+    follower.tell(signal.SIGINT)
+    follower.ends()
+
+
+def test_logs_shows_an_honest_site_before_the_rest_of_a_hostile_one(place: Place) -> None:
+    address, _ = two_sites(place)
+    append(place.directory / "honest" / "log.txt", b"".join(b"honest line %d\n" % number for number in range(2000)))
+    until(lambda: b"line 1999" in (place.directory / "store" / RUN / "honest" / "log.txt").read_bytes(), "it is there")
+    shown = place.start("logs", RUN, "--receiver", address)
+    assert shown.ends(240.0) == 0
+    names = [line.split("/", 1)[0].strip() for line in shown.printed.splitlines()]
+    last = max(at for at, name in enumerate(names) if name == "honest")
+    assert names.count("honest") >= 2001
+    assert names[last:].count("mallory") > names[:last].count("mallory"), "what is costly comes later"

@@ -1,0 +1,97 @@
+"""A receiver's loop while hostile logs come in and are read through filters: no turn of it is long.
+
+What is measured is the CPU time of each turn of the loop in a real ``flarelog serve``, so that what other processes of
+the machine do counts as little as it can.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from integration.conftest import RUN, Place, Program, append, until
+
+SIZE = 1 << 20
+LONGEST = 0.1  # seconds of CPU, on a machine that is loaded; 0.02 is the aim, and what it takes on one that is not
+SHARE = 0.001  # of the turns that may be longer than the aim
+
+MEASURED = """
+import asyncio, json, signal, sys, time
+turn, turns = asyncio.base_events.BaseEventLoop._run_once, []
+def measured(loop):
+    began = time.thread_time()
+    turn(loop)
+    turns.append(time.thread_time() - began)
+asyncio.base_events.BaseEventLoop._run_once = measured
+signal.signal(signal.SIGUSR2, lambda *_: turns.clear())
+from flarelog.cli import main
+try:
+    main(prog_name="flarelog")
+finally:
+    found = sorted(turns)
+    late = sum(turn > 0.02 for turn in found)
+    print(json.dumps({"turns": len(found), "late": late, "most": found[-9:]}), file=sys.stdout, flush=True)
+"""
+
+
+def of(*pieces: bytes) -> bytes:
+    return b"".join(
+        (piece * (SIZE // len(pieces) // len(piece) + 1))[: SIZE // len(pieces)] + b"\n" for piece in pieces
+    )
+
+
+HOSTILE = {
+    "bells": of(b"\a\n"),
+    "matches": of(b"yx\n"),
+    "returns": of(b"x\ry\n"),
+    "directions": of("x\u202ey\n".encode()),
+    "moves": of(b"\x1b[A\n"),
+    "sequences": of(b"\x1b[", b"\x1b[2Jx", b"\x1b[31mx\x1b[0m\n"),
+    "states": of(b"x." * 15_000 + b"y" + b"\r." * 17_000 + b"\n"),
+    "empty": of(b"\n", b"x\n", b"\0\n"),
+}
+READS = [
+    ("-i", "yx|xx"),
+    ("-i", "(?i)kx|sx|ix", "-C", "10000"),
+    ("-i", "|".join(f"x{letter}" for letter in "abcdefghijklmnop"), "-B", "10000"),
+    ("--first-error",),
+]
+
+
+@pytest.mark.parametrize("tls", [False], ids=["plain"])
+def test_no_turn_of_a_receivers_loop_is_long(
+    place: Place, tls: bool, record_property: Callable[[str, object], None]
+) -> None:
+    receiver = place.serve(plain=(sys.executable, "-c", MEASURED))
+    for name, data in HOSTILE.items():
+        append(place.root / f"{name}.log", data)
+    sidecar = place.sidecar(receiver, "--include", "*.log")
+    until(lambda: all(receiver.stored(f"{name}.log") == data for name, data in HOSTILE.items()), "all is there")
+    receiver.program.tell(signal.SIGUSR2)
+    where = ("--receiver", receiver.address)
+    asked: list[Program] = [place.start("logs", RUN, *read, *where) for read in READS for _ in range(2)]
+    follower = place.start("follow", RUN, "-i", "yx", *where)
+    for name, data in HOSTILE.items():  # and more comes meanwhile
+        append(place.root / f"{name}.log", data[: SIZE // 4])
+    for program in asked:
+        program.ends(180.0)
+    until(
+        lambda: all(
+            len(receiver.stored(f"{name}.log")) == 5 * SIZE // 4 + len(data) - SIZE for name, data in HOSTILE.items()
+        ),
+        "more is there",
+        60.0,
+    )
+    for program in (sidecar, follower):
+        program.tell(signal.SIGINT)
+    assert receiver.stop() == 0
+    found = json.loads(receiver.program.printed.splitlines()[-1])
+    record_property("turns", found)
+    print(found)
+    assert found["turns"] > 1000
+    assert found["late"] <= 1 + SHARE * found["turns"], found
+    assert found["most"][-1] < LONGEST, found
