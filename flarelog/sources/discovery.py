@@ -818,7 +818,7 @@ class Discovery:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
         streams = [self._as_called_now(info) for info in streams]
         for info in streams:
-            self._copies.gone |= wholes(info)
+            self._copies.hold(wholes(info))
         owner = {key: info.stream.log for info in streams for key in in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):

@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 
-from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
 from flarelog.sources.file import MARKER, SourceFile
 from flarelog.sources.redact import Rules
 from flarelog.sources.walk import shown
@@ -18,6 +18,9 @@ from flarelog.sources.walk import shown
 log = logging.getLogger(__name__)
 
 _READ = 1 << 20
+
+Stretch = tuple[int, int, int]
+"""(length, the stream's digest before it, the one behind it)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +123,15 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
     return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
 
 
-def wholes(info: StreamInfo) -> set[tuple[int, int]]:
-    """(length, CRC-32) of each generation that the receiver holds from its first byte on, in one piece."""
-    found = set()
+def wholes(info: StreamInfo) -> list[Stretch]:
+    """Each generation that the receiver holds from its first byte on, in one piece."""
     marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
-    for mark, (end, digest) in zip(marks, bounds, strict=False):
-        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset:
-            length = end - mark.offset
-            found.add((length, suffix_digest(mark.digest, digest, length)))
-    return found
+    return [
+        (end - mark.offset, mark.digest, digest)
+        for mark, (end, digest) in zip(marks, bounds, strict=False)
+        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset
+    ]
 
 
 def in_order(info: StreamInfo) -> dict[str, None]:
