@@ -306,9 +306,10 @@ class Tail:
 
     def set_in_order(self) -> None:
         """Those that are not begun come in the order of their births, behind the others."""
+        held = [file for file in self.files if file.begun or file.identity in self.begun]
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
         waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
-        self.files = [file for file in self.files if file not in waiting] + waiting
+        self.files = held + waiting
 
     def _is_older(self, one: SourceFile, other: SourceFile) -> bool:
         return compare(self.log, one.age, other.age) < 0
@@ -329,11 +330,14 @@ class Tail:
             del self._segments[0]
 
     def release(self, now: float) -> None:
-        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any."""
+        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any: of those before
+        the first that is not begun, so that a log of very many does not look at all of them at each.
+        """
         unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
-        gone = {file for file in self.files if file not in unstored and self._may_go(file, now) and file.lay_down()}
-        if gone:
-            self.files = [file for file in self.files if file not in gone]
+        end = next((n for n, file in enumerate(self.files) if not file.begun), len(self.files))
+        self.files[:end] = [
+            file for file in self.files[:end] if file in unstored or not (self._may_go(file, now) and file.lay_down())
+        ]
 
     def rest(self, now: float) -> None:
         """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
@@ -347,9 +351,7 @@ class Tail:
             self._segments.clear()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
-        if file is self._current or not file.begun or file.size(now) != file.position:
-            return False
-        if file.linked and file is self.files[-1]:
+        if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
         # What is written to a file without a name when its descriptor is let go is lost.
         removed = not file.linked and os.fstat(file.fd).st_nlink == 0
