@@ -31,15 +31,15 @@ class Piece:
     end: int
     digest: int  # of the stream, at end
     closed: str | None  # the reason of its end, if it has one
+    closed_at: int = 0  # when that was sent first, in milliseconds since 1970 by the producer's clock; 0: unknown
 
     @property
     def source_end(self) -> int:
         return self.begin.source_offset + self.end - self.begin.offset
 
 
-def take_back(file: SourceFile, info: StreamInfo) -> None:
-    """Go on with *file*, of which the receiver holds something as *info* says, and which was not to be found before."""
-    piece = shipped(info)[file.identity]
+def take_back(file: SourceFile, piece: Piece) -> None:
+    """Go on with *file*, of which the receiver holds *piece*, and which was not to be found before."""
     settled = settled_on(file, piece)
     if settled is not None:
         file.start_at(piece.source_end)
@@ -51,12 +51,14 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     found: dict[str, Piece] = {}
     current: Generation | None = None
     for mark in (*info.marks, None):
-        if isinstance(mark, Gap | Attributes):
+        kind = type(mark)
+        if kind is Gap or kind is Attributes:
             continue
         if current is not None:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
             found.pop(current.identity, None)  # the latest stretch of a generation counts, in its place
-            found[current.identity] = Piece(current, end, digest, mark.reason if isinstance(mark, Ended) else None)
+            ended = (mark.reason, mark.clock) if isinstance(mark, Ended) else (None, 0)
+            found[current.identity] = Piece(current, end, digest, *ended)
         current = mark if isinstance(mark, Generation) else None
     return found
 

@@ -64,6 +64,8 @@ class Tail:
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # that were told of the current file
+    _kept: int = 0  # files that were begun and could not be let go when it was tried last
+    _since_release: int = 0  # files that were begun since
     _held_since: float | None = None  # since when a newer file waits for the current one
 
     # --- reading
@@ -225,7 +227,8 @@ class Tail:
         return file.closed or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
-        if len(self.files) > MANY:
+        self._since_release += 1
+        if len(self.files) > MANY and self._since_release > self._kept:  # all in all they are looked at a few times
             self.release(now)
         if not file.begun and file.rewritten(now):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
@@ -334,10 +337,12 @@ class Tail:
         the first that is not begun, so that a log of very many does not look at all of them at each.
         """
         unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
-        end = next((n for n, file in enumerate(self.files) if not file.begun), len(self.files))
+        before = len(self.files)
+        end = next((n for n, file in enumerate(self.files) if not file.begun), before)
         self.files[:end] = [
             file for file in self.files[:end] if file in unstored or not (self._may_go(file, now) and file.lay_down())
         ]
+        self._kept, self._since_release = end - (before - len(self.files)), 0
 
     def rest(self, now: float) -> None:
         """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
