@@ -46,9 +46,9 @@ class Stored:
     def learn(self, infos: Iterable[StreamInfo]) -> bool:
         """Take in the record of some streams; returns whether a file was let be that is not to be any more."""
         self.due = False
-        infos = {info.stream.log: info for info in infos}
-        self._wholes = {key: whole for key, whole in self._wholes.items() if whole.log not in infos}
-        for log, info in infos.items():
+        by_log = {info.stream.log: info for info in infos}
+        self._wholes = {key: whole for key, whole in self._wholes.items() if whole.log not in by_log}
+        for log, info in by_log.items():
             # The last generation is opened in any case: it is what goes on.
             for identity, piece in list(shipped(info).items())[:-1]:
                 notes = piece.begin.notes
