@@ -171,6 +171,7 @@ class Sidecar:
         self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self.discovery = Discovery(options.source, best_watch(), openers=written if sees_all() else None)
+        self.discovery.await_record(True)
         self._checkpoint: Checkpoint | None = None
         if options.state:
             self._checkpoint = Checkpoint(options.state, options.run, options.site, options.receiver)
@@ -362,6 +363,8 @@ class Sidecar:
                     looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
                     if discovery.root_missing:
                         every = ROOT_POLL
+                    elif discovery.held_up:
+                        every = watch.slow_poll
                     if self._checkpoint is not None:
                         self._checkpoint.save(discovery.starts())
             except FlarelogError:
@@ -389,10 +392,7 @@ class Sidecar:
         """Read the receiver's record, and begin to send."""
         streams = await self.record()
         self.sealed = {info.stream.log for info in streams if info.sealed}
-        now = time.monotonic()
-        self.discovery.look(now)
-        self.discovery.adopt(streams)
-        self.discovery.resume(streams, now)
+        self.discovery.learn(streams, time.monotonic())
         self._group = group
         self._wake(set(self.discovery.tails))
 
@@ -462,6 +462,7 @@ class Sidecar:
                     self._connected = True
                     self.brought()
                 return found
+            self.discovery.await_record(False)
             await self.pause(trouble, failures)
             failures += 1
 

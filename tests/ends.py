@@ -313,10 +313,7 @@ class SendingEnd:
 
     def learn(self, receiver: ReceivingEnd, now: float) -> None:
         if not self.learned:
-            streams = receiver.record()
-            self.discovery.look(now)
-            self.discovery.adopt(streams)
-            self.discovery.resume(streams, now)
+            self.discovery.learn(receiver.record(), now)
             self.learned = True
 
     def logs(self) -> list[Delivery]:

@@ -63,7 +63,7 @@ class Mutant:
 
 
 IDENTITY, TAIL, DISCOVERY = "sources/identity.py", "sources/tail.py", "sources/discovery.py"
-FILE, RECORD = "sources/file.py", "sources/record.py"
+FILE, RECORD, STORED = "sources/file.py", "sources/record.py", "sources/stored.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 POLICY, TOKENS, ACCESS = "policy.py", "tokens.py", "access.py"
 GUARD, REFUSALS = "guard.py", "refusals.py"
@@ -135,8 +135,8 @@ MUTANTS = [
     Mutant(
         "ranks: a file whose writers were told counts as two pieces",
         RECORD,
-        "        if isinstance(mark, Gap | Attributes):",
-        "        if isinstance(mark, Gap):",
+        "        if kind is Gap or kind is Attributes:",
+        "        if kind is Gap:",
         "tail",
     ),
     Mutant(
@@ -769,16 +769,86 @@ MUTANTS = [
         "identity",
     ),
     Mutant(
+        "stored: a file that has grown is let be",
+        STORED,
+        "whole.size != found.size",
+        "False",
+        "stored",
+    ),
+    Mutant(
+        "stored: a file that was rewritten is let be",
+        STORED,
+        "whole.until < found.modified",
+        "False",
+        "stored",
+    ),
+    Mutant(
+        "stored: a file system that is late hides a change",
+        STORED,
+        " * 1_000_000 - GRAIN",
+        " * 1_000_000 + GRAIN",
+        "stored",
+    ),
+    Mutant(
+        "stored: files wait for a record that never comes",
+        STORED,
+        "self.due = self.due and now < self._until",
+        "pass",
+        "stored",
+    ),
+    Mutant(
+        "stored: files wait for a receiver that is away",
+        DISCOVERY,
+        "self._stored.due = soon",
+        "self._stored.due = True",
+        "stored",
+    ),
+    Mutant(
+        "stored: a checkpoint forgets what was not opened",
+        DISCOVERY,
+        "held = (*self._known, *self._stored.identities())",
+        "held = (*self._known,)",
+        "stored",
+    ),
+    Mutant(
+        "stored: a checkpoint forgets what waits for the record",
+        DISCOVERY,
+        "            return dict(self.remembered)\n",
+        "            return {}\n",
+        "stored",
+    ),
+    Mutant(
+        "stored: what the receiver has lost of a file that was let be is lost",
+        DISCOVERY,
+        "if self._resumed and self._stored.learn(",
+        "if False and self._stored.learn(",
+        "stored",
+    ),
+    Mutant(
+        "stored: the copy of a generation whose file is gone is sent",
+        "sources/copies.py",
+        "return (alike or self._is_held(length, crc))",
+        "return alike",
+        "discovery tail identity",
+    ),
+    Mutant(
+        "stored: what is remembered of a file that went away is asked for",
+        DISCOVERY,
+        "was = None if key in self._known else self.remembered.get(key)",
+        "was = None if key in self._known else self.remembered[key]",
+        "discovery",
+    ),
+    Mutant(
         "discovery: a compressed copy is sent",
         "sources/copies.py",
-        "return alike and _is_one_member(file, size)",
+        "return (alike or self._is_held(length, crc)) and _is_one_member(file, size)",
         "return False",
         "discovery",
     ),
     Mutant(
         "discovery: any compressed file is taken for a copy",
         "sources/copies.py",
-        "return alike and _is_one_member(file, size)",
+        "return (alike or self._is_held(length, crc)) and _is_one_member(file, size)",
         "return True",
         "discovery",
     ),

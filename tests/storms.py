@@ -140,6 +140,7 @@ class Storm:
         self.before, self.written = self.written, []
         self.write()
         self.site = Site(root, include=(include,))
+        self.site.clock = self.chance.choice((None, 0, 60_000))  # the last: every rotated file counts as older
         self._watch()
         self.calls = Calls()
         self.calls.act = self.act
@@ -229,11 +230,9 @@ class Storm:
         self._watch()
         start = self.calls.made
         self.calls.due = sorted(start + int(10 ** self.chance.uniform(0, 3)) for _ in range(self.chance.randint(0, 4)))
-        site.look()
-        record = [stored.info(name) for name, stored in site.stored.items()]
-        site.discovery.look(site.now)
-        site.discovery.adopt(record)
-        site.discovery.resume(record, site.now)
+        if self.chance.random() < 0.6:
+            site.look()
+        site.discovery.learn(site.record(), site.now)
         for _ in range(self.chance.randint(0, 4)):
             self.go_on()
         self.calls.due = []

@@ -5,6 +5,7 @@ passing by itself.
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -75,6 +76,7 @@ class Site:
     def __init__(self, root: Path, **options: object) -> None:
         self.root = root
         self.now = 0.0
+        self.clock: int | None = None  # of the marks: milliseconds by which it is ahead of that of the files
         self.options = SourceOptions(str(root), **options)  # type: ignore[arg-type]
         self.stored: dict[str, Stored] = {}
         self.truth: dict[str, list[bytearray]] = {}  # by identity: what was written between truncations
@@ -137,6 +139,10 @@ class Site:
                 item = tail.next(stored.position, stored.marks_sent, room, self.now)
                 if item is None:
                     break
+                if self.clock is not None and not isinstance(item, bytes):
+                    item = tail.marks[stored.marks_sent] = replace(
+                        item, clock=item.clock or time.time_ns() // 1_000_000 + self.clock
+                    )
                 stored.sent.append(item)
                 count += 1
         return count
@@ -162,16 +168,21 @@ class Site:
         for stored in self.stored.values():
             stored.sent.clear()
 
-    def restart(self, kept: dict[str, tuple[str, int]] | None = None) -> None:
-        """The sidecar is killed, and another begins with what the receiver holds, and what a checkpoint *kept*."""
+    def restart(self, kept: dict[str, tuple[str, int]] | None = None, *, look: bool = True) -> None:
+        """The sidecar is killed, and another begins with what the receiver holds, and what a checkpoint *kept*; it
+        *looks* at the files before it knows what the receiver holds.
+        """
         self.cut()
         self.discovery.close()
         self.discovery = Discovery(self.options, NoWatch())
         self.discovery.remembered.update(kept or {})
-        self.look()
-        record = [stored.info(name) for name, stored in self.stored.items()]
-        self.discovery.adopt(record)
-        self.discovery.resume(record, self.now)
+        if look:
+            self.look()
+        self.discovery.learn(self.record(), self.now)
+
+    def record(self) -> list[StreamInfo]:
+        """What the receiver holds."""
+        return [stored.info(name) for name, stored in self.stored.items()]
 
     # --- what can be said then
 

@@ -418,3 +418,26 @@ def test_the_checkpoint_of_an_earlier_version_is_read_until_there_is_a_newer_one
     assert second.load() == {"1:2:3": ("a.log", 7)}
     first.save({})
     assert first.load() == {}
+
+
+def test_a_file_that_went_away_may_come_back_under_a_name_that_is_no_log_s(tmp_path: Path) -> None:
+    """Its inode may be another file's by then: what is remembered of it is not."""
+    site = Site(tmp_path / "site", include=("a.log", "a.log.1", "b.log"))
+    (tmp_path / "site").mkdir()
+    site.append("a.log.5", b"x")
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    site.restart(site.discovery.starts())
+    site.settle()
+    os.rename(tmp_path / "site/a.log.1", tmp_path / "away")
+    site.settle()
+    os.rename(tmp_path / "away", tmp_path / "further-away")  # nobody sees where it is now
+    site.settle()
+    os.rename(tmp_path / "further-away", tmp_path / "site/a.log.7")
+    site.append("b.log", b"goes on\n")
+    site.settle()
+    assert site.content("b.log") == b"goes on\n"
+    site.close()

@@ -26,10 +26,11 @@ from flarelog.sources.identity import Sight, earlier, inode, lacks, same, sight
 from flarelog.sources.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, names_of, originals
 from flarelog.sources.openers import Inode
 from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.record import in_order, may_have_grown, shipped, take_back, wholes
+from flarelog.sources.record import Piece, in_order, may_have_grown, shipped, take_back, wholes
 from flarelog.sources.redact import Rules
 from flarelog.sources.redacted import RedactedFile
 from flarelog.sources.renames import Renames
+from flarelog.sources.stored import Stored
 from flarelog.sources.tail import Tail
 from flarelog.sources.walk import NO_DESCRIPTOR, Walk, shown
 from flarelog.sources.watch import Change, Watch, What
@@ -86,6 +87,7 @@ class Discovery:
     watch: Watch
     tails: dict[str, Tail] = field(default_factory=dict)
     troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
+    held_up: bool = False  # very many files wait for the receiver's record
     waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
     # Takes files, and the names that they have, and tells which of them are open for writing; None: nobody can tell.
     openers: Callable[[dict[Inode, str]], set[Inode]] | None = None
@@ -93,7 +95,8 @@ class Discovery:
     remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
     _known: dict[str, tuple[Tail, SourceFile]] = field(default_factory=dict)  # by identity
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
-    _absent: dict[str, StreamInfo] = field(default_factory=dict)  # by identity: the receiver holds it, it was not found
+    # By identity: the log of a generation that the receiver holds and that was not found, and what it holds of it.
+    _absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
     # By the number of the inode: their identities, and how many bytes of the file the receiver holds.
     _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     _paths: dict[str, SourceFile] = field(default_factory=dict)
@@ -101,6 +104,7 @@ class Discovery:
     _strayed: dict[str, set[str]] = field(default_factory=dict)
     # (device, inode, birth) of files with a rotated name that are no generation of its log.
     _passed: set[tuple[int, int, int]] = field(default_factory=set)
+    _stored: Stored = field(default_factory=Stored)
     _renames: Renames = field(default_factory=Renames)
     _copies: Copies = field(default_factory=Copies)
     _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
@@ -136,6 +140,8 @@ class Discovery:
 
     def look(self, now: float) -> set[str]:
         """Look at everything: what a watch does not report, and what it cannot see."""
+        if self.held_up and self._stored.still_due(now):
+            return set()
         touched = self._look_everywhere(now)
         self._ask_for_writers(now)
         if self.waiting:
@@ -170,6 +176,7 @@ class Discovery:
 
     def _look_everywhere(self, now: float) -> set[str]:
         look = _Look()
+        self._stored.over.clear()
         touched = self._scan(now, None, look) | self._settle(set(), now)
         return touched | self._revisit({*look.seen, *look.aside})
 
@@ -254,6 +261,8 @@ class Discovery:
                 look.sights[path] = found
             tail, file = self._recognised(path, found) or (None, None)
             if tail is None or file is None:
+                if wanted and self._stored.holds(found):
+                    continue
                 (look.strangers if wanted else left)[path] = found
                 look.links |= {path} if wanted and is_link else set()
                 continue
@@ -270,6 +279,9 @@ class Discovery:
         for tail, file, path in grown:
             self._raise(tail, file, path)
             touched.add(tail.log)
+        self.held_up = self._stored.awaited(len(look.strangers), now)
+        if self.held_up:
+            return touched
         for path in [path for path, found in left.items() if found.born is None and found.is_of in self._inodes]:
             known = self._opened_as(path)
             if known is not None:
@@ -346,13 +358,13 @@ class Discovery:
     def _has_grown_since(self, path: str, seen: Sight) -> bool:
         """Whether the file at *path* is one that the receiver holds less of than it has by now."""
         key, end = self._absent_inodes.get(seen.inode, ("", 0))
-        return key in self._absent and seen.size > end and self._may_be(path, self._absent[key].stream.log, key)
+        return key in self._absent and seen.size > end and self._may_be(path, self._absent[key][0], key)
 
     def _was_met(self, path: str, seen: Sight) -> bool:
         """Whether the file at *path* is one that an earlier process has met as a log, and of which nothing was sent."""
-        key = self._remembered_inodes().get(seen.inode)
-        met = self.remembered.get(key) if key is not None and key not in self._known else None
-        return key is not None and met is not None and self._may_be(path, met[0], key)
+        key = self._remembered_inodes().get(seen.inode, "")
+        was = None if key in self._known else self.remembered.get(key)  # what went away is not remembered
+        return was is not None and self._may_be(path, was[0], key)
 
     def _remembered_inodes(self) -> dict[int, str]:
         if self._by_inode is None:
@@ -614,7 +626,7 @@ class Discovery:
             return sent.log, 0
         absent = self._absent.get(file.identity)
         if absent is not None:
-            return absent.stream.log, 0
+            return absent[0], 0
         known_before = self.remembered.get(file.identity) or self.remembered.get(earlier(file.identity))
         if known_before is not None:
             name, start = known_before
@@ -674,7 +686,7 @@ class Discovery:
         file.closed = path in self._renames.closed
         absent = self._absent.pop(file.identity, None)
         if absent is not None:
-            take_back(file, absent)
+            take_back(file, absent[1])
         elif file.identity in tail.begun:
             tail.take_back(file)
         self.remembered[file.identity] = name, file.start
@@ -767,11 +779,25 @@ class Discovery:
 
     # --- the receiver's record
 
+    def await_record(self, soon: bool) -> None:
+        """Whether the receiver's record is to come *soon*: very many files that are new are not opened before."""
+        self._stored.due = soon
+
+    def learn(self, streams: list[StreamInfo], now: float) -> None:
+        """Take in the receiver's record, all of it; once, before anything is sent."""
+        self._stored.learn([] if self._rules else streams)
+        self.look(now)
+        self.adopt(streams)
+        self.resume(streams, now)
+
     def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
         """Bring the logs in line with what the receiver holds of them, before anything is sent.
 
         Files that left the patterns while nobody watched are looked for in the whole root.
         """
+        streams = list(streams)
+        if self._resumed and self._stored.learn([] if self._rules else streams):
+            self._look_everywhere(now)  # what the receiver has lost of files that were let be is sent again
         infos = {info.stream.log: self._as_called_now(info) for info in streams}
         for tail, file in self._known.values():
             if file.fd < 0 and tail.log in infos:  # it may have to be sent again
@@ -780,11 +806,13 @@ class Discovery:
                         tail.files.insert(0, file)
         if self._find_moved(infos.values(), now):
             infos = {name: self._as_called_now(info) for name, info in infos.items()}
-        self._absent = {key: info for key, info in self._absent.items() if info.stream.log not in infos}
-        self._absent |= {key: info for info in infos.values() for key in in_order(info) if key not in self._known}
-        ends = {key: piece.source_end for info in infos.values() for key, piece in shipped(info).items()}
+        self._absent = {key: held for key, held in self._absent.items() if held[0] not in infos}
         self._absent_inodes = {n: held for n, held in self._absent_inodes.items() if held[0] in self._absent}
-        self._absent_inodes |= {inode(key)[1]: (key, end) for key, end in ends.items() if key in self._absent}
+        for name, info in infos.items():
+            for key, piece in shipped(info).items():
+                if key not in self._known:
+                    self._absent[key] = name, piece
+                    self._absent_inodes[inode(key)[1]] = key, piece.source_end
         for name, info in infos.items():
             if name not in self.tails:
                 continue
@@ -847,7 +875,7 @@ class Discovery:
         """Give each file to the log under which the receiver holds it; once, before anything is sent."""
         streams = [self._as_called_now(info) for info in streams]
         for info in streams:
-            self._copies.gone |= wholes(info)
+            self._copies.hold(wholes(info))
         owner = {key: info.stream.log for info in streams for key in in_order(info)}
         for name, tail in list(self.tails.items()):
             for file in list(tail.files):
@@ -872,14 +900,17 @@ class Discovery:
         for key in self._known:
             by_inode.setdefault(inode(key)[1], []).append(key)
 
-        def now(recorded: str) -> str:
-            found = [] if recorded in self._known else by_inode.get(inode(recorded)[1], [])
-            return next((key for key in found if same(recorded, key)), recorded)
-
-        names = {key: now(key) for key in in_order(info)}
-        if all(before == after for before, after in names.items()):
+        names = {}
+        for recorded in in_order(info).keys() - self._known.keys():
+            found = next((key for key in by_inode.get(inode(recorded)[1], []) if same(recorded, key)), None)
+            if found is not None:
+                names[recorded] = found
+        if not names:
             return info
-        marks = (replace(m, identity=names[m.identity]) if isinstance(m, Generation) else m for m in info.marks)
+        marks = (
+            replace(mark, identity=names.get(mark.identity, mark.identity)) if isinstance(mark, Generation) else mark
+            for mark in info.marks
+        )
         return replace(info, marks=tuple(marks))
 
     def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
@@ -933,7 +964,10 @@ class Discovery:
 
     def starts(self) -> dict[str, tuple[str, int]]:
         """Identity: (log, where its reading began), of each file that is held; what a checkpoint keeps."""
-        return {key: self.remembered[key] for key in self._known if key in self.remembered}
+        if self.held_up:
+            return dict(self.remembered)
+        held = (*self._known, *self._stored.identities())
+        return {key: self.remembered[key] for key in held if key in self.remembered}
 
     def masked(self, log: Tail) -> Redaction | None:
         """What was masked in the files of *log*, as far as this process saw it, or can tell from the receiver's record

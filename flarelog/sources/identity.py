@@ -24,6 +24,7 @@ _AT_FDCWD = -100
 _STATX_BTIME = 0x800
 _STATX = 0x7FF | _STATX_BTIME
 _STATX_FIELDS = struct.Struct("=I24xH2xQQ32xqI4x16xqI4x8xII")  # those that are asked for, as in statx(2)
+_StatxBuffer = ctypes.c_char * 256
 _BORN = "born-"
 # statfs(2)'s numbers of NFS, SMB, SMB2, CIFS, 9P, FUSE, Ceph, Lustre, GPFS and AFS
 _REMOTE = {
@@ -122,8 +123,8 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
     call = getattr(_libc, "statx", None)
     if call is None:
         return None
-    buffer = bytearray(256)
-    if call(directory, path, flags, _STATX, (ctypes.c_char * 256).from_buffer(buffer)) != 0:
+    buffer = _StatxBuffer()
+    if call(directory, path, flags, _STATX, buffer) != 0:
         return None
     mask, mode, inode, size, born, born_ns, modified, modified_ns, major, minor = _STATX_FIELDS.unpack_from(buffer)
     return Sight(

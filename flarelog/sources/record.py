@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 
-from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
 from flarelog.sources.file import MARKER, SourceFile
 from flarelog.sources.redact import Rules
 from flarelog.sources.walk import shown
@@ -18,6 +18,9 @@ from flarelog.sources.walk import shown
 log = logging.getLogger(__name__)
 
 _READ = 1 << 20
+
+Stretch = tuple[int, int, int]
+"""(length, the stream's digest before it, the one behind it)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +31,15 @@ class Piece:
     end: int
     digest: int  # of the stream, at end
     closed: str | None  # the reason of its end, if it has one
+    closed_at: int = 0  # when that was sent first, in milliseconds since 1970 by the producer's clock; 0: unknown
 
     @property
     def source_end(self) -> int:
         return self.begin.source_offset + self.end - self.begin.offset
 
 
-def take_back(file: SourceFile, info: StreamInfo) -> None:
-    """Go on with *file*, of which the receiver holds something as *info* says, and which was not to be found before."""
-    piece = shipped(info)[file.identity]
+def take_back(file: SourceFile, piece: Piece) -> None:
+    """Go on with *file*, of which the receiver holds *piece*, and which was not to be found before."""
     settled = settled_on(file, piece)
     if settled is not None:
         file.start_at(piece.source_end)
@@ -48,12 +51,14 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     found: dict[str, Piece] = {}
     current: Generation | None = None
     for mark in (*info.marks, None):
-        if isinstance(mark, Gap | Attributes):
+        kind = type(mark)
+        if kind is Gap or kind is Attributes:
             continue
         if current is not None:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
             found.pop(current.identity, None)  # the latest stretch of a generation counts, in its place
-            found[current.identity] = Piece(current, end, digest, mark.reason if isinstance(mark, Ended) else None)
+            ended = (mark.reason, mark.clock) if isinstance(mark, Ended) else (None, 0)
+            found[current.identity] = Piece(current, end, digest, *ended)
         current = mark if isinstance(mark, Generation) else None
     return found
 
@@ -120,16 +125,15 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
     return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
 
 
-def wholes(info: StreamInfo) -> set[tuple[int, int]]:
-    """(length, CRC-32) of each generation that the receiver holds from its first byte on, in one piece."""
-    found = set()
+def wholes(info: StreamInfo) -> list[Stretch]:
+    """Each generation that the receiver holds from its first byte on, in one piece."""
     marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
-    for mark, (end, digest) in zip(marks, bounds, strict=False):
-        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset:
-            length = end - mark.offset
-            found.add((length, suffix_digest(mark.digest, digest, length)))
-    return found
+    return [
+        (end - mark.offset, mark.digest, digest)
+        for mark, (end, digest) in zip(marks, bounds, strict=False)
+        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset
+    ]
 
 
 def in_order(info: StreamInfo) -> dict[str, None]:

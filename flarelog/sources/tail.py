@@ -64,6 +64,8 @@ class Tail:
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # that were told of the current file
+    _kept: int = 0  # files that were begun and could not be let go when it was tried last
+    _since_release: int = 0  # files that were begun since
     _held_since: float | None = None  # since when a newer file waits for the current one
 
     # --- reading
@@ -225,7 +227,8 @@ class Tail:
         return file.closed or now - file.quiet_since >= RELEASE_AFTER
 
     def _begin(self, file: SourceFile, now: float) -> None:
-        if len(self.files) > MANY:
+        self._since_release += 1
+        if len(self.files) > MANY and self._since_release > self._kept:  # all in all they are looked at a few times
             self.release(now)
         if not file.begun and file.rewritten(now):
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
@@ -306,9 +309,10 @@ class Tail:
 
     def set_in_order(self) -> None:
         """Those that are not begun come in the order of their births, behind the others."""
+        held = [file for file in self.files if file.begun or file.identity in self.begun]
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
         waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
-        self.files = [file for file in self.files if file not in waiting] + waiting
+        self.files = held + waiting
 
     def _is_older(self, one: SourceFile, other: SourceFile) -> bool:
         return compare(self.log, one.age, other.age) < 0
@@ -329,11 +333,16 @@ class Tail:
             del self._segments[0]
 
     def release(self, now: float) -> None:
-        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any."""
+        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any: of those before
+        the first that is not begun, so that a log of very many does not look at all of them at each.
+        """
         unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
-        gone = {file for file in self.files if file not in unstored and self._may_go(file, now) and file.lay_down()}
-        if gone:
-            self.files = [file for file in self.files if file not in gone]
+        before = len(self.files)
+        end = next((n for n, file in enumerate(self.files) if not file.begun), before)
+        self.files[:end] = [
+            file for file in self.files[:end] if file in unstored or not (self._may_go(file, now) and file.lay_down())
+        ]
+        self._kept, self._since_release = end - (before - len(self.files)), 0
 
     def rest(self, now: float) -> None:
         """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
@@ -347,9 +356,7 @@ class Tail:
             self._segments.clear()
 
     def _may_go(self, file: SourceFile, now: float) -> bool:
-        if file is self._current or not file.begun or file.size(now) != file.position:
-            return False
-        if file.linked and file is self.files[-1]:
+        if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
             return False
         # What is written to a file without a name when its descriptor is let go is lost.
         removed = not file.linked and os.fstat(file.fd).st_nlink == 0

@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
@@ -43,8 +43,10 @@ LOST = "the journal has lost what was marked here"
 
 _OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kinds
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
-_TEXTS = ("path", "identity", "notes", "reason", "words")
+_TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
 _KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
+_TIMES = ("at", "clock")
+_SAID = {kind: [each.name for each in fields(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class Journal:
                 self._expect_marks(record.get("m", 0))
                 self.add_length(length, digest, at)
             case "mark":
-                mark = replace(_mark(record["kind"], record["mark"]), at=at, clock=number(record.get("clock", 0)))
+                mark = _mark(record["kind"], {**record["mark"], "at": at, "clock": record.get("clock", 0)})
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -188,16 +190,14 @@ def _redaction(value: Any) -> Redaction | None:
     return None if value is None else Redaction(*(number(each) for each in value))
 
 
-def _mark(kind: str, fields: dict[str, Any]) -> Mark:
+def _mark(kind: str, said: dict[str, Any]) -> Mark:
     """Raises KeyError, TypeError or ValueError."""
-    mark = _KINDS[kind](**fields)
-    said: dict[str, Any] = {}
-    for name, value in asdict(mark).items():
+    for name, value in said.items():
         if name in _TEXTS:
             said[name] = legible(text(value))  # as an earlier version took it from its peer
         else:
             number(value, _LARGEST.get(name, _OFFSET))
-    return replace(mark, **said)
+    return _KINDS[kind](**said)
 
 
 def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
@@ -263,10 +263,9 @@ def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
 
 def mark_line(index: int, mark: Mark) -> bytes:
     """The times of *mark* stand beside it, where older versions do not look."""
-    fields = asdict(mark)
-    at, clock = fields.pop("at"), fields.pop("clock")
-    said = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": fields, **_timed(at)}
-    return line({**said, "clock": clock} if clock else said)
+    said = {name: getattr(mark, name) for name in _SAID[type(mark)]}
+    record = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": said, **_timed(mark.at)}
+    return line({**record, "clock": mark.clock} if mark.clock else record)
 
 
 def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:
@@ -295,7 +294,7 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
             time.sleep(_REST)
         try:
             good = len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])
-            record = json.loads(line[9:]) if good else None
+            record = json.loads(line[9:].decode()) if good else None
         except (ValueError, RecursionError):  # nested deeper than Python's parser goes
             record = None
         yield record if isinstance(record, dict) else None
