@@ -2547,27 +2547,6 @@ MUTANTS = [
         "mirror",
     ),
     Mutant(
-        "expiry: a run goes under an open stream",
-        "stores/expiry.py",
-        "or not unchanged()",
-        "or False",
-        "expiry",
-    ),
-    Mutant(
-        "expiry: a run goes that was written while its files were looked at",
-        "stores/local.py",
-        "return lambda: not self.busy(run) and run not in self._changed_runs",
-        "return lambda: not self.busy(run)",
-        "expiry",
-    ),
-    Mutant(
-        "expiry: a run goes while its state is being written",
-        "stores/local.py",
-        "return run in self._run_locks or any(",
-        "return any(",
-        "expiry",
-    ),
-    Mutant(
         "expiry: the age of a run is that of its directory",
         "stores/removal.py",
         'for name in (".", *names):',
@@ -2624,6 +2603,24 @@ MUTANTS = [
         "retention",
     ),
     Mutant(
+        "removal: a run goes whose stream was closed while its files were looked at",
+        "stores/local.py",
+        "if was is not None and (found != was or run in self._changed_runs):",
+        "if was is not None and found != was:",
+        "expiry",
+    ),
+    Mutant(
+        "removal: a run goes whose state was being written when its files were looked at",
+        "stores/local.py",
+        "            async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile\n"
+        "                self._changed_runs.discard(run)\n"
+        "                found = await self.aside(partial(extent, place))\n",
+        "            self._changed_runs.discard(run)\n"
+        "            found = await self.aside(partial(extent, place))\n"
+        "            async with self._run_locks.setdefault(run, asyncio.Lock()):\n",
+        "expiry",
+    ),
+    Mutant(
         "removal: a run goes that has changed since it was found old",
         "stores/local.py",
         "if was is not None and (found != was or run in self._changed_runs):",
@@ -2657,13 +2654,6 @@ MUTANTS = [
         "if self.paused.get(stream) != reason:",
         "if True:",
         "chronicle",
-    ),
-    Mutant(
-        "expiry: who was there is remembered",
-        "stores/expiry.py",
-        "store.forget_run(run)",
-        "pass",
-        "expiry",
     ),
     Mutant(
         "store: a list of one run looks at all of them",

@@ -27,7 +27,9 @@ import pytest
 from integration.conftest import until
 
 TREE = Path(__file__).parent.parent.parent
-VERSIONS = ("2.9.0", "2.8.1", "2.7.2")  # the first is the one that all tests run in
+MAIN = "main"  # NVFlare's branch, of which there are no packages: FLARELOG_NVFLARE_MAIN says where it is
+VERSIONS = ("2.9.0", "2.8.1", "2.7.2", MAIN)
+TESTED = os.environ.get("FLARELOG_NVFLARE_VERSION") or VERSIONS[0]  # the one that all tests run in
 SITES = ("site-1", "site-2")
 FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt")
 ADMIN = "admin@nvidia.com"
@@ -47,29 +49,51 @@ if importlib.util.find_spec("nvflare") is None:
     collect_ignore = ["inside"]
 
 
-def environment(version: str = VERSIONS[0]) -> Path:
+def environment(version: str = TESTED) -> Path:
     """The environment of NVFlare *version*, with what flarelog needs; flarelog itself is this tree's, by PYTHONPATH.
 
     It is made once, below FLARELOG_NVFLARE_VENVS (``~/.cache/flarelog`` unless that is set), and anew when flarelog's
-    requirements change. FLARELOG_NVFLARE_VENV names an environment that somebody else has made, of the first version.
+    requirements change. FLARELOG_NVFLARE_VENV names an environment that somebody else has made, of the tested version.
+    Skips the test where *version* is MAIN and nothing says where that is.
     """
     given = os.environ.get("FLARELOG_NVFLARE_VENV")
-    if given and version == VERSIONS[0] and (Path(given) / "bin" / "pytest").exists():
+    if given and version == TESTED and (Path(given) / "bin" / "pytest").exists():
         return Path(given)
+    name, nvflare = source_of_main() if version == MAIN else (version, f"nvflare=={version}")
     cache = Path(os.environ.get("FLARELOG_NVFLARE_VENVS") or Path.home() / ".cache" / "flarelog")
     wanted = hashlib.sha256((TREE / "setup.cfg").read_bytes() + sys.version.encode()).hexdigest()[:8]
-    venv = Path(given) if given and version == VERSIONS[0] else cache / f"nvflare-{version}-{wanted}"
+    venv = Path(given) if given and version == TESTED else cache / f"nvflare-{name}-{wanted}"
     if not (venv / "bin" / "pytest").exists():
         venv.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], check=True)
         pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", f"nvflare=={version}"], check=True)
+        subprocess.run([*pip, "install", "--quiet", nvflare], check=True)
         before = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
-        subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}[nvflare]"], check=True)
+        # What is built from NVFlare's branch is called nvflare-nightly: the extra would put a release over it.
+        extra = "" if version == MAIN else "[nvflare]"
+        subprocess.run([*pip, "install", "--quiet", "--editable", f"{TREE}{extra}"], check=True)
         after = set(subprocess.check_output([*pip, "freeze"], text=True).splitlines())
         assert before <= after, f"flarelog changed what NVFlare had installed: {before - after}"
         subprocess.run([*pip, "install", "--quiet", "pytest"], check=True)
     return venv
+
+
+def source_of_main() -> tuple[str, str]:
+    """A name for NVFlare's branch main as it is now, its commit included, and what pip installs it from. Skips the test
+    where FLARELOG_NVFLARE_MAIN does not say where it is.
+    """
+    where = os.environ.get("FLARELOG_NVFLARE_MAIN", "")
+    if not where:
+        pytest.skip(
+            "NVFlare's main has no packages: set FLARELOG_NVFLARE_MAIN to a checkout of it, or to"
+            " git+https://github.com/NVIDIA/NVFlare"
+        )
+    local = Path(where).expanduser()
+    asked = str(local) if local.is_dir() else where.removeprefix("git+")
+    found = subprocess.run(["git", "ls-remote", asked, "HEAD"], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout, f"FLARELOG_NVFLARE_MAIN={where} is no repository: {found.stderr}"
+    commit = found.stdout.split()[0]
+    return f"{MAIN}-{commit[:12]}", str(local.resolve()) if local.is_dir() else f"git+{asked}@{commit}"
 
 
 class Project:

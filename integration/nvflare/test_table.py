@@ -22,7 +22,7 @@ import pytest
 
 from flarelog.stores import journal
 from integration.conftest import until
-from integration.nvflare.conftest import FILES, JOB, VERSIONS, Project, environment, kill
+from integration.nvflare.conftest import FILES, JOB, TESTED, VERSIONS, Project, environment, kill
 
 HERE = "flarelog.integrations.nvflare"
 SITES = ("site-1", "site-2", "site-3")
@@ -225,7 +225,7 @@ NO_COMMAND = ("2.7.2",)  # its command line has no job abort
     [
         pytest.param(
             version, row, id=f"{version}-{row}",
-            marks=[pytest.mark.essential] if version == VERSIONS[0] and row in ESSENTIAL else [],
+            marks=[pytest.mark.essential] if version == TESTED and row in ESSENTIAL else [],
         )
         for version in VERSIONS
         for row in ROWS
