@@ -2848,6 +2848,20 @@ MUTANTS = [
         "jobs",
     ),
     Mutant(
+        "unsent: trouble with one job ends the sending of all",
+        "integrations/_nvflare_unsent.py",
+        "except Exception as error:  # also what the framework's own objects raise",
+        "except ZeroDivisionError as error:",
+        "unsent",
+    ),
+    Mutant(
+        "unsent: a job is forgotten while its process may still write",
+        "integrations/_nvflare_unsent.py",
+        "if now - left.still >= STILL:",
+        "if True:",
+        "unsent",
+    ),
+    Mutant(
         "jobs: a site's word is all that is asked for",
         "integrations/_jobs.py",
         "        super().allows(identity, action, run=run, site=site)\n",

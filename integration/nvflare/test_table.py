@@ -104,6 +104,12 @@ def talks(project: Project, job: str, site: str) -> bool:
     return b"line 0000050" in project.written(job, site)
 
 
+def own_whole(project: Project, job: str) -> bool:
+    """Whether the log of the server's own process of *job*, whose parent was killed, is whole in the store."""
+    written = (project.kit("server") / job / "log.txt").read_bytes()
+    return b"INFO" in written and project.stored(job, "server") == written
+
+
 def finished(project: Project, job: str) -> bool:
     return "FINISHED" in project.ask("status", job)
 
@@ -181,6 +187,8 @@ def killed(which: str, *, again: bool) -> Callable[[Project], list[str]]:
                 time.sleep(5.0)
                 honest(project, job)  # nobody is there who could do more
             project.start(name)
+        if which == SERVER_PARENT:
+            until(lambda: over(project, job) and own_whole(project, job), "the server's own log is whole", WHOLE)
         return [job]
 
     return row
