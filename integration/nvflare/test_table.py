@@ -136,7 +136,7 @@ def begun(project: Project) -> str:
     """A job in the middle of its lines."""
     job = project.ask("submit", str(project.job(talker=TALK)))
     for site in SITES:
-        until(partial(talks, project, job, site), f"{site} writes", JOB)
+        project.sees(job, partial(talks, project, job, site), f"{site} writes")
     return job
 
 
