@@ -253,8 +253,9 @@ class Project:
         return f"{said.get('status')}, {said.get('schedule_history')}, {said.get('job_deploy_detail')}"
 
     def wait(self, job: str) -> str:
-        """Wait until *job* has ended: what NVFlare says of it."""
-        return self.call("job", "wait", job, check=False)
+        """Wait until *job* has ended, and has its workspace filed: what NVFlare says of it."""
+        until(lambda: self.status(job).startswith("FINISHED"), lambda: f"{job} ends, {self.status(job)}", JOB)
+        return self.status(job)
 
     def logs(self, job: str, site: str, *args: str) -> str:
         return self.call("job", "logs", job, "--site", site, *args, check=False)

@@ -31,7 +31,7 @@ def test_the_page_is_all_that_it_takes_and_a_restart_changes_nothing(project: Pr
     try:
         for _ in range(2):
             project.call("poc", "start", "--timeout", f"{START:.0f}")
-            job = project.submit(project.job(talker={"lines": 500, "rate": 50}))
+            job = project.submit(project.job(talker={"lines": 300, "rate": 50}))
             project.sees(job, lambda: b"line 0000050" in project.live(job, "site-1"), "its lines are live")  # noqa: B023
             assert "COMPLETED" in project.wait(job)
             for name in SITES:
