@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from flarelog import Bus, Event, Producer
+from flarelog.delivery.quota import Limits
+from flarelog.errors import CannotListen
 from flarelog.integrations._jobs import JobReceiver
 from flarelog.model import StreamInfo
+from flarelog.retention import DAY
 from flarelog.v1.log_pb2 import REJECTED, Reply
 from integration.conftest import Place, append, until
 from integration.hostile import Peer
@@ -169,22 +173,66 @@ def test_what_could_not_be_kept_is_said_and_stays_in_the_store(
     assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
 
 
-def test_a_run_that_nobody_needs_leaves_the_store_and_its_copies_stay(tmp_path: Path) -> None:
+def stored_long_ago(tmp_path: Path) -> Path:
+    """The run in a store in which nothing has changed for two days."""
     (tmp_path / "jobs" / RUN).mkdir(parents=True)
     (tmp_path / "site").mkdir()
     append(tmp_path / "site" / LOG, b"one\n")
-    for keep_days in (1.0, 0.0):
-        with JobReceiver(
-            str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, keep_days=keep_days
-        ) as receiver:
-            if keep_days:
-                receiver.bus.publish(Event.START_RUN, RUN)
-                with sending(receiver, tmp_path / "site") as end:
-                    end()
-                assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
-            else:
-                until(lambda: not (tmp_path / "store" / RUN).exists(), "it has gone")
+    with JobReceiver(str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None) as receiver:
+        receiver.bus.publish(Event.START_RUN, RUN)
+        with sending(receiver, tmp_path / "site") as end:
+            end()
+    then = time.time() - 2 * DAY
+    for directory, _, files in os.walk(tmp_path / "store", topdown=False):
+        for name in (*files, "."):
+            os.utime(os.path.join(directory, name), (then, then))
+    assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
+    return tmp_path / "store" / RUN
+
+
+def test_a_run_that_nobody_needs_leaves_the_store_and_its_copies_stay(tmp_path: Path) -> None:
+    run = stored_long_ago(tmp_path)
+    with JobReceiver(
+        str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, keep_days=3.0
+    ) as receiver:
+        until((tmp_path / "store" / ".retention").exists, "it has been looked for")
+        assert receiver.address
+        assert run.exists()
+    with JobReceiver(str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, keep_days=1.0):
+        until(lambda: not run.exists(), "it has gone")
     assert (tmp_path / "jobs" / RUN / SITE / LOG).read_bytes() == b"one\n"
+
+
+def test_a_receiver_that_got_no_port_removes_nothing(tmp_path: Path) -> None:
+    """The store is another one's by then."""
+    run = stored_long_ago(tmp_path)
+    with JobReceiver(str(tmp_path / "other"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None) as other:
+        for _ in range(2):
+            with pytest.raises(CannotListen):
+                JobReceiver(
+                    str(tmp_path / "store"), tmp_path / "jobs", listen=other.address, tls=None, keep_days=1.0
+                ).start()
+        answer = other.submit(lambda: asyncio.sleep(0.5))  # the loop turns, which all receivers of a process share
+        assert answer is not None
+        answer.result(10.0)
+        assert run.exists()
+
+
+def test_a_run_that_cannot_be_ended_is_a_sentence_and_can_be_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing of it could be taken: too many runs were known."""
+    with JobReceiver(
+        str(tmp_path / "store"), tmp_path / "jobs", listen="127.0.0.1:0", tls=None, limits=Limits(max_runs=1)
+    ) as receiver:
+        receiver.bus.publish(Event.ABOUT_TO_START_RUN, RUN)
+        for _ in range(2):
+            finished = receiver.finish("job-2")
+            assert finished is not None
+            finished.result(10.0)
+    said = [record.getMessage() for record in caplog.records if "job-2" in record.getMessage()]
+    assert len(said) == 2
+    assert all(one.startswith("run job-2 could not be ended: 1 runs are known, at most 1 are taken") for one in said)
 
 
 def test_a_sender_that_dies_before_it_says_which_stream_leaves_nothing_behind(

@@ -2831,27 +2831,6 @@ MUTANTS = [
         "mirror",
     ),
     Mutant(
-        "expiry: a run goes under an open stream",
-        "stores/expiry.py",
-        "or not unchanged()",
-        "or False",
-        "expiry",
-    ),
-    Mutant(
-        "expiry: a run goes that was written while its files were looked at",
-        "stores/local.py",
-        "return lambda: not self.busy(run) and run not in self._changed_runs",
-        "return lambda: not self.busy(run)",
-        "expiry",
-    ),
-    Mutant(
-        "expiry: a run goes while its state is being written",
-        "stores/local.py",
-        "return run in self._run_locks or any(",
-        "return any(",
-        "expiry",
-    ),
-    Mutant(
         "expiry: the age of a run is that of its directory",
         "stores/removal.py",
         'for name in (".", *names):',
@@ -2908,6 +2887,24 @@ MUTANTS = [
         "retention",
     ),
     Mutant(
+        "removal: a run goes whose stream was closed while its files were looked at",
+        "stores/local.py",
+        "if was is not None and (found != was or run in self._changed_runs):",
+        "if was is not None and found != was:",
+        "expiry",
+    ),
+    Mutant(
+        "removal: a run goes whose state was being written when its files were looked at",
+        "stores/local.py",
+        "            async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile\n"
+        "                self._changed_runs.discard(run)\n"
+        "                found = await self.aside(partial(extent, place))\n",
+        "            self._changed_runs.discard(run)\n"
+        "            found = await self.aside(partial(extent, place))\n"
+        "            async with self._run_locks.setdefault(run, asyncio.Lock()):\n",
+        "expiry",
+    ),
+    Mutant(
         "removal: a run goes that has changed since it was found old",
         "stores/local.py",
         "if was is not None and (found != was or run in self._changed_runs):",
@@ -2955,13 +2952,6 @@ MUTANTS = [
         "if self.paused.get(stream) != reason:",
         "if True:",
         "chronicle",
-    ),
-    Mutant(
-        "expiry: who was there is remembered",
-        "stores/expiry.py",
-        "store.forget_run(run)",
-        "pass",
-        "expiry",
     ),
     Mutant(
         "store: a list of one run looks at all of them",
@@ -3154,6 +3144,20 @@ MUTANTS = [
         'if action is Action.PUSH and not self.allowed(site or ""):',
         "if False:",
         "jobs",
+    ),
+    Mutant(
+        "unsent: trouble with one job ends the sending of all",
+        "integrations/_nvflare_unsent.py",
+        "except Exception as error:  # also what the framework's own objects raise",
+        "except ZeroDivisionError as error:",
+        "unsent",
+    ),
+    Mutant(
+        "unsent: a job is forgotten while its process may still write",
+        "integrations/_nvflare_unsent.py",
+        "if now - left.still >= STILL:",
+        "if True:",
+        "unsent",
     ),
     Mutant(
         "jobs: a site's word is all that is asked for",

@@ -12,28 +12,44 @@ from typing import TypeVar
 
 import pytest
 
-from flarelog.errors import NotFound, Unavailable
+from flarelog.errors import InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
-from flarelog.stores.expiry import expire
+from flarelog.retention import Keep, Retention
 from flarelog.stores.local import LocalStore
-from flarelog.stores.removal import Extent
+from flarelog.stores.removal import Extent, extent
 
 DAY = 86_400.0
 T = TypeVar("T")
 
 
 class Racing(LocalStore):
-    """A store in which something happens, once, right after the files of a run were looked at."""
+    """A store in which something happens, once, right after the files of a run that is to go were looked at."""
 
     meanwhile: Callable[[], Awaitable[None]] | None = None
 
     async def aside(self, work: Callable[[], T]) -> T:
         found = await super().aside(work)
-        if isinstance(found, Extent) and self.meanwhile is not None:  # the age of a run, and nothing else
+        if isinstance(found, Extent) and self.meanwhile is not None:
             act, self.meanwhile = self.meanwhile, None
             await act()
         return found
+
+
+async def expire(store: LocalStore, age: float, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[str]:
+    """The runs that one look for those of *age* seconds removes. *meanwhile* happens when it has found some."""
+    gone = []
+
+    async def remove(run: str, was: Extent, why: str) -> None:
+        if meanwhile is not None:
+            await meanwhile()
+        await store.remove(run, was=was)
+        gone.append(run)
+
+    await store.clear()
+    await Retention(store.root, Keep(age / DAY), remove).look(time.time(), 0.0)
+    await store.clear()
+    return gone
 
 
 def play(root: Path, act: Callable[[Racing], Awaitable[None]]) -> None:
@@ -72,7 +88,7 @@ def test_a_run_in_which_nothing_has_changed_for_long_goes_and_others_stay(tmp_pa
         assert list(await store.runs()) == ["young"]
 
     play(tmp_path, act)
-    assert sorted(os.listdir(tmp_path)) == [".lock", "young"]
+    assert sorted(os.listdir(tmp_path)) == [".lock", ".retention", "young"]
 
 
 def test_one_young_file_keeps_its_run(tmp_path: Path) -> None:
@@ -104,8 +120,7 @@ def test_a_run_stays_whose_stream_was_opened_and_closed_while_its_files_were_loo
             await appender.append(4, b"two\n")
             await appender.close()
 
-        store.meanwhile = meanwhile
-        assert await expire(store, 7 * DAY) == []
+        assert await expire(store, 7 * DAY, meanwhile) == []
         assert [data async for _, data in store.read(stream)] == [b"one\ntwo\n"]
 
     play(tmp_path, act)
@@ -131,8 +146,7 @@ def test_a_run_stays_whose_stream_was_open_and_was_closed_while_its_files_were_l
 def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path: Path) -> None:
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
-        store.meanwhile = lambda: store.set_run("run", RunState.RUNNING)
-        assert await expire(store, 7 * DAY) == []
+        assert await expire(store, 7 * DAY, lambda: store.set_run("run", RunState.RUNNING)) == []
         assert await store.runs() == {"run": RunState.RUNNING}
 
     play(tmp_path, act)
@@ -141,15 +155,23 @@ def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path:
 def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
-        write, go_on = store._write_run, threading.Event()
+        was = extent(store.root / "run")
+        write, go_on, looked = store._write_run, threading.Event(), asyncio.Event()
         monkeypatch.setattr(store, "_write_run", lambda *what: go_on.wait() and write(*what))
         writing = asyncio.create_task(store.set_run("run", RunState.RUNNING))
         await asyncio.sleep(0)
-        try:
-            assert await expire(store, 7 * DAY) == []
-        finally:
-            go_on.set()
-            await writing
+
+        async def meanwhile() -> None:
+            looked.set()
+
+        store.meanwhile = meanwhile
+        removing = asyncio.create_task(store.remove("run", was=was))
+        while not looked.is_set() and not store._run_locks["run"]._waiters:
+            await asyncio.sleep(0)
+        go_on.set()
+        await writing
+        with pytest.raises(InUse, match="has changed, and was not removed"):
+            await removing
         assert await store.runs() == {"run": RunState.RUNNING}
 
     play(tmp_path, act)
@@ -173,7 +195,7 @@ def test_what_a_crash_left_of_a_removal_is_removed(tmp_path: Path) -> None:
         assert await expire(store, 7 * DAY) == []
 
     play(tmp_path, act)
-    assert os.listdir(tmp_path) == [".lock"]
+    assert sorted(os.listdir(tmp_path)) == [".lock", ".retention"]
 
 
 def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_site_that_does_pushes_as_itself_and_as_nobody_else() -> None:
         POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="willing")
 
 
-@pytest.mark.parametrize("days", [-1.0, float("nan")])
+@pytest.mark.parametrize("days", [-1.0, 0.0, float("nan")])
 def test_days_that_make_no_sense(days: float) -> None:
-    with pytest.raises(InvalidOption, match="keep_days must be a number of days, 0 or more"):
+    with pytest.raises(InvalidOption, match=r"^keep_days must be a positive number of days"):
         Jobs("jobs", lambda run, streams: None, days)

@@ -19,9 +19,10 @@ from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, StreamInfo
 from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Identity, Policy
+from flarelog.retention import Keep as Kept
+from flarelog.retention import Retention
 from flarelog.server import Server
 from flarelog.sinks.mirror import Mirror
-from flarelog.stores.expiry import expire
 from flarelog.stores.local import Durability, LocalStore
 from flarelog.tls import Tls
 
@@ -29,9 +30,7 @@ log = logging.getLogger(__name__)
 
 KEPT_RUNS = 1000  # runs that have ended, and whose late streams are still handed on
 SERVER = "server"  # the site as which the server's own logs are stored; they are neither copied nor handed on
-EXPIRE_EVERY = 3600.0  # seconds between two looks for runs that nobody needs any more
 _MARGIN = 5.0  # seconds
-_DAY = 86_400.0  # seconds
 
 Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
 """Is told, in a thread of its own, of a run that has ended: each of its streams, and the file with its bytes."""
@@ -60,24 +59,23 @@ class Jobs:
     """The jobs beside one server, in its loop: their copies, their ends, and what is kept of them."""
 
     def __init__(self, directory: str | os.PathLike[str], keep: Keep, keep_days: float | None) -> None:
-        if keep_days is not None and not keep_days >= 0:
-            raise InvalidOption("keep_days must be a number of days, 0 or more; leave it out to keep all runs")
-        self._directory, self._keep, self._keep_days = directory, keep, keep_days
+        try:
+            self._kept = Kept(keep_days)
+        except InvalidOption:
+            raise InvalidOption("keep_days must be a positive number of days; leave it out to keep all runs") from None
+        self._directory, self._keep = directory, keep
         self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
         self._tasks: set[asyncio.Task[None]] = set()
-        self._expiring: asyncio.Task[None] | None = None
 
     def begin(self, server: Server, store: LocalStore) -> None:
         self._server, self._store = server, store
         self._mirror = Mirror(store, self._directory)
         server.bus.subscribe(self._opened, Event.STREAM_OPENED)
         server.bus.subscribe(self._ended, Event.STREAM_ENDED)
-        if self._keep_days is not None:
-            self._expiring = asyncio.create_task(self._expire_now_and_then(self._keep_days * _DAY))
+        if self._kept:
+            server.bus.subscribe(self._serves, Event.SYSTEM_START)
 
     async def end(self) -> None:
-        if self._expiring is not None:
-            self._expiring.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_MARGIN)
         await self._mirror.leave()
@@ -102,6 +100,13 @@ class Jobs:
         self._finished[run] = False
         for oldest in list(self._finished)[:-KEPT_RUNS]:
             del self._finished[oldest]
+        try:
+            await self._finish(run, patience)
+        except FlarelogError as error:  # there are too many runs, say: it was never begun here
+            log.warning("run %s could not be ended: %s", run, error)
+            del self._finished[run]
+
+    async def _finish(self, run: str, patience: float) -> None:
         server = self._server
         await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
         await server.all_sealed(run, patience)
@@ -126,15 +131,9 @@ class Jobs:
             sentence = f"{type(error).__name__}: {error}"
             log.warning("logs of run %s were not handed on (%s); they are in the store", run, sentence)
 
-    async def _expire_now_and_then(self, age: float) -> None:
-        while True:
-            try:
-                for run in await expire(self._store, age):
-                    self._server.forget(run)
-                    log.info("run %s: nothing has come for %g days, and it was removed from the store", run, age / _DAY)
-            except FlarelogError as error:
-                log.warning("runs that are no longer needed cannot be removed: %s", error)
-            await asyncio.sleep(EXPIRE_EVERY)
+    def _serves(self, notice: Notice) -> None:
+        """The server has its port: before that, another receiver may be the one of this store."""
+        self._server.spawn(Retention(self._store.root, self._kept, self._server.removals.expire).run())
 
     def _opened(self, notice: Notice) -> None:
         if notice.stream is not None and notice.stream.site != SERVER:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nvflare.apis.fl_constant import SystemComponents, WorkspaceConstants
 from nvflare.apis.fl_context import FLContext
-from nvflare.apis.storage import WORKSPACE, StorageException
+from nvflare.apis.storage import WORKSPACE, StorageException, StorageSpec
 
 from flarelog.model import StreamInfo, stream_record
 
@@ -27,7 +27,8 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
     """File those of *streams*, with their bytes, that are not whole in the filed workspace of *job*.
 
     ``LOG_<file>_<client>``, and ``ERRORLOG_<client>`` for error_log.txt, is where NVFlare looks for a client's log. Of
-    one whose site has gone, ``LOG_<file>.partial_<client>`` says how far it came.
+    one whose site has gone, ``LOG_<file>.partial_<client>`` says how far it came. NVFlare 2.7 takes no name that does
+    not begin with ``ERRORLOG``: there it is ``ERRORLOG_<file>_<client>``.
     """
     manager = engine.get_component(SystemComponents.JOB_MANAGER)
     with engine.new_context() as fl_ctx, tempfile.TemporaryDirectory(prefix="flarelog-") as place:
@@ -38,16 +39,21 @@ def file_logs(engine: Any, job: str, streams: Sequence[tuple[StreamInfo, Path]])
             if info.sealed and (info.committed, info.digest) in filed.get(f"{stream.site}/{stream.log}", ()):
                 continue
             name = stream.log.replace("/", "_")
-            kind = "ERRORLOG" if stream.log in _ERRORS else f"LOG_{name}"
+            kind = "ERRORLOG" if stream.log in _ERRORS else _taken(f"LOG_{name}")
             taken = os.path.join(place, "log")  # NVFlare moves it
             shutil.copyfile(path, taken) if info.committed else Path(taken).touch()
             os.truncate(taken, info.committed)
             manager.set_client_data(job, taken, stream.site, kind, fl_ctx)
-            mark = f"LOG_{name}.partial"
+            mark = _taken(f"LOG_{name}.partial")
             if not info.sealed or f"{mark}_{stream.site}" in manager.list_components(job, fl_ctx):
                 record = json.dumps({"partial": not info.sealed, **stream_record(info)}, indent=2).encode()
                 manager.set_client_data(job, record, stream.site, mark, fl_ctx)
             log.info("%s: filed as %s_%s%s", stream, kind, stream.site, "" if info.sealed else ", partial")
+
+
+def _taken(kind: str) -> str:
+    """As what the job's storage takes *kind*."""
+    return kind if StorageSpec.is_valid_component(f"{kind}_") else f"ERROR{kind}"
 
 
 def _say_if_empty(info: StreamInfo) -> None:

@@ -14,9 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-
-from flarelog.errors import FlarelogError
+from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +29,10 @@ Sizes = dict[str, tuple[int, int, int]]
 class _Left:
     """A job that was written down by an earlier process, or whose drain failed."""
 
+    still: float  # since when its files have not changed
     due: float = 0.0
     pause: float = FIRST
     sent: Sizes | None = None  # what its files were when all of them were sent
-    still: float = field(default_factory=time.monotonic)  # since when they have not changed
 
 
 class Unsent:
@@ -48,7 +46,7 @@ class Unsent:
         self._left: dict[str, _Left] = {}
         self._over = threading.Event()
         self._wake = threading.Event()
-        self._thread = threading.Thread(target=self._turn, name="flarelog-unsent", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="flarelog-unsent", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -83,17 +81,32 @@ class Unsent:
 
     # --- what is left
 
-    def _turn(self) -> None:
+    def _run(self) -> None:
         while not self._over.is_set():
-            now = time.monotonic()
-            for job in self._written_down():
-                if job in self._running or self._over.is_set():
-                    continue
-                left = self._left.setdefault(job, _Left())
-                if now >= left.due:
-                    self._attend(job, left)
+            self.attend(time.monotonic())
             self._wake.wait(FIRST)
             self._wake.clear()
+
+    def attend(self, now: float) -> None:
+        """Send what is due at *now*, seconds of a clock that cannot be set. Raises nothing: a job whose files cannot be
+        looked at is tried again like one that is not taken.
+        """
+        for job in self._written_down():
+            if job in self._running or self._over.is_set():
+                continue
+            left = self._left.setdefault(job, _Left(now))
+            if now < left.due:
+                continue
+            whole = False
+            try:
+                whole = self._attended(job, left, now)
+            except Exception as error:  # also what the framework's own objects raise
+                log.warning("job %s: what is left of its logs was not sent: %s", job, error or type(error).__name__)
+            left.due = now + left.pause
+            left.pause = FIRST if whole else min(2 * left.pause, LONGEST)
+            if not whole and self._age(job) > KEPT:
+                log.warning("job %s: its logs were not taken for %g days, and are given up", job, KEPT / 86_400)
+                self._strike(job)
 
     def _written_down(self) -> list[str]:
         try:
@@ -101,28 +114,21 @@ class Unsent:
         except OSError:
             return []
 
-    def _attend(self, job: str, left: _Left) -> None:
-        found, now = self._look(job), time.monotonic()
+    def _attended(self, job: str, left: _Left, now: float) -> bool:
+        """Whether all that there is of *job* is sent, or there is nothing more."""
+        found = self._look(job)
         if found is None:
             self._strike(job)
-            return
+            return True
         if found == left.sent:
             if now - left.still >= STILL:
                 self._strike(job)
-            return
-        try:
-            whole = self._send(job)
-        except FlarelogError as error:
-            log.warning("job %s: %s", job, error)
-            whole = False
-        if whole:
-            log.info("job %s: what an earlier attempt left of its logs is sent", job)
-            left.sent, left.still, left.pause = found, time.monotonic(), FIRST
-        elif self._age(job) > KEPT:
-            log.warning("job %s: its logs were not taken for %g days, and are given up", job, KEPT / 86_400)
-            self._strike(job)
-        left.due = time.monotonic() + left.pause
-        left.pause = FIRST if whole else min(2 * left.pause, LONGEST)
+            return True
+        if not self._send(job):
+            return False
+        log.info("job %s: what an earlier attempt left of its logs is sent", job)
+        left.sent, left.still = found, now
+        return True
 
     def _age(self, job: str) -> float:
         try:

@@ -10,6 +10,9 @@ OLDEST, NEWEST = "2.7.2", "2.9.0"  # of those that the tests try
 
 
 def number(version: str) -> tuple[int, ...]:
+    """The release that *version* is of; none where it was built from a checkout without tags, as 0+unknown."""
+    if version.startswith("0+"):
+        return ()
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 

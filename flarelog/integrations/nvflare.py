@@ -22,6 +22,7 @@ from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
 
 from flarelog.bus import Bus
 from flarelog.certs import names_of
@@ -65,6 +66,8 @@ JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it 
 KEEP_DAYS = 30.0  # in which nothing came of a job, before it leaves the server's store
 _STORE = "flarelog"  # directory of the server's store, in its workspace
 _STATE = "flarelog"  # directory in a site's workspace, of the jobs whose logs are not known to be whole
+_NOT_OWN = ("*/**",)  # in a job's directory at the server: the sites' logs are copied there
+_OWN = "flarelog-own"  # the same in the server's workspace, of its own job processes
 
 
 class _Sending(FLComponent):
@@ -319,6 +322,7 @@ class FlarelogServer(FLComponent):
         self._passage: Passage | None = None
         self._engine: Any = None
         self._jobs: dict[str, _Job] = {}  # whose own logs are sent
+        self._unsent: Unsent | None = None
         self._here: tuple[str, Tls | None] = "", None  # where, and with what
         for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
             self.register_event_handler(event, self._starting)
@@ -367,6 +371,22 @@ class FlarelogServer(FLComponent):
         here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
         self._passage = Passage(self._engine.get_cell(), here)
         self._here = here, replace(tls, server_name=host_name) if own else None
+        if own:
+            self._unsent = self._own_unsent(workspace)
+            self._unsent.start()
+
+    def _own_unsent(self, workspace: Workspace) -> Unsent:
+        """The server's own logs of jobs that were going on when an earlier parent process was killed."""
+
+        def look(job: str) -> Sizes | None:
+            root = workspace.get_log_root(job)  # NVFlare removes it when a job ends as it should
+            return sizes(SourceOptions(root, FILES, _NOT_OWN)) if os.path.isdir(root) else None
+
+        def send(job: str) -> bool:
+            with self._own_producer(workspace.get_log_root(job)) as producer:
+                return served(producer.send_rest(job))
+
+        return Unsent(os.path.join(workspace.get_root_dir(), _OWN), look, send)
 
     @harmless
     def _announce(self, event: str, fl_ctx: FLContext) -> None:
@@ -380,28 +400,38 @@ class FlarelogServer(FLComponent):
 
     def _send_own(self, job: str, fl_ctx: FLContext) -> None:
         """Send the logs of the server's own process of *job*, to be seen beside the sites'."""
-        producer = Producer(
+        producer = self._own_producer(workspace_of(fl_ctx).get_log_root(job))
+        own = self._jobs[job] = _Job(job, producer)
+        if self._unsent is not None:
+            self._unsent.begins(job)
+        launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
+        if isinstance(launchers, list) and len(launchers) == 1:
+            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
+
+    def _own_producer(self, root: str) -> Producer:
+        return Producer(
             self._here[0],
             SERVER,
-            workspace_of(fl_ctx).get_log_root(job),
+            root,
             include=FILES,
-            exclude=("*/**",),  # the sites' logs are copied below it
+            exclude=_NOT_OWN,
             bus=Bus(),
             tls=self._here[1],
             join_timeout=DRAIN_TIMEOUT,
             exit_timeout=DRAIN_TIMEOUT,
             heed=False,
         )
-        own = self._jobs[job] = _Job(job, producer)
-        launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
-        if isinstance(launchers, list) and len(launchers) == 1:
-            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
+
+    def _own_ended(self, job: str, own: _Job) -> None:
+        whole = own.end()
+        if self._unsent is not None:
+            self._unsent.ends(job, whole=whole)
 
     @harmless
     def _finish(self, event: str, fl_ctx: FLContext) -> None:
         if self._receiver is not None and (job := job_of(fl_ctx)):
             if own := self._jobs.pop(job, None):
-                threading.Thread(target=own.end, name="flarelog-own", daemon=True).start()
+                threading.Thread(target=self._own_ended, args=(job, own), name="flarelog-own", daemon=True).start()
             self._receiver.finish(job)  # nobody waits for it: NVFlare's one thread for all jobs is here
 
     @harmless
@@ -409,6 +439,8 @@ class FlarelogServer(FLComponent):
         passage, self._passage = self._passage, None
         if passage is not None:
             passage.close()
+        if self._unsent is not None:
+            self._unsent.stop()
         for own in [self._jobs.pop(name) for name in list(self._jobs)]:
             own.end()
         receiver, self._receiver = self._receiver, None

@@ -101,7 +101,7 @@ class LocalStore:
         self._opening_threads: ThreadPoolExecutor | None = None
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
         self._infos_marks = 0
-        self._changed_runs: set[str] = set()  # since they were last asked about, by way of ``unchanged``
+        self._changed_runs: set[str] = set()  # since somebody began to remove them
         self._leaving: set[tuple[str, str]] = set()  # runs, with no site, and sites of runs
         self._ended: set[asyncio.Event] = set()  # of those who follow what is no longer there
         self._clearing = asyncio.Lock()
@@ -420,19 +420,8 @@ class LocalStore:
                     found[run] = maker
         return {run: maker for run, maker in found.items() if maker}
 
-    # --- runs that leave (see expiry.py)
-
     def run_names(self) -> Sequence[str]:
         return self._directories()
-
-    def busy(self, run: str) -> bool:
-        """Whether a stream of *run* is open, or being opened, or the run's state is being written."""
-        return run in self._run_locks or any(stream.run == run for stream in (*self._open, *self._opening))
-
-    def unchanged(self, run: str) -> Callable[[], bool]:
-        """What tells later whether nothing of *run* was written since this call. One asks about a run at a time."""
-        self._changed_runs.discard(run)
-        return lambda: not self.busy(run) and run not in self._changed_runs
 
     # --- what happened (see chronicle.py and timeline.py)
 
@@ -474,9 +463,9 @@ class LocalStore:
         place = self.root / run / site if site and site_name(site) else self.root / run
         self.hold(run, site)
         try:
-            self._changed_runs.discard(run)
-            found = await self.aside(partial(extent, place))
             async with self._run_locks.setdefault(run, asyncio.Lock()):  # nobody writes its state meanwhile
+                self._changed_runs.discard(run)
+                found = await self.aside(partial(extent, place))
                 if opened := self.open_streams(run, site):
                     raise InUse(in_use(run, site, len(opened)))
                 if was is not None and (found != was or run in self._changed_runs):

@@ -1,21 +1,24 @@
-"""What needs NVFlare's classes runs in NVFlare's environment."""
+"""What needs NVFlare's classes runs in NVFlare's environment, of each version."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from integration.nvflare.conftest import TREE
+from integration.nvflare.conftest import TESTED, TREE, VERSIONS, environment
 
 
-@pytest.mark.essential
-def test_the_components_by_themselves(venv: Path) -> None:
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(version, marks=[pytest.mark.essential] if version == TESTED else []) for version in VERSIONS],
+)
+def test_the_components_by_themselves(version: str) -> None:
+    python = environment(version) / "bin" / "python"
     done = subprocess.run(
         [
-            *(venv / "bin" / "python", "-m", "pytest", "-p", "no:cacheprovider", "-o", "filterwarnings="),
+            *(python, "-m", "pytest", "-p", "no:cacheprovider", "-o", "filterwarnings="),
             "integration/nvflare/inside",
         ],
         cwd=TREE, env=os.environ | {"PYTHONPATH": str(TREE)}, capture_output=True, text=True, timeout=300, check=False,

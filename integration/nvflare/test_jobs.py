@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import until
-from integration.nvflare.conftest import FILES, JOB, SITES, Project
+from integration.nvflare.conftest import FILES, SITES, Project
 
 HERE = "flarelog.integrations.nvflare"
 TRAIN = "train.log"
@@ -177,7 +176,7 @@ def test_in_a_project_a_jobs_logs_are_live_and_filed_without_anything_at_the_sit
     job = project.submit(
         project.job(talker={"lines": 200, "rate": 50}, client=[PRODUCER], server=[slow, RECEIVER]),
     )
-    until(lambda: b"line 0000050" in project.live(job, "site-1"), "its lines are live", JOB)
+    project.sees(job, lambda: b"line 0000050" in project.live(job, "site-1"), "its lines are live")
     assert "talking - INFO - line" in project.logs(job, "site-1")
     assert "COMPLETED" in project.wait(job)
     for name in SITES:

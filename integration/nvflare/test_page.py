@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from integration.conftest import until
-from integration.nvflare.conftest import FILES, JOB, SITES, TREE, Project, kill, started_in
+from integration.nvflare.conftest import FILES, SITES, START, TREE, Project, kill, started_in
 
-RESTART = 8.0  # seconds in which NVFlare's own watchdogs see that they are to stop
+STOPPED = 60.0  # seconds; NVFlare's own watchdogs look every few seconds whether they are to stop
 
 
 def dropped_files() -> tuple[str, str]:
@@ -32,24 +30,19 @@ def test_the_page_is_all_that_it_takes_and_a_restart_changes_nothing(project: Pr
         (project.kit(name) / "local" / "flarelog__p_resources.json").write_text(text)
     try:
         for _ in range(2):
-            project.call("poc", "start", "--timeout", "90")
-            job = project.submit(project.job(talker={"lines": 200, "rate": 50}))
-            until(partial(talks, project, job), "its lines are live", JOB)
+            project.call("poc", "start", "--timeout", f"{START:.0f}")
+            job = project.submit(project.job(talker={"lines": 300, "rate": 50}))
+            project.sees(job, lambda: b"line 0000050" in project.live(job, "site-1"), "its lines are live")  # noqa: B023
             assert "COMPLETED" in project.wait(job)
             for name in SITES:
                 for log in FILES:
                     assert project.filed(job, name, log) == project.written(job, name, log)
                 assert "ERROR" not in (project.kit(name) / "log.txt").read_text()
             project.call("poc", "stop")
-            time.sleep(RESTART)
-            assert not running(project.directory)
+            until(lambda: not running(project.directory), "all processes have ended", STOPPED)
     finally:
         for pid in running(project.directory):
             kill(pid, signal.SIGKILL)
-
-
-def talks(project: Project, job: str) -> bool:
-    return b"line 0000050" in project.live(job, "site-1")
 
 
 def running(directory: Path) -> list[int]:

@@ -93,7 +93,7 @@ def numbers(data: bytes) -> list[int]:
 @pytest.mark.essential
 def test_a_jobs_logs_are_there_while_it_runs_and_whole_in_its_workspace_afterwards(running: Project) -> None:
     job = running.submit(running.job(talker={"lines": 500, "rate": 50}))
-    until(lambda: b"line 0000050" in running.live(job, "site-1"), "its lines are live", JOB)
+    running.sees(job, lambda: b"line 0000050" in running.live(job, "site-1"), "its lines are live")
     assert b"line 0000499" not in running.live(job, "site-1")
     assert re.search(r"talking - INFO - line \d{7}", running.logs(job, "site-1"))
     assert "COMPLETED" in running.wait(job)
@@ -141,7 +141,7 @@ def test_training_that_logs_ten_thousand_lines_a_second_arrives_whole(running: P
 @pytest.mark.parametrize("which", ["job", "parent"])
 def test_a_server_that_stands_still_for_seven_seconds_costs_nothing(running: Project, which: str) -> None:
     job = running.submit(running.job(talker={"lines": 600, "rate": 50}))
-    until(lambda: b"line 0000050" in running.live(job, "site-1"), "it runs", JOB)
+    running.sees(job, lambda: b"line 0000050" in running.live(job, "site-1"), "it runs")
     pids = running.job_processes("server", job) if which == "job" else [running.processes["server"].pid]
     assert pids
     for number in (signal.SIGSTOP, signal.SIGCONT):
@@ -212,7 +212,7 @@ def test_a_network_that_stands_still_at_a_jobs_end_costs_its_workspace_nothing(r
         other(running, "site-2", site(receiver=proxy.address.replace("127.0.0.1", "localhost"), drain_timeout=30.0)),
     ):
         job = running.submit(running.job(talker={"lines": 200, "rate": 50}))
-        until(lambda: b"line 0000100" in running.live(job, "site-2"), "it runs", JOB)
+        running.sees(job, lambda: b"line 0000100" in running.live(job, "site-2"), "it runs")
         proxy.hold()
         until(lambda: b"Good Bye" in running.written(job, "site-2"), "its process ends", JOB)
         time.sleep(5.0)  # the server looks each second for jobs that have ended
@@ -227,7 +227,7 @@ def test_a_site_that_may_open_no_second_port_sends_through_nvflares_own_connecti
     nobody = free_address().replace("127.0.0.1", "localhost")
     with other(running, "site-2", site(receiver=nobody, tunnel=True)):
         job = running.submit(running.job(talker={"lines": 12000, "rate": 1900, "file": TRAIN, "rotate": 200_000}))
-        until(lambda: len(running.live(job, "site-2", TRAIN)) > 5000, "its lines are live", JOB)
+        running.sees(job, lambda: len(running.live(job, "site-2", TRAIN)) > 5000, "its lines are live")
         assert "COMPLETED" in running.wait(job)
         holds(running, job, logs=(*FILES, TRAIN))
         assert troubles(running, job) == []
@@ -318,7 +318,7 @@ def test_a_log_that_comes_too_late_for_the_workspace_is_filed_when_it_comes(runn
 def test_a_log_that_never_ends_is_filed_as_partial(running: Project) -> None:
     """Its site was killed together with the job, and nobody sends a receipt."""
     job = running.submit(running.job(talker={"lines": 3000, "rate": 50}))
-    until(lambda: b"line 0000100" in running.live(job, "site-2"), "it runs", JOB)
+    running.sees(job, lambda: b"line 0000100" in running.live(job, "site-2"), "it runs")
     running.stop_one("site-2")
     try:
         running.call("job", "abort", job, "--force", check=False)

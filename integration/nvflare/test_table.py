@@ -22,7 +22,7 @@ import pytest
 
 from flarelog.stores import journal
 from integration.conftest import until
-from integration.nvflare.conftest import FILES, JOB, VERSIONS, Project, environment, kill
+from integration.nvflare.conftest import FILES, JOB, TESTED, VERSIONS, Project, environment, kill
 
 HERE = "flarelog.integrations.nvflare"
 SITES = ("site-1", "site-2", "site-3")
@@ -104,6 +104,12 @@ def talks(project: Project, job: str, site: str) -> bool:
     return b"line 0000050" in project.written(job, site)
 
 
+def own_whole(project: Project, job: str) -> bool:
+    """Whether the log of the server's own process of *job*, whose parent was killed, is whole in the store."""
+    written = (project.kit("server") / job / "log.txt").read_bytes()
+    return b"INFO" in written and project.stored(job, "server") == written
+
+
 def finished(project: Project, job: str) -> bool:
     return "FINISHED" in project.ask("status", job)
 
@@ -130,7 +136,7 @@ def begun(project: Project) -> str:
     """A job in the middle of its lines."""
     job = project.ask("submit", str(project.job(talker=TALK)))
     for site in SITES:
-        until(partial(talks, project, job, site), f"{site} writes", JOB)
+        project.sees(job, partial(talks, project, job, site), f"{site} writes")
     return job
 
 
@@ -181,6 +187,8 @@ def killed(which: str, *, again: bool) -> Callable[[Project], list[str]]:
                 time.sleep(5.0)
                 honest(project, job)  # nobody is there who could do more
             project.start(name)
+        if which == SERVER_PARENT:
+            until(lambda: over(project, job) and own_whole(project, job), "the server's own log is whole", WHOLE)
         return [job]
 
     return row
@@ -225,7 +233,7 @@ NO_COMMAND = ("2.7.2",)  # its command line has no job abort
     [
         pytest.param(
             version, row, id=f"{version}-{row}",
-            marks=[pytest.mark.essential] if version == VERSIONS[0] and row in ESSENTIAL else [],
+            marks=[pytest.mark.essential] if version == TESTED and row in ESSENTIAL else [],
         )
         for version in VERSIONS
         for row in ROWS

@@ -1,0 +1,115 @@
+"""Jobs whose logs are not known to be whole at the server are sent until they are, whatever goes wrong meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import TimedOut
+from flarelog.integrations._nvflare_unsent import FIRST, KEPT, LONGEST, STILL, Sizes, Unsent
+
+JOB = "job-1"
+
+
+class Site:
+    """A job's files, and a server that takes them or does not."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.size: int | None = 10  # bytes of its log; None: the job's directory is gone
+        self.answers: list[bool | Exception] = []  # of the server, one an attempt; True when there are no more
+        self.trouble: Exception | None = None  # of looking
+        self.sent: list[int | None] = []
+        self.unsent = Unsent(str(directory), self.look, self.send)
+
+    def look(self, job: str) -> Sizes | None:
+        if self.trouble is not None:
+            raise self.trouble
+        return None if self.size is None else {"log.txt": (1, 2, self.size)}
+
+    def send(self, job: str) -> bool:
+        answer = self.answers.pop(0) if self.answers else True
+        if isinstance(answer, Exception):
+            raise answer
+        if answer:
+            self.sent.append(self.size)
+        return answer
+
+    def left(self) -> list[str]:
+        return os.listdir(self.directory)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A site at which a job was written down by an earlier process."""
+    site = Site(tmp_path / "unsent")
+    Unsent(str(site.directory), site.look, site.send).begins(JOB)
+    return site
+
+
+def test_what_an_earlier_process_left_is_sent_until_it_is_still(site: Site) -> None:
+    site.unsent.attend(100.0)
+    site.size = 20  # its process goes on without its parent
+    for now in (102.0, 100.0 + FIRST, 110.0, 104.0 + STILL):
+        site.unsent.attend(now)
+    assert site.sent == [10, 20]
+    assert site.left() == [JOB]
+    site.unsent.attend(100.0 + FIRST + STILL + FIRST)
+    assert site.left() == []
+
+
+def test_a_server_that_does_not_take_it_is_asked_again_after_ever_longer_pauses(site: Site) -> None:
+    site.answers = [False, TimedOut("it did not end"), False]
+    asked = []
+    for now in range(60):
+        before = len(site.answers)
+        site.unsent.attend(100.0 + now)
+        if len(site.answers) < before or site.sent:
+            asked.append(now)
+        if site.sent:
+            break
+    assert asked == [0, 5, 15, 35]
+    assert site.left() == [JOB]
+
+
+@pytest.mark.parametrize(
+    "trouble", [PermissionError(13, "Permission denied"), RuntimeError("of NVFlare's own")], ids=str
+)
+def test_trouble_with_one_job_holds_no_other_and_is_tried_again(
+    site: Site, trouble: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.trouble = trouble
+    site.unsent.attend(100.0)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"job {JOB}: what is left of its logs was not sent: {trouble}"
+    ]
+    site.trouble = None
+    site.unsent.attend(100.0 + LONGEST)
+    assert site.sent == [10]
+
+
+def test_a_job_that_runs_is_left_to_its_own_producer_and_one_that_ended_whole_is_forgotten(site: Site) -> None:
+    site.unsent.begins(JOB)
+    site.unsent.attend(100.0)
+    assert site.sent == []
+    site.unsent.ends(JOB, whole=False)
+    site.unsent.attend(101.0)
+    assert site.sent == [10]
+    site.unsent.begins("job-2")
+    site.unsent.ends("job-2", whole=True)
+    assert site.left() == [JOB]
+
+
+def test_a_job_whose_directory_is_gone_and_one_that_nobody_takes_for_days_are_given_up(site: Site) -> None:
+    site.unsent.begins("job-2")
+    site.unsent.ends("job-2", whole=False)
+    old = os.stat(site.directory / "job-2").st_mtime - KEPT - 60.0
+    os.utime(site.directory / "job-2", (old, old))
+    site.answers = [True, False]
+    site.unsent.attend(100.0)
+    assert site.left() == [JOB]
+    site.size = None
+    site.unsent.attend(100.0 + FIRST)
+    assert site.left() == []
