@@ -72,12 +72,13 @@ DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
-REDACT, REDACTED, CONSENT, PATTERNS, SECRET, OWN = (
+REDACT, REDACTED, CONSENT, PATTERNS, SECRET, VALUE, OWN = (
     "sources/redact.py",
     "sources/redacted.py",
     "sources/consent.py",
     "sources/patterns.py",
-    "sources/secret.py",
+    "sources/secret/__init__.py",
+    "sources/secret/value.py",
     "sources/own.py",
 )
 
@@ -354,14 +355,14 @@ MUTANTS = [
     ),
     Mutant(
         "redaction: a quote within a value ends it",
-        SECRET,
+        VALUE,
         "if len(found[1]) % (2 * slashes + 2) == slashes:",
         "if True:",
         "redact",
     ),
     Mutant(
         "redaction: of a password of several words the first is masked",
-        SECRET,
+        VALUE,
         "    while words and view[end - 1 : end] not in",
         "    while False and view[end - 1 : end] not in",
         "redact",
@@ -369,8 +370,8 @@ MUTANTS = [
     Mutant(
         "redaction: colours hide a name's value",
         SECRET,
-        "        view = _legible(text[begin : _rest(_TO_END, text, begin)])\n",
-        "        view = text[begin : _rest(_TO_END, text, begin)]\n",
+        "        view = legible(text[begin : end_of(TO_END, text, begin)])\n",
+        "        view = text[begin : end_of(TO_END, text, begin)]\n",
         "redact",
     ),
     Mutant(

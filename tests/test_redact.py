@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.sources import own, redact, secret
+from flarelog.sources import own, redact
 from flarelog.sources.own import OwnPattern
 from flarelog.sources.redact import Rules
-from flarelog.sources.secret import NAMES, find
+from flarelog.sources.secret import NAMES, find, runs
 from tests.shapes import SHAPES, Shape
 
 ALL = Rules(("all",))
@@ -278,7 +278,7 @@ def test_lines_do_not_matter_to_each_other(lines: list[bytes], end: bytes) -> No
 def test_what_is_decided_once_is_what_would_be_decided_each_time(lines: list[bytes]) -> None:
     text = b"\n".join(lines) + b"\n"
     usually = set(find(text, NAMES))
-    with mock.patch.object(secret, "_tells_nothing", return_value=False):
+    with mock.patch.object(runs, "_tells_nothing", return_value=False):
         assert set(find(text, NAMES)) == usually
 
 

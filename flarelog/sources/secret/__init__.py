@@ -1,0 +1,98 @@
+"""Where the secrets of a text are: values that a name announces, and tokens that tell by themselves what they are.
+
+Laws that hold here: no match goes over the end of a line or depends on another line. Every look back is bounded, and
+every look ahead either is bounded or ends in a match, behind which the search goes on: so the time grows with the
+length alone. What is rare is looked for first, with bytes.find; a regular expression runs only where that found
+something. A value is masked to its very end, in doubt further: a line must not look redacted while a part of a secret
+stays.
+
+A new kind of token is a row in kinds; a new name of a secret is one in names; a new way to print a name and its value
+is one in value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from flarelog.sources.secret.names import (
+    auth,
+    bearer,
+    cookie,
+    identified,
+    key,
+    password,
+    pwd,
+    secret,
+    token,
+    user_and_password,
+)
+from flarelog.sources.secret.places import email, password_hash, userinfo
+from flarelog.sources.secret.runs import beginnings, tokens
+from flarelog.sources.secret.view import ODD, TO_END, Span, end_of, legible, line_begin
+
+Probe = Callable[[bytes, bytes, int], Span | None]
+
+NAMES = ("tokens", "passwords", "keys", "email")
+
+
+def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
+    """Where in *text* what *names* say is: any number of lines, each by itself. The spans may overlap."""
+    if not names:
+        return
+    low = text.lower()
+    if not any(sign in text for sign, _ in ODD):
+        yield from _found(text, low, names)
+        return
+    # What is read otherwise than it is written is read line by line, where there may be something.
+    for begin in sorted(set(_suspects(text, low, names))):
+        view = legible(text[begin : end_of(TO_END, text, begin)])
+        for first, behind in _found(view, view.lower(), names):
+            yield begin + first, begin + behind
+
+
+def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
+    for word, probe in _probes(names):
+        at = low.find(word)
+        while at >= 0:
+            span = probe(view, low, at)
+            if span is not None and span[0] < span[1]:
+                yield span
+            at = low.find(word, max(at + 1, span[1] if span is not None else 0))
+    if _TOLD & set(names):
+        yield from tokens(view, low, names)
+
+
+def _suspects(text: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[int]:
+    """Where the lines begin in which there may be something: however it is read, its letters are these."""
+    sought = [(low, word) for word, _ in _probes(names)]
+    if _TOLD & set(names):
+        sought.append(beginnings(text))
+    for where, word in sought:
+        at = where.find(word)
+        while at >= 0:
+            yield line_begin(text, at)
+            at = where.find(word, end_of(TO_END, text, at))
+
+
+@lru_cache(16)
+def _probes(names: tuple[str, ...]) -> list[tuple[bytes, Probe]]:
+    return [(word, probe) for word, of, probe in _PROBES if any(name in names for name in of)]
+
+
+_TOLD = {"tokens", "keys"}  # of these some tell by themselves what they are
+_PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
+    (b"pass", ("passwords",), password),
+    (b"pwd", ("passwords",), pwd),
+    (b"secret", ("passwords",), secret),
+    (b"identified", ("passwords",), identified),
+    (b"-u", ("passwords",), user_and_password),
+    (b"@", ("passwords",), userinfo),
+    (b"$", ("passwords",), password_hash),
+    (b"token", ("tokens",), token),
+    (b"auth", ("tokens",), auth),
+    (b"bearer", ("tokens",), bearer),
+    (b"cookie", ("tokens",), cookie),
+    (b"key", ("tokens", "keys"), key),
+    (b"@", ("email",), email),
+)
