@@ -72,12 +72,12 @@ DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
-REDACT, REDACTED, CONSENT, PATTERNS, SECRET, VALUE, OWN = (
+REDACT, REDACTED, CONSENT, PATTERNS, VIEW, VALUE, OWN = (
     "sources/redact.py",
     "sources/redacted.py",
     "sources/consent.py",
     "sources/patterns.py",
-    "sources/secret/__init__.py",
+    "sources/secret/view.py",
     "sources/secret/value.py",
     "sources/own.py",
 )
@@ -356,7 +356,7 @@ MUTANTS = [
     Mutant(
         "redaction: a quote within a value ends it",
         VALUE,
-        "if len(found[1]) % (2 * slashes + 2) == slashes:",
+        "if over and len(found[1]) % (2 * slashes + 2) == slashes:",
         "if True:",
         "redact",
     ),
@@ -369,9 +369,9 @@ MUTANTS = [
     ),
     Mutant(
         "redaction: colours hide a name's value",
-        SECRET,
-        "        view = legible(text[begin : end_of(TO_END, text, begin)])\n",
-        "        view = text[begin : end_of(TO_END, text, begin)]\n",
+        VIEW,
+        '        if b"\\x1b" in text:\n',
+        "        if False:\n",
         "redact",
     ),
     Mutant(

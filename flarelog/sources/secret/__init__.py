@@ -28,8 +28,8 @@ from flarelog.sources.secret.names import (
     user_and_password,
 )
 from flarelog.sources.secret.places import email, password_hash, userinfo
-from flarelog.sources.secret.runs import beginnings, tokens
-from flarelog.sources.secret.view import ODD, TO_END, Span, end_of, legible, line_begin
+from flarelog.sources.secret.runs import tokens
+from flarelog.sources.secret.view import Span, View
 
 Probe = Callable[[bytes, bytes, int], Span | None]
 
@@ -40,15 +40,9 @@ def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     """Where in *text* what *names* say is: any number of lines, each by itself. The spans may overlap."""
     if not names:
         return
-    low = text.lower()
-    if not any(sign in text for sign, _ in ODD):
-        yield from _found(text, low, names)
-        return
-    # What is read otherwise than it is written is read line by line, where there may be something.
-    for begin in sorted(set(_suspects(text, low, names))):
-        view = legible(text[begin : end_of(TO_END, text, begin)])
-        for first, behind in _found(view, view.lower(), names):
-            yield begin + first, begin + behind
+    view = View(text)
+    spans = _found(view.read, view.read.lower(), names)
+    yield from spans if view.same else view.places(list(spans))
 
 
 def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
@@ -61,18 +55,6 @@ def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
             at = low.find(word, max(at + 1, span[1] if span is not None else 0))
     if _TOLD & set(names):
         yield from tokens(view, low, names)
-
-
-def _suspects(text: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[int]:
-    """Where the lines begin in which there may be something: however it is read, its letters are these."""
-    sought = [(low, word) for word, _ in _probes(names)]
-    if _TOLD & set(names):
-        sought.append(beginnings(text))
-    for where, word in sought:
-        at = where.find(word)
-        while at >= 0:
-            yield line_begin(text, at)
-            at = where.find(word, end_of(TO_END, text, at))
 
 
 @lru_cache(16)

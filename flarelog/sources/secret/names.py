@@ -20,6 +20,7 @@ from flarelog.sources.secret.value import (
     is_random,
     name_before,
     value_at,
+    value_of,
 )
 from flarelog.sources.secret.view import BLANKS, Span, end_of, line_before
 
@@ -50,7 +51,7 @@ def password(view: bytes, low: bytes, at: int) -> Span | None:
         begin = gap(view, end, name, said=True)
         if begin:
             words = not name.startswith(b"-") or view[begin - 1 : begin] in (b"=", b":")
-            return value_at(view, low, begin, words, is_asked(view, at, name))
+            return value_of(view, low, at, name, begin, words)
     if _NETRC.search(line_before(low, at)):
         return value_at(view, low, end_of(BLANKS, view, found.end()))
     return None
@@ -74,14 +75,14 @@ def _pass(view: bytes, low: bytes, at: int, name: bytes) -> Span | None:
     if owner:
         known = _OWNERS.search(owner.lower()[-16:].rpartition(b"_")[2].rpartition(b"-")[2].rpartition(b".")[2])
         shouted = owner.isupper() and view[at : at + 4] == b"PASS" and not is_number(low, first)
-        return value_at(view, low, begin, True, is_asked(view, at, name)) if known or shouted else None
+        return value_of(view, low, at, name, begin, True) if known or shouted else None
     if not line_before(low, at, 16).rstrip(b" =").endswith((b"-passin", b"-passout", b"-pass")):
         said = begin == found.end() + 1 or view[found.end() : found.end() + 1] in (b'"', b"'")
         word = view[first : end_of(CHARACTERS, view, first)]
         likely = is_random(view, first, 6) or (said and len(word) >= 6 and not word.lower().startswith(_QUICK))
         if is_number(low, first) or PATH.match(view, first) or not likely:
             return None
-    return value_at(view, low, begin, query=is_asked(view, at, name))
+    return value_of(view, low, at, name, begin)
 
 
 _PWD = re.compile(rb"pwd\d{0,2}(?![a-z])")
@@ -92,7 +93,7 @@ def pwd(view: bytes, low: bytes, at: int) -> Span | None:
     begin = gap(view, found.end(), name) if found is not None else 0
     if not begin or PATH.match(view, bare(view, begin)):
         return None
-    return value_at(view, low, begin, not name.startswith(b"-"), is_asked(view, at, name))
+    return value_of(view, low, at, name, begin, not name.startswith(b"-"))
 
 
 _SECRET = re.compile(rb"secrets?(?!ar[yi])")
@@ -103,10 +104,10 @@ def secret(view: bytes, low: bytes, at: int) -> Span | None:
     rest = _MORE.match(low, found.end()) if found is not None else None
     if found is None or rest is None or _NO_SECRET.match(rest[0]):
         return None
-    begin = gap(view, rest.end(), name)
+    begin = gap(view, rest.end(), name, said=True)
     if not begin or is_number(low, bare(view, begin)):
         return None
-    return value_at(view, low, begin, not name.startswith(b"-"), is_asked(view, at, name))
+    return value_of(view, low, at, name, begin, not name.startswith(b"-"))
 
 
 _TOKEN = re.compile(rb"tokens?(?:[_.-][\w.-]{0,24}+)?+(?![a-z])" + COMES_TEXT)
@@ -135,7 +136,7 @@ def token(view: bytes, low: bytes, at: int) -> Span | None:
     strong = asked or (owner.isupper() and view[at : at + 5] == b"TOKEN") or _OF_A_DOOR.search(owner.lower())
     if view[first : first + 1] in b"[<{(" or not (strong or is_random(view, first, 8)):
         return None
-    return value_at(view, low, begin, query=asked)
+    return value_of(view, low, at, name, begin)
 
 
 _KEY = re.compile(rb"keys?(?:[_-]?(?:id|value|data|base|secret|hex|b64|base64|\d{1,2}))?(?![a-z])" + COMES_TEXT)
@@ -165,7 +166,7 @@ def key(view: bytes, low: bytes, at: int) -> Span | None:
         or (random and b'"username"' in line_before(low, at))
     ):
         return None
-    return value_at(view, low, begin, query=asked)
+    return value_of(view, low, at, name, begin)
 
 
 _AUTHORIZATION = re.compile(rb"authori[sz]ation")

@@ -11,7 +11,7 @@ from flarelog.sources.secret.view import WORD, Span, end_of, ending, line_before
 _OF_A_URL = bytes(byte for byte in range(0x21, 0x100) if byte not in b"\"'`<>\\\x7f")
 _TO_END_OF_URL = re.compile(rb"[^\x00-\x20\"'`<>\\\x7f]{0,2048}+")
 _MAX_USERINFO = 2048
-_SLASHES = (b"://", b": / /")  # the latter as \/\/ is read
+_SLASHES = (b"://",)
 _PORT = re.compile(rb"\d{1,5}(?:[/?#]|\Z)")
 
 
@@ -35,14 +35,16 @@ def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
     return at - len(password), max(at, last)
 
 
-_LOCAL = WORD + b".+%" + bytes(range(0x80, 0x100))
-_DOMAIN = re.compile(rb"@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])")
+_LOCAL = WORD + b".+%!#*^~'&" + bytes(range(0x80, 0x100))
+_DOMAIN = re.compile(
+    rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,8}(?:[A-Za-z\x80-\xff]{2,72}|[xX][nN]--[A-Za-z0-9-]{1,59})(?![A-Za-z0-9])"
+)
 
 
 def email(view: bytes, low: bytes, at: int) -> Span | None:
     found = _DOMAIN.match(view, at)
-    local = ending(line_before(view, at, 65), _LOCAL) if found is not None else b""
-    if found is None or not 1 <= len(local) <= 64 or local == b"git":
+    local = ending(line_before(view, at, 193), _LOCAL).lstrip(b"'&") if found is not None else b""
+    if found is None or not 1 <= len(local) <= 192 or local == b"git":
         return None
     return at - len(local), found.end()
 

@@ -70,11 +70,6 @@ def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
         at = runs.find(b"x" * RUN, end)
 
 
-def beginnings(text: bytes) -> tuple[bytes, bytes]:
-    """(a text, what to look for in it): where it is found there may be a token in *text*."""
-    return text.translate(_RUNS), b"x" * RUN
-
-
 def _of_a_run(view: bytes, low: bytes, begin: int, end: int, near: int) -> Iterator[tuple[str, Span]]:
     """What the letters and digits from *begin* to *end* are, or belong to; the *near* bytes before tell whose."""
     done = begin

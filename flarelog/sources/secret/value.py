@@ -12,34 +12,47 @@ from flarelog.sources.secret.view import TO_END, WORD, Span, end_of, ending, lin
 
 _BLANK = rb"[ \t]"
 _QUOTES = rb"[\"'`]"
-_CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]){0,3}"  # behind a name, before what says that a value comes
+_CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]|\*{2}){0,3}"  # behind a name, before what says that a value comes
 _COMES = (
     rb"(?>(?i:"
     + _CLOSE
-    + rb"(?:[ \t]{0,16}(?:=>|->|:=|={1,3}|:{1,2}(?!//)|%3[dD])[ \t]{0,16}"
-    + rb"|(?<=[\"'`])[ \t]{0,4},[ \t]{0,4}(?:[\"']?value[\"']?[ \t]{0,4}[:=][ \t]{0,4})?(?=b?\\{0,15}[\"'`])"
-    + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=[\"'`])"
-    + rb"|[ \t]{1,16}(?:\||\xe2\x94\x82)[ \t]{1,16}|(?<=[A-Za-z])>(?=[^\s<>]))))"
+    + rb"(?:[ \t]{0,40}(?:=>|->|:=|={1,3}|:{1,2}(?!//)|%3[dD])[ \t]{0,16}"
+    + rb"|(?<=[\"'`])[ \t]{0,4},[ \t]{0,4}"
+    + rb"(?:\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4})?(?=b?\\{0,15}[\"'`])"
+    + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=\\{0,15}[\"'`])"
+    + rb"|[ \t]{0,2}\.{3,80}[ \t]{0,4}[:=][ \t]{1,4}"
+    + rb"|[ \t]{1,40}(?:\||\xe2\x94\x82)[ \t]{1,16}|(?<=[A-Za-z])>(?=[^\s<>]))))"
 )
 _ASSIGN = re.compile(_COMES)
+_SAYS = (
+    _CLOSE
+    + rb"[ \t]{1,4}(?:%b)[ \t]{0,4}:?[ \t]{1,4}"
+    + rb"(?=[bru]?\\{0,15}(?:\"[^\"\r\n]{1,256}\"|'[^'\r\n]{1,256}'|`[^`\r\n]{1,256}`))"
+)
 _SAID = re.compile(
-    rb"[ \t]{1,4}(?:(?:is|was|to|set to|changed to)[ \t]{0,4}:?[ \t]{1,4})?(?=[\"'`][^\"'`\r\n]{1,256}[\"'`])"
+    _SAYS % rb"is|was|to|set to|changed to"
+    + rb"|[ \t]{1,4}(?=\\{0,15}(?:\"[^\"\r\n]{1,256}\"|'[^'\r\n]{1,256}'|`[^`\r\n]{1,256}`))"
 )
 _FLAGGED = rb"(?>[ \t]{1,8})(?![-|<>&\s])"
 _FLAG = re.compile(_FLAGGED)
+# The next column: a tab or several blanks, and no name of another value, no word that is one of a heading.
+_COLUMN = (
+    rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})(?=[!-~\x80-\xff]*?[0-9])(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
+)
+_IN_COLUMNS = re.compile(_COLUMN)
 
 # What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
 _WRAPPED = re.compile(
     rb"(?:(?:str|string|bytes|any|secretstr|secretbytes|optional\[\w{1,16}\]|&str)(?:[ \t]*\|[ \t]*none)?"
     rb"[ \t]{1,4}=[ \t]{0,4})?"
     rb"(?:!{1,2}\w{1,16}[ \t]{1,4})?"
-    rb"(?:\(\w{1,16}\)[ \t]{0,4}(?:\(len=\d{1,9}\)[ \t]{0,4})?(?=[\"'`]))?"
+    rb"(?:\(\w{1,16}\)[ \t]{0,4}(?:\(len=\d{1,9}\)[ \t]{0,4})?(?=\\{0,15}[\"'`]))?"
     rb"(?:string\(\d{1,9}\)[ \t]{0,4})?"
     rb"(?:(?:[a-z_][\w.:]{0,40}\([ \t]{0,4}){1,3}(?=[bruf]{0,2}\\{0,15}[\"'`]))?"
-    rb"(?:[bruf]{1,2}(?=\\{0,15}[\"']))?",
+    rb"(?:[bruf$]{1,2}(?=\\{0,15}[\"']))?",
     re.IGNORECASE,
 )
-_QUOTE = re.compile(rb"(\\{0,15})(\"{3}|'{3}|[\"'`])")
+_QUOTE = re.compile(rb"(\\{0,15})(\"{3}(?!\")|'{3}(?!')|[\"'`])")
 _TO_QUOTE = {quote: re.compile(rb"(\\*+)%b|[\r\n]" % quote) for quote in (b'"', b"'", b"`", b'"""', b"'''")}
 
 _ENDS = rb"(?=[\s\"'`,;:)\]}>&|\\]|\Z)"  # behind a quote: it closed something
@@ -60,7 +73,19 @@ _NOTHING = re.compile(
 )
 _A_NUMBER = rb"[+-]?[\d.,:%]++(?:e[+-]?\d++)?(?:/[\d.,:%]*+)?(?=[\s\"'`,;&)}\]|<\\]|\Z)"
 _NUMBER = re.compile(_A_NUMBER)
-COMES_TEXT = rb"(?:" + _COMES + rb"|(?P<flag>" + _FLAGGED + rb"))(?![\"'`]?" + _A_NUMBER + rb")"  # and no number
+COMES_TEXT = (
+    rb"(?:"
+    + _COMES
+    + rb"|"
+    + _SAYS % rb"is|set to"
+    + rb"|(?P<column>"
+    + _COLUMN
+    + rb")|(?P<flag>"
+    + _FLAGGED
+    + rb"))(?![\"'`]?"
+    + _A_NUMBER
+    + rb")"
+)  # and no number
 PATH = re.compile(rb"(?:~\w{0,24}|\.{1,2}|[A-Za-z]:)?[/\\](?:[a-z0-9_.-]{1,24}|[A-Z][a-z]{2,15}|)(?=[/\\\s\"'`,;)]|\Z)")
 _LETTERS_ONLY = 16  # characters that a value without a digit has at least to be taken for a random one
 CHARACTERS = re.compile(rb"[\w.~+/=:%-]*+")
@@ -71,16 +96,10 @@ def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool 
     at = end_of(_WRAPPED, view, at)
     quote = _QUOTE.match(view, at)
     if quote is not None:
-        begin, slashes, end = quote.end(), len(quote[1]), -1
-        for found in _TO_QUOTE[quote[2]].finditer(view, begin):
-            if found[1] is None:
-                end = found.start()
-                break
-            if len(found[1]) % (2 * slashes + 2) == slashes:
-                end = found.end() - len(quote[2]) - slashes
-                break
-        end = len(view) if end < 0 else end
-        return (begin, end) if begin < end and not _says_nothing(low, begin) else None
+        if _says_nothing(low, quote.end()):
+            return None
+        end = _closing(view, quote.end(), quote[2], len(quote[1]))
+        return (quote.end(), end) if quote.end() < end else None
     if _says_nothing(low, at):
         return None
     if query:
@@ -98,6 +117,32 @@ def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool 
             break
         end = max(more.end() + 1, end_of(_BARE, view, more.end()))
     return (at, end) if at < end else None
+
+
+def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
+    """Where the value ends that *quote* with *slashes* before it began."""
+    at = begin
+    while True:
+        for found in _TO_QUOTE[quote].finditer(view, at):
+            if found[1] is None:
+                return found.start()
+            over = len(found[1]) == slashes or _OVER.match(view, found.end())
+            if over and len(found[1]) % (2 * slashes + 2) == slashes:
+                break
+        else:
+            return len(view)
+        end, at = max(begin, found.end() - len(quote) - slashes), found.end()
+        if len(quote) == 1 and end > begin:
+            if view.startswith(view[end:at], at):  # the quote once more: SQL's way to have one in a value
+                at = 2 * at - end
+                continue
+            if _GOES_ON.match(view, at):
+                return end_of(_BARE, view, at)
+        return end
+
+
+_OVER = re.compile(rb"[\s,;:)\]}>&|\"'`]|\Z")  # behind a quote that has more backslashes before it: it closed the value
+_GOES_ON = re.compile(rb"[A-Za-z0-9]")  # behind a quote: it did not end the value
 
 
 def _says_nothing(low: bytes, at: int) -> bool:
@@ -137,11 +182,34 @@ def is_asked(view: bytes, at: int, name: bytes) -> bool:
     return view[at - len(name) - 1 : at - len(name)] in (b"?", b"&") and at > len(name)
 
 
+_ENCLOSING = re.compile(rb"(\\{0,15})([\"'`])\Z")
+
+
+def value_of(view: bytes, low: bytes, at: int, name: bytes, begin: int, words: bool = False) -> Span | None:
+    """The value that begins at *begin*, of the name whose beginning *name* ends at *at*.
+
+    Where a quote stands before the name and none behind it, the value goes up to the one that closes it.
+    """
+    first = at - len(name)
+    around = _ENCLOSING.search(view, max(0, first - 16), first) if view[first - 1 : first] in _ENCLOSED else None
+    if around is not None and first and around[2] not in view[at:begin]:
+        inner = bare(view, begin)
+        if inner == begin and not _says_nothing(low, begin):
+            end = _closing(view, begin, around[2], len(around[1]))
+            return (begin, end) if begin < end else None
+    return value_at(view, low, begin, words, is_asked(view, at, name))
+
+
+_ENCLOSED = (b'"', b"'", b"`")
+
+
 def gap(view: bytes, at: int, name: bytes, said: bool = False) -> int:
     """Where the value of the name that ends at *at* begins; 0 if it has none."""
     found = _ASSIGN.match(view, at) or (_SAID.match(view, at) if said else None)
     if found is None and name.startswith((b"-",)):
         found = _FLAG.match(view, at)
+    if found is None and view[at : at + 1] in (b" ", b"\t"):
+        found = _IN_COLUMNS.match(view, at)
     return 0 if found is None else found.end()
 
 
