@@ -1,7 +1,7 @@
 """A secret in what programs put around it: forms of a name and a value, wrapped in other texts, in any combination.
 
-A form is the signs of a line, with the value between « and »; a colour may stand between any two signs. An envelope is a
-program that prints the line as a part of something else.
+A form is the signs of a line, with the value between « and »; a colour may stand between any two signs. An envelope is
+a program that prints the line as a part of something else.
 """
 
 from __future__ import annotations
