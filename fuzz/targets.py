@@ -783,7 +783,7 @@ SEEDS: dict[str, list[bytes]] = {
                 "password\uff1a \u201ca b\u201d \u2018c\u2019 it\u2019s\u200b secret \u2192 x1".encode(),
                 "\u2502 token \u2502 a1b2c3d4e \u2502".encode(),
                 "jan\xe9.doe@ex\xe4mple.org o'neil@example.org me@xn--e1afmkfd.xn--p1ai".encode(),
-                b"https://u:p@q/r@h -u a:b ghp_0123456789abcdefghij0123456789abcdef AKIAIOSFODNN7EXAMPLE",
+                b"https://u:p@q/r@h ://:/@e.or -u a:b ghp_0123456789abcdefghij0123456789abcdef AKIAIOSFODNN7EXAMPLE",
                 b"Cookie: a=b; c=d Authorization: Basic dXNlcjpwYXNz bearer abc123def456 secret ....: x1y2",
                 b"step=1 tokens_per_second=12 num_tokens: 4096 {'lr': 1e-3} 8a0a7f2e-64f1-4a35-9fb5-3c1b6d1f3a52",
             )

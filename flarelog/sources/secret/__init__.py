@@ -12,10 +12,12 @@ is one in value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from flarelog.sources.secret.names import (
+    UNCOUNTED,
     auth,
     bearer,
     cookie,
@@ -46,20 +48,26 @@ def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
 
 
 def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
-    for word, probe in _probes(names):
+    for word, likely, probe in _probes(names):
         at = low.find(word)
         while at >= 0:
+            if likely is not None:
+                found = likely.search(low, at)
+                if found is None:
+                    break
+                at = found.start()
             span = probe(view, low, at)
             if span is not None and span[0] < span[1]:
                 yield span
-            at = low.find(word, max(at + 1, span[1] if span is not None else 0))
+            at = low.find(word, max(at + 1, span[1]) if span is not None else at + 1)
     if _TOLD & set(names):
         yield from tokens(view, low, names)
 
 
 @lru_cache(16)
-def _probes(names: tuple[str, ...]) -> list[tuple[bytes, Probe]]:
-    return [(word, probe) for word, of, probe in _PROBES if any(name in names for name in of)]
+def _probes(names: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes] | None, Probe]]:
+    likely = {b"token": UNCOUNTED}
+    return [(word, likely.get(word), probe) for word, of, probe in _PROBES if any(name in names for name in of)]
 
 
 _TOLD = {"tokens", "keys"}  # of these some tell by themselves what they are

@@ -122,6 +122,13 @@ _OF_A_DOOR = re.compile(
 )
 
 
+# Not what language models' logs say of tokens: how many.
+UNCOUNTED = re.compile(
+    rb"token(?!iz|s?[\w.-]{0,24}+[\"']?(?:/s(?:ec)?)?[ ]?[=:][ ]?"
+    rb"[+-]?\d[\d,]*+(?:\.\d*+)?(?:e[+-]?\d++)?(?=[\s,;)}\]]|\Z))"
+)
+
+
 def token(view: bytes, low: bytes, at: int) -> Span | None:
     found = _TOKEN.match(low, at)
     if found is None or _NO_SECRET.match(low, at + 5):

@@ -35,7 +35,7 @@ def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
     return at - len(password), max(at, last)
 
 
-_LOCAL = WORD + b".+%!#*^~'&" + bytes(range(0x80, 0x100))
+_LOCAL = WORD + b".+%!#^~'&" + bytes(range(0x80, 0x100))
 _DOMAIN = re.compile(
     rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,8}(?:[A-Za-z\x80-\xff]{2,72}|[xX][nN]--[A-Za-z0-9-]{1,59})(?![A-Za-z0-9])"
 )

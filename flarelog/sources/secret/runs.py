@@ -47,6 +47,8 @@ _HEX32 = re.compile(rb"[0-9a-f]{32}")
 _HEX40 = re.compile(rb"[0-9a-f]{40}(?![\w-])")
 
 _VALUE = WORD + b"/+.%~"
+_VALUE_PARTS = _VALUE + b":"
+_SERVICE = WORD + b" ."
 _OPENING = b" \t\"'`(["
 _TO_A_NAME = b"=: \t\"'`])>"
 
@@ -61,6 +63,10 @@ def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     while at >= 0:
         end = runs.find(b" ", at)
         end = end if end >= 0 else len(runs)
+        run = view[at:end]
+        if (run.islower() and run.translate(None, b"_-").isalpha()) or _is_a_number(view, low, at, end, run):
+            at = runs.find(b"x" * RUN, end)
+            continue
         near = min(at, _NEAR if view[at - 1] not in JOINTS else _MANY_PARTS)
         if not _tells_nothing(view[at - near : end + 1], near, end - at):
             for name, span in _of_a_run(view, low, at, end, near):
@@ -68,6 +74,36 @@ def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
                     yield span
                     end = max(end, span[1])
         at = runs.find(b"x" * RUN, end)
+
+
+_HEXADECIMAL = re.compile(
+    rb"(?!.*(?:%b))[0-9a-f-]*+\Z" % b"|".join(p for p in _ALL_PREFIXES if not p.strip(b"0123456789abcdef-"))
+)
+
+
+def _is_a_number(view: bytes, low: bytes, begin: int, end: int, run: bytes) -> bool:
+    """Whether the *run* is a UUID, a hash or the like, which nothing near it makes a secret: logs are full of them."""
+    if _HEXADECIMAL.match(run) is None:
+        return False
+    before, behind = view[begin - 1 : begin], view[end : end + 1]
+    if before == b"/" or behind == b"/":
+        before = b"" if before == b"/" else before
+        behind = b"" if behind == b"/" else behind
+        if _OF_A_PATH.search(view, max(0, begin - _MANY_PARTS), begin):
+            return False
+    if before in _JOINT or behind in _JOINT:
+        return False
+    first = begin - _NEAR if begin > _NEAR else 0
+    if b"login" in low[first:begin]:
+        return False
+    if len(run) == 40 and _WANDB_NEAR.search(low, max(0, begin - BACK), end + BACK):
+        return False
+    return not _told(view[first:begin])
+
+
+_OF_A_PATH = re.compile(rb"hook|1//|ops_|glc_|sntrys|fm[12]|ABSK")  # in which a part may be hexadecimal
+_WANDB_NEAR = re.compile(rb"w(?:andb|&b|eights)")
+_JOINT = tuple(bytes((byte,)) for byte in JOINTS)
 
 
 def _of_a_run(view: bytes, low: bytes, begin: int, end: int, near: int) -> Iterator[tuple[str, Span]]:
@@ -113,14 +149,16 @@ def _of_a_run(view: bytes, low: bytes, begin: int, end: int, near: int) -> Itera
 
 def _told(before: bytes) -> int:
     """Where in *before*, which a value that looks random follows, a service's name has ended; 0 if there is none."""
-    part = ending(before, _VALUE + b":") if b":" in before[-3:] else ending(before, _VALUE)
-    told = before[: len(before) - len(part)].rstrip(_OPENING)
-    if told[-1:] not in (b"=", b":", b">", b"|"):
-        return 0
-    service = ending(told.rstrip(_TO_A_NAME), WORD + b" .").lower()
-    if not SERVICES.search(service) or COMMIT.search(service[-24:]):
+    told = before.rstrip(_VALUE_PARTS if b":" in before[-3:] else _VALUE).rstrip(_OPENING)
+    if told[-1:] not in (b"=", b":", b">", b"|") or not _is_a_service(ending(told.rstrip(_TO_A_NAME), _SERVICE)):
         return 0
     return len(told)
+
+
+@lru_cache(1 << 10)
+def _is_a_service(name: bytes) -> bool:
+    name = name.lower()
+    return SERVICES.search(name) is not None and not COMMIT.search(name[-24:])
 
 
 @lru_cache(1 << 12)

@@ -83,6 +83,17 @@ _READ: dict[bytes, bytes] = {}  # what is read the same wherever it stands: logs
 _MOST_READ = 1 << 10
 _FAR = 4 << 10  # bytes before an escaped line end in which a quote makes it one
 
+# What an odd sign begins with, beside 0xe2, which progress bars and frames are full of; and what those have.
+_LEADS = sorted({sign.encode()[:1] for sign in (*_SIGNS, *_CURLY) if sign > "\x7f"} - {b"\xe2"})
+_BARS = (b"\xe2\x96", b"\xe2\x94\x81", b"\xe2\x94\x80")
+
+
+def _has_print(text: bytes) -> bool:
+    if text.isascii():
+        return False
+    return any(lead in text for lead in _LEADS) or text.count(b"\xe2") != sum(map(text.count, _BARS))
+
+
 Meaning = Callable[[re.Match[bytes]], bytes]
 
 
@@ -94,9 +105,10 @@ class View:
         self._steps: list[tuple[bytes, re.Pattern[bytes], Meaning]] = []
         if b"\x1b" in text:
             self._step(_COLOURS, lambda _: b"")
-        if any(sign in text for sign in _SHELL):
+        escaped = b"\\" in text
+        if b"'" in text and (escaped or b'"' in text) and any(sign in text for sign in _SHELL):
             self._step(_SHELLS, lambda found: b"\\" * (2 * len(found[1]) + 1) + b"'")
-        if b"\\" in text or b"&" in text or not text.isascii():
+        if escaped or b"&" in text or _has_print(text):
             self._step(_ODD, _meant)
 
     def _step(self, pattern: re.Pattern[bytes], meaning: Meaning) -> None:
