@@ -159,12 +159,12 @@ def _meant(found: re.Match[bytes]) -> bytes:
         return odd if b'"' not in line and b"'" not in line else b"\t" if odd[-1:] == b"t" else b"\v"
     else:
         sign, slashes = _sign(odd)
-        if sign in _CURLY:
+        if sign == "\u2019":
             # Within a word it is an apostrophe.
             text, begin, end = found.string, found.start(), found.end()
             within = begin > 0 and text[begin - 1] in _WORDS and end < len(text) and text[end] in _WORDS
-            return odd if within else _CURLY[sign]
-        meant = b"\\" * slashes + _QUOTES[sign] if sign in _QUOTES else _SIGNS[sign]
+            return odd if within else b"'"
+        meant = b"\\" * slashes + _QUOTES[sign] if sign in _QUOTES else _CURLY.get(sign) or _SIGNS[sign]
     if len(_READ) < _MOST_READ:
         _READ[odd] = meant
     return meant
