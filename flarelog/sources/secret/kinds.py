@@ -18,7 +18,7 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ hf_ api_org_ npm_ nfp_ r8_ figd_ wandb_v1_", 28),
     (
         "tokens",
-        "glpat- glrt- glptt- gldt- glcbt- glft- glimt- glagent- gloas- glsoat- glffct-",
+        "glpat- glrt- glptt- gldt- glcbt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- glrtr-",
         rb"[\w-]{16,}+(?:\.[a-z0-9]{2,}+){0,2}",
     ),
     (
@@ -33,6 +33,26 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
         " sqp_ sqa_",
         32,
     ),
+    ("tokens", "sess-", rb"(?=[A-Za-z]{0,39}\d)[A-Za-z0-9]{40}(?![\w-])"),
+    (
+        "tokens",
+        "tgp_v1_ jina_ aph0_ ast0_ llx- apify_api_ pnb_ dbtc_ dbts_ napi_ xau_ cfut_ cfat_ cfk_ vcp_ vci_ vca_ vcr_"
+        " vck_ nfo_ nfc_ nfu_ nfb_ bkct_ bkaj_ CCIPRJ_ sntryi_ pylf_v1_ figu_ figoh_ sk_org_live_"
+        " sk_org_test_ ek_live_ ek_test_"
+        " esecret_",
+        30,
+    ),
+    ("tokens", "KGAT_ fc- local- cs_ ck_ sk_ e2b_ dose", rb"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{48})(?![\w-])"),
+    ("tokens", "pa-", rb"(?=[\w-]{0,42}?\d)(?=[\w-]{0,42}?[A-Z])[\w-]{43}(?![\w-])"),
+    ("tokens", "rpa_", rb"[A-Z0-9]{40,}+"),
+    ("tokens", "ak- as-", rb"(?=[A-Za-z]{0,21}\d)[A-Za-z0-9]{22}(?![\w-])"),
+    ("tokens", "rnd_", rb"(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}(?![\w-])"),
+    ("tokens", "xaat- xapt-", rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![\w-])"),
+    ("tokens", "re_", rb"(?=[A-Za-z0-9_]{0,32}?\d)[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?![\w-])"),
+    ("tokens", "md-", rb"(?=[\w-]{0,21}?\d)(?=[\w-]{0,21}?[A-Z])[\w-]{22}(?![\w-])"),
+    ("tokens", "rzp_live_ rzp_test_", 14),
+    ("tokens", "pk_", rb"\d{6,10}_[A-Z0-9]{32}(?![\w-])"),
+    ("tokens", "hf_oauth_ hf_jwt_", rb"[\w-]{20,}+(?:\.[\w-]++){0,4}"),
     ("tokens", "fw_", rb"(?=[A-Za-z0-9]{0,23}\d)[A-Za-z0-9]{20,}+(?![\w-])"),
     ("tokens", "dapi", rb"[0-9a-f]{32}(?:-\d)?"),
     ("tokens", "pypi-", 50),
@@ -66,7 +86,7 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{20,}+"),
     ("tokens", "AGE-SECRET-KEY-1 age-secret-key-1", 50),
     ("tokens", "NRAK- NRII- NRJS-", 19),
-    ("tokens", "ATATT3 ATCTT3", rb"[\w=-]{50,}+"),
+    ("tokens", "ATATT3 ATCTT3 ATSTT3", rb"[\w=-]{50,}+"),
     ("tokens", "secret_", rb"[A-Za-z0-9]{43}(?![\w-])"),
     ("tokens", "sdk- mob-", rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}+"),
     ("tokens", "API-", rb"[A-Z0-9]{26}(?![\w-])"),
@@ -94,7 +114,10 @@ PARTED = tuple(
             (
                 *(rb"SG\.[\w-]{16,}+\.[\w-]{16,}+", rb"hv[sbr]\.[\w-]{20,}+", rb"ya29\.[\w.-]{20,}+"),
                 rb"s\.(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{24}(?![\w.-])",
-                rb"dt0[a-z]\d\d\.[A-Z0-9]{20,}+\.[A-Z0-9]{40,}+",
+                rb"dt0[a-z]\d\d\.[A-Z0-9]{8,}+\.[A-Z0-9]{40,}+",
+                *(rb"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}", rb"snyk_uat\.[0-9a-f]{8}\.[\w-]{40,}+"),
+                *(rb"AQ\.Ab[\w-]{40,}+", rb"secret_\w{1,24}_[0-9a-f]{32}\.[A-Za-z0-9]{32}"),
+                rb"0\.[0-9a-f]{8}-[0-9a-f-]{27}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}==",
                 *(rb"t1\.[\w-]{20,}+=*\.[\w-]{40,}+=*", rb"[ps]k\.eyJ[\w-]{20,}+(?:\.[\w-]++)?", rb"sl\.[\w=-]{100,}+"),
                 *(rb"dp\.(?:pt|ct|st|scim|audit|sa)\.[\w.-]{32,}+", rb"[ps]at\.[\w-]{22}\.[\w-]{24}\.[\w-]{20}"),
                 *(rb"sha256~[\w-]{43,}+", rb"v1\.0-[0-9a-f]{20,}+-[0-9a-f]{100,}+"),
@@ -104,7 +127,16 @@ PARTED = tuple(
                 rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![\w-])",
             ),
         ),
-        (b"/+", (rb"(?:ops_eyJ|glc_|sntrys_|fm[12][ra]?_|ABSK)[\w+/=-]{24,}+", rb"1//0?[\w-]{40,}+")),
+        (
+            b"/+",
+            (
+                rb"(?:ops_eyJ|glc_|sntrys_|fm[12][ra]?_|ABSK)[\w+/=-]{24,}+",
+                rb"1//0?[\w-]{40,}+",
+                rb"pdus\+_[\w-]{40,}+",
+                rb"bce-v3/ALTAK-[A-Za-z0-9]{21}/[0-9a-f]{40}",
+            ),
+        ),
+        (b"!", (rb"00D[A-Za-z0-9]{12}![\w.]{80,}+",)),
         (b":", (rb"(?:bot)?\d{8,10}:AA[\w-]{32,}+", rb"AAAA[\w-]{7}:APA91b[\w-]{100,}+")),
         (b"$", (rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}",)),
     )
@@ -112,9 +144,23 @@ PARTED = tuple(
 # What one of those has near its beginning.
 PARTS = re.compile(
     rb"SG\.|hv[sbr]\.|ya29|s\.|dt0|t1\.|[ps]k\.eyJ|sl\.|dp\.|[ps]at|sha256~|v1\.0-|[MNO][\w-]{22}|atlasv1|xoxe|\dQ~|acc[_-]|_mmk"
-    rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ"
+    rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
 )
-JOINTS = b".~/:$@+"  # what joins parts
+JOINTS = b".~/:$@+!"  # what joins parts
+# Signs that stand within a token, how many letters and signs are before them, and what follows.
+SIGNED: tuple[tuple[bytes, int, re.Pattern[bytes]], ...] = tuple(
+    (sign, before, re.compile(rb"%b{%d}%b%b{%d}=*" % (of, before, re.escape(sign), of, behind)))
+    for sign, before, behind, of in (
+        (b"JQQJ99", 52, 26, rb"[A-Za-z0-9]"),
+        (b"AZDO", 76, 4, rb"[A-Za-z0-9]"),
+        (b"AzFu", 44, 8, rb"[\w-]"),
+        (b"AzSe", 42, 6, rb"[A-Za-z0-9]"),
+        (b"ACDb", 76, 6, rb"[A-Za-z0-9+/]"),
+        (b"+ASt", 76, 6, rb"[A-Za-z0-9+/]"),
+        (b"+AEh", 33, 7, rb"[A-Za-z0-9+/]"),
+        (b"+ACR", 42, 6, rb"[A-Za-z0-9+/]"),
+    )
+)
 HOOK = re.compile(
     rb"(?:hooks\.slack\.com/(?:services|workflows|triggers)|webhook\.office\.com/webhookb2"
     rb"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,24})/"

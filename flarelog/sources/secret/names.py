@@ -35,7 +35,7 @@ _OWNERS = re.compile(
     rb"(?:db|database|mysql|maria|postgres|pg|pgsql|redis|smtp|e?mail|imap|s?ftp|ssh|ldap|user|usr|admin|root|login|my|http"
     rb"|https|proxy|vpn|wifi|mongo|mongodb|rabbit|rabbitmq|amqp|mqtt|kafka|es|elastic|sql|oracle|mssql|jdbc|vault|cert"
     rb"|key|keystore|store|truststore|app|auth|service|svc|bind|basic|client|server|account|registry|docker|api|secret"
-    rb"|default|test|temp|tmp|new|old|current|backup)\Z"
+    rb"|default|test|temp|tmp|new|old|current|backup|become|require|sudo)\Z"
 )
 _QUICK = (b"forward", b"backward")
 
@@ -148,7 +148,7 @@ def token(view: bytes, low: bytes, at: int) -> Span | None:
 
 _KEY = re.compile(rb"keys?(?:[_-]?(?:id|value|data|base|secret|hex|b64|base64|\d{1,2}))?(?![a-z])" + COMES_TEXT)
 _OF_A_LOCK = re.compile(
-    rb"(?:api|app|secret|access|private|account|signing|encryption|shared|sharedaccess|subscription|master|auth|storage|hmac"
+    rb"(?:api|app|secret|access|private|fernet|account|signing|encryption|shared|sharedaccess|subscription|master|auth|storage|hmac"
     rb"|webhook|deploy|license|licence|decryption|crypto|admin|functions|service|consumer|ssh|ingest|write|maps|publish)"
     rb"[ _.-]?\Z"
 )
@@ -178,6 +178,7 @@ def key(view: bytes, low: bytes, at: int) -> Span | None:
 
 _AUTHORIZATION = re.compile(rb"authori[sz]ation")
 _AUTH = re.compile(rb"auth(?:entication)?(?![a-z])")
+_SASL = re.compile(rb"auth[ \t]{1,4}(?:plain|login|xoauth2|cram-md5)[ \t]{1,4}(?=[\w+/=]{8})")
 _PAIR = re.compile(
     rb"auth(?:[ \t]{0,4}[=:][ \t]{0,4}[\w.]{0,32})?\([ \t]{0,4}"
     rb"[bru]?([\"'])[^\"'\r\n]{0,128}\1[ \t]{0,4},[ \t]{0,4}(?=[bru]?[\"'])"
@@ -190,7 +191,7 @@ _SCHEME = re.compile(
 
 
 def auth(view: bytes, low: bytes, at: int) -> Span | None:
-    pair = _PAIR.match(low, at)
+    pair = _PAIR.match(low, at) or _SASL.match(low, at)
     if pair is not None:
         return value_at(view, low, pair.end())
     header = _AUTHORIZATION.match(low, at)
@@ -254,6 +255,27 @@ def user_and_password(view: bytes, low: bytes, at: int) -> Span | None:
     if found[1]:
         return all_of(view, found.end(), found[1][-1:])
     return value_at(view, low, found.end())
+
+
+_PW = re.compile(rb"(?<=bind)pw|(?<=root)pw|(?<=user)pw|(?<=admin)pw|(?<=ldap)pw|(?<=[a-z]_)pw")
+
+
+def pw(view: bytes, low: bytes, at: int) -> Span | None:
+    """What LDAP's and databases' programs call a password: bindpw, db_pw."""
+    begin = gap(view, at + 2, b"") if _PW.match(low, at) and not low[at + 2 : at + 3].isalpha() else 0
+    if not begin or is_number(low, bare(view, begin)):
+        return None
+    return value_of(view, low, at, name_before(view, at), begin, words=True)
+
+
+_LOGGED_IN = re.compile(rb"\blogin\b[^\r\n|;]*\Z")
+
+
+def logging_in(view: bytes, low: bytes, at: int) -> Span | None:
+    """What container tools are given: login -u NAME -p PASSWORD."""
+    if _LOGGED_IN.search(line_before(low, at)) is None or low[at + 4 : at + 5] in (b"-", b"", b" "):
+        return None
+    return value_at(view, low, at + 4)
 
 
 _IDENTIFIED = re.compile(

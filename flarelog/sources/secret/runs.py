@@ -20,6 +20,7 @@ from flarelog.sources.secret.kinds import (
     PARTS,
     RUN,
     SERVICES,
+    SIGNED,
     WANDB,
 )
 from flarelog.sources.secret.value import value_at
@@ -58,6 +59,14 @@ _RUNS = bytes(ord("x") if byte in WORD else ord(" ") for byte in range(256))
 
 def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     """What in *view* tells by itself that it is one of *names*."""
+    if "tokens" in names:
+        for sign, back, kind in SIGNED:
+            at = view.find(sign)
+            while at >= 0:
+                found = kind.match(view, at - back) if at >= back else None
+                if found is not None:
+                    yield found.span()
+                at = view.find(sign, at + len(sign))
     runs = view.translate(_RUNS)
     at = runs.find(b"x" * RUN)
     while at >= 0:
@@ -101,7 +110,7 @@ def _is_a_number(view: bytes, low: bytes, begin: int, end: int, run: bytes) -> b
     return not _told(view[first:begin])
 
 
-_OF_A_PATH = re.compile(rb"hook|1//|ops_|glc_|sntrys|fm[12]|ABSK")  # in which a part may be hexadecimal
+_OF_A_PATH = re.compile(rb"hook|1//|ops_|glc_|sntrys|fm[12]|ABSK|ALTAK")  # in which a part may be hexadecimal
 _WANDB_NEAR = re.compile(rb"w(?:andb|&b|eights)")
 _JOINT = tuple(bytes((byte,)) for byte in JOINTS)
 

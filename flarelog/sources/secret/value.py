@@ -36,9 +36,7 @@ _SAID = re.compile(
 _FLAGGED = rb"(?>[ \t]{1,8})(?![-|<>&\s])"
 _FLAG = re.compile(_FLAGGED)
 # The next column: a tab or several blanks, and no name of another value, no word that is one of a heading.
-_COLUMN = (
-    rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})(?=[!-~\x80-\xff]*?[0-9])(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
-)
+_COLUMN = rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})(?=[!-~\x80-\xff]{0,256}?(?:[0-9]|[a-z][!-~]{0,64}?[A-Z]))(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
 _IN_COLUMNS = re.compile(_COLUMN)
 
 # What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
