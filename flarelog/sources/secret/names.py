@@ -26,7 +26,7 @@ from flarelog.sources.secret.view import BLANKS, Span, end_of, line_before
 
 _NO_SECRET = re.compile(  # what is told of a secret, and is none
     rb"[_.-]?(?:file|path|len(?:gth)?|size|count|min|max|policy|field|prompt|reset|stdin|less|expir|chang|requir|attempt"
-    rb"|retr|timeout|strength|type|check|valid|manager|protected|name\b|algo|shar|limit|budget|per_)"
+    rb"|retr|timeout|strength|type|check|valid|manager|protected|name\b|(?:hash|salt)?_?(?:rounds|iter|cost)|algo|shar|limit|budget|per_)"
 )
 _PASSWORD = re.compile(rb"pass(?:w(?:or)?d|wrd|phrase|code)s?")
 _MORE = re.compile(rb"[\w.-]{0,32}")

@@ -36,7 +36,11 @@ _SAID = re.compile(
 _FLAGGED = rb"(?>[ \t]{1,8})(?![-|<>&\s])"
 _FLAG = re.compile(_FLAGGED)
 # The next column: a tab or several blanks, and no name of another value, no word that is one of a heading.
-_COLUMN = rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})(?=[!-~\x80-\xff]{0,256}?(?:[0-9]|[a-z][!-~]{0,64}?[A-Z]))(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
+_COLUMN = (
+    rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})"
+    rb"(?=[!-~\x80-\xff]{0,256}?(?:[0-9]|[a-z][!-~]{0,64}?[A-Z]))"
+    rb"(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
+)
 _IN_COLUMNS = re.compile(_COLUMN)
 
 # What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
@@ -66,7 +70,8 @@ _BRACKETS = {
     for opening, end in ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
 }
 _NOTHING = re.compile(
-    rb"(?:true|false|none|null|nil|undefined|empty|missing|unset|not|invalid|expired|required|optional|ok|found|loaded|[*x.-]+)"
+    rb"(?:true|false|none|null|nil|undefined|empty|missing|unset|not|invalid|expired|required|optional|ok|found|loaded"
+    rb"|(?:getpass\.)?getpass\(\)|input\(\)|[*x.-]+)"
     rb"(?=[\s\"'`,;)}\]\\&<>]|\Z)",
 )
 _A_NUMBER = rb"[+-]?[\d.,:%]++(?:e[+-]?\d++)?(?:/[\d.,:%]*+)?(?=[\s\"'`,;&)}\]|<\\]|\Z)"
