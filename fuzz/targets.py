@@ -350,8 +350,9 @@ def finder(raw: bytes) -> None:
         hold(not re.search(rb"[\r\n]", text[begin:end]), "over the end of a line")
         masked[begin:end] = b"*" * (end - begin)
     cut = text.find(b"\n", at) + 1 or len(text)
-    parts = [*find(text[:cut], NAMES), *((begin + cut, end + cut) for begin, end in find(text[cut:], NAMES))]
-    hold(sorted(set(parts)) == spans, "a line depends on another one")
+    if cut < len(text):
+        parts = [*find(text[:cut], NAMES), *((begin + cut, end + cut) for begin, end in find(text[cut:], NAMES))]
+        hold(sorted(set(parts)) == spans, "a line depends on another one")
     if len(spans) == 1:
         again = bytearray(masked)
         for begin, end in find(bytes(masked), NAMES):
@@ -784,7 +785,8 @@ SEEDS: dict[str, list[bytes]] = {
                 "\u2502 token \u2502 a1b2c3d4e \u2502".encode(),
                 "jan\xe9.doe@ex\xe4mple.org o'neil@example.org me@xn--e1afmkfd.xn--p1ai".encode(),
                 b"https://u:p@q/r@h ://:/@e.or -u a:b ghp_0123456789abcdefghij0123456789abcdef AKIAIOSFODNN7EXAMPLE",
-                b"Cookie: a=b; c=d Authorization: Basic dXNlcjpwYXNz bearer abc123def456 secret ....: x1y2",
+                b"Cookie:a'@e.or=\nCookie: a=b; c=d Authorization: Basic dXNlcjpwYXNz",
+                b"bearer abc123def456 secret ....: x1y2",
                 b"step=1 tokens_per_second=12 num_tokens: 4096 {'lr': 1e-3} 8a0a7f2e-64f1-4a35-9fb5-3c1b6d1f3a52",
             )
         )

@@ -26,7 +26,6 @@ from flarelog.sources.secret.names import (
     logging_in,
     password,
     pw,
-    pwd,
     secret,
     token,
     user_and_password,
@@ -75,7 +74,6 @@ def _probes(names: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes] | Non
 _TOLD = {"tokens", "keys"}  # of these some tell by themselves what they are
 _PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
     (b"pass", ("passwords",), password),
-    (b"pwd", ("passwords",), pwd),
     (b"secret", ("passwords",), secret),
     (b"identified", ("passwords",), identified),
     (b"pw", ("passwords",), pw),

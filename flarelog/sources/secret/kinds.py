@@ -147,20 +147,19 @@ PARTS = re.compile(
     rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
 )
 JOINTS = b".~/:$@+!"  # what joins parts
-# Signs that stand within a token, how many letters and signs are before them, and what follows.
-SIGNED: tuple[tuple[bytes, int, re.Pattern[bytes]], ...] = tuple(
-    (sign, before, re.compile(rb"%b{%d}%b%b{%d}=*" % (of, before, re.escape(sign), of, behind)))
-    for sign, before, behind, of in (
-        (b"JQQJ99", 52, 26, rb"[A-Za-z0-9]"),
-        (b"AZDO", 76, 4, rb"[A-Za-z0-9]"),
-        (b"AzFu", 44, 8, rb"[\w-]"),
-        (b"AzSe", 42, 6, rb"[A-Za-z0-9]"),
-        (b"ACDb", 76, 6, rb"[A-Za-z0-9+/]"),
-        (b"+ASt", 76, 6, rb"[A-Za-z0-9+/]"),
-        (b"+AEh", 33, 7, rb"[A-Za-z0-9+/]"),
-        (b"+ACR", 42, 6, rb"[A-Za-z0-9+/]"),
+# Signs that stand within a token, how many letters are before them, and the token: in a run of letters and digits, and
+# in base64, whose signs of this kind begin with +A.
+SIGNED, SIGNED_BASE64 = (
+    tuple(
+        (sign, before, re.compile(rb"%b{%d}%b%b{%d}=*" % (of, before, re.escape(sign), of, behind)))
+        for sign, before, behind in signs
+    )
+    for of, signs in (
+        (rb"[\w-]", ((b"JQQJ99", 52, 26), (b"AZDO", 76, 4), (b"AzFu", 44, 8), (b"AzSe", 42, 6))),
+        (rb"[A-Za-z0-9+/]", ((b"+ASt", 76, 6), (b"+AEh", 33, 7), (b"+ACR", 42, 6))),
     )
 )
+LEAST_SIGNED = 52  # letters and digits of a run that has such a sign in it
 HOOK = re.compile(
     rb"(?:hooks\.slack\.com/(?:services|workflows|triggers)|webhook\.office\.com/webhookb2"
     rb"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,24})/"

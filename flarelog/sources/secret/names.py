@@ -88,7 +88,7 @@ def _pass(view: bytes, low: bytes, at: int, name: bytes) -> Span | None:
 _PWD = re.compile(rb"pwd\d{0,2}(?![a-z])")
 
 
-def pwd(view: bytes, low: bytes, at: int) -> Span | None:
+def _pwd(view: bytes, low: bytes, at: int) -> Span | None:
     found, name = _PWD.match(low, at), name_before(view, at)
     begin = gap(view, found.end(), name) if found is not None else 0
     if not begin or PATH.match(view, bare(view, begin)):
@@ -223,7 +223,7 @@ def bearer(view: bytes, low: bytes, at: int) -> Span | None:
 
 
 _COOKIE = re.compile(rb"cookies?(?:[_-]?jar)?(?![a-z])")
-_CRUMB = re.compile(rb"b?[\"'`]?[^\s=;,\"'`(){}<>]{1,80}=(?!=)")
+_CRUMB = re.compile(rb"b?[\"'`]?[^\s=;,\"'`(){}<>*]{1,80}=(?!=)")
 
 
 def cookie(view: bytes, low: bytes, at: int) -> Span | None:
@@ -261,7 +261,9 @@ _PW = re.compile(rb"(?<=bind)pw|(?<=root)pw|(?<=user)pw|(?<=admin)pw|(?<=ldap)pw
 
 
 def pw(view: bytes, low: bytes, at: int) -> Span | None:
-    """What LDAP's and databases' programs call a password: bindpw, db_pw."""
+    """What databases and LDAP's programs call a password: pwd, bindpw, db_pw."""
+    if low.startswith(b"d", at + 2):
+        return _pwd(view, low, at)
     begin = gap(view, at + 2, b"") if _PW.match(low, at) and not low[at + 2 : at + 3].isalpha() else 0
     if not begin or is_number(low, bare(view, begin)):
         return None

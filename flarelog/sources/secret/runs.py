@@ -15,12 +15,14 @@ from flarelog.sources.secret.kinds import (
     HOOK,
     JOINTS,
     KINDS,
+    LEAST_SIGNED,
     LOGIN,
     PARTED,
     PARTS,
     RUN,
     SERVICES,
     SIGNED,
+    SIGNED_BASE64,
     WANDB,
 )
 from flarelog.sources.secret.value import value_at
@@ -60,13 +62,13 @@ _RUNS = bytes(ord("x") if byte in WORD else ord(" ") for byte in range(256))
 def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     """What in *view* tells by itself that it is one of *names*."""
     if "tokens" in names:
-        for sign, back, kind in SIGNED:
-            at = view.find(sign)
-            while at >= 0:
-                found = kind.match(view, at - back) if at >= back else None
+        at = view.find(b"+A")
+        while at >= 0:
+            for sign, back, kind in SIGNED_BASE64:
+                found = kind.match(view, at - back) if at >= back and view.startswith(sign, at) else None
                 if found is not None:
                     yield found.span()
-                at = view.find(sign, at + len(sign))
+            at = view.find(b"+A", at + 2)
     runs = view.translate(_RUNS)
     at = runs.find(b"x" * RUN)
     while at >= 0:
@@ -76,6 +78,12 @@ def tokens(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
         if (run.islower() and run.translate(None, b"_-").isalpha()) or _is_a_number(view, low, at, end, run):
             at = runs.find(b"x" * RUN, end)
             continue
+        if end - at >= LEAST_SIGNED and "tokens" in names:
+            for sign, back, kind in SIGNED:
+                signed = view.find(sign, at + back, end)
+                found = kind.match(view, signed - back) if signed >= 0 else None
+                if found is not None:
+                    yield found.span()
         near = min(at, _NEAR if view[at - 1] not in JOINTS else _MANY_PARTS)
         if not _tells_nothing(view[at - near : end + 1], near, end - at):
             for name, span in _of_a_run(view, low, at, end, near):

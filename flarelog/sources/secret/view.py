@@ -91,7 +91,12 @@ _BARS = (b"\xe2\x96", b"\xe2\x94\x81", b"\xe2\x94\x80")
 def _has_print(text: bytes) -> bool:
     if text.isascii():
         return False
-    return any(lead in text for lead in _LEADS) or text.count(b"\xe2") != sum(map(text.count, _BARS))
+    if any(lead in text for lead in _LEADS):
+        return True
+    left = text.count(b"\xe2")
+    for bar in _BARS:
+        left -= text.count(bar) if left else 0
+    return left != 0
 
 
 Meaning = Callable[[re.Match[bytes]], bytes]
