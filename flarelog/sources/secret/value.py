@@ -91,6 +91,7 @@ COMES_TEXT = (
 )  # and no number
 PATH = re.compile(rb"(?:~\w{0,24}|\.{1,2}|[A-Za-z]:)?[/\\](?:[a-z0-9_.-]{1,24}|[A-Z][a-z]{2,15}|)(?=[/\\\s\"'`,;)]|\Z)")
 _LETTERS_ONLY = 16  # characters that a value without a digit has at least to be taken for a random one
+_DIGIT = re.compile(rb"[0-9]")
 CHARACTERS = re.compile(rb"[\w.~+/=:%-]*+")
 
 
@@ -169,7 +170,7 @@ def is_random(view: bytes, at: int, least: int) -> bool:
     piece = piece[: end_of(CHARACTERS, piece, 0)]
     if len(piece) < least:
         return False
-    if any(digit in piece for digit in b"0123456789"):
+    if _DIGIT.search(piece):
         return True
     inner = piece[1:]
     return len(piece) >= _LETTERS_ONLY and inner != inner.lower() and inner != inner.upper() and piece.isalnum()
