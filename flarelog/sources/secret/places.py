@@ -37,7 +37,7 @@ def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
 
 _LOCAL = WORD + b".+%!#^~'&" + bytes(range(0x80, 0x100))
 _DOMAIN = re.compile(
-    rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,8}(?:[xX][nN]--[A-Za-z0-9-]{1,59}|[A-Za-z\x80-\xff]{2,72})(?![A-Za-z0-9])"
+    rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,127}(?:[xX][nN]--[A-Za-z0-9-]{1,59}|[A-Za-z\x80-\xff]{2,72})(?![A-Za-z0-9])"
 )
 
 
