@@ -3,7 +3,7 @@
     bulk      one stream of 1 GiB between two processes, durability memory, against a raw socket copy, stop-and-wait,
               rsyslog and syslog-ng (bulk.py, peers.py)
     disk      the same with durability disk, against a plain write and fdatasync (bulk.py)
-    redaction the first again with everything masked that can be (bulk.py)
+    redaction the first again with everything masked that can be (bulk.py), and the finder of secrets alone (masking.py)
     tls       the first with and without mutual TLS (bulk.py)
     compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
     streams   the same bytes in 1, 8, 100 and 1,000 logs (streams.py)
@@ -43,6 +43,7 @@ from bench import (
     distance,
     idle,
     latency,
+    masking,
     nvflare,
     peers,
     processes,
@@ -170,7 +171,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
     return {
         "bulk": lambda: of_file(bulk.memory) + nvflare.rows(),
         "disk": lambda: of_file(bulk.disk),
-        "redaction": lambda: of_file(bulk.redaction),
+        "redaction": lambda: of_file(bulk.redaction) + masking.measure(sizes.render, rounds),
         "tls": lambda: of_file(bulk.over_tls),
         "compression": lambda: of_file(compression.measure, compression.write),
         "streams": lambda: streams.measure(places, sizes.bytes, rounds),

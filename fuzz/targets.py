@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -72,7 +73,7 @@ from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.sources import consent, own, patterns, record, redact
 from flarelog.sources.checkpoint import Checkpoint
 from flarelog.sources.redact import Rules
-from flarelog.sources.secret import find
+from flarelog.sources.secret import NAMES, find
 from flarelog.stores import journal as journals
 from flarelog.stores.local import LocalStore
 from flarelog.v1 import log_pb2 as pb
@@ -335,6 +336,28 @@ def redaction(raw: bytes) -> None:
     # Where one secret's end is a part of another one, it is masked and ends nothing any more: more is masked then.
     alone = len(set(find(lines, rules.names))) <= 1 and not rules.own and b"VATE KEY" not in lines
     hold(again == once or not alone, "masked twice it is something else")
+
+
+def finder(raw: bytes) -> None:
+    """AT, then lines: where their secrets are, in a bounded time, each line by itself, wherever the text is cut."""
+    at, text = len(raw) * (raw[:1] or b"\0")[0] // 256, raw[1:] + b"\n"
+    began = time.thread_time()
+    spans = sorted(set(find(text, NAMES)))
+    hold(time.thread_time() - began < 1, "it takes too long")
+    masked = bytearray(text)
+    for begin, end in spans:
+        hold(0 <= begin < end <= len(text), (begin, end))
+        hold(not re.search(rb"[\r\n]", text[begin:end]), "over the end of a line")
+        masked[begin:end] = b"*" * (end - begin)
+    cut = text.find(b"\n", at) + 1 or len(text)
+    if cut < len(text):
+        parts = [*find(text[:cut], NAMES), *((begin + cut, end + cut) for begin, end in find(text[cut:], NAMES))]
+        hold(sorted(set(parts)) == spans, "a line depends on another one")
+    if len(spans) == 1:
+        again = bytearray(masked)
+        for begin, end in find(bytes(masked), NAMES):
+            again[begin:end] = b"*" * (end - begin)
+        hold(again == masked, "masked twice it is something else")
 
 
 def site_policy(raw: bytes) -> None:
@@ -656,7 +679,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
         *(request, unpacking, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
-        *(sessions.session, sessions.sidecar, redaction, site_policy),
+        *(sessions.session, sessions.sidecar, redaction, finder, site_policy),
         *(policy, runs, tokens, header, certificates.certificate),
         *(view, hostile, sifting, record_line, times),
     )
@@ -749,6 +772,24 @@ SEEDS: dict[str, list[bytes]] = {
             b"datadog = 'ab12cd34ef56ab78' hooks.slack.com/services/T1/B2/abcdefghijkl1234\n",
             b"SG.abcdefgh12345678.abcdefgh12345678 $2b$12$abcdefghijklmn pass='x' DB_PASS: SecretStr('x')\n",
             b"password: str = \"y\" identified by 'z' key=value wandb login " + b"0123456789abcdef" * 3 + b"\n",
+        )
+    ],
+    "finder": [
+        bytes((at,)) + line
+        for at, line in enumerate(
+            (
+                b"password='it''s here' token:\tabc123def4 | api_key | a1b2c3d4 |\npasswd   h7nter2\r\n",
+                rb"{'msg': 'password=\u001b[36m\u0027a b\u0027\n', 'x': '\\\u201ctoken\\\u201d: \"abc123def\"'}",
+                b"<a password=&quot;a&#39;b&quot; b='1'/> \x1b[1mtoken\x1b[0m = \x1b[3mabc\x1b[0m123def4",
+                b"+ bash -c 'export PGPASSWORD='\"'\"'a b'\"'\"' x='\\''y'\\'' '\n**api_key**: `a1b2c3d4`",
+                "password\uff1a \u201ca b\u201d \u2018c\u2019 it\u2019s\u200b secret \u2192 x1".encode(),
+                "\u2502 token \u2502 a1b2c3d4e \u2502".encode(),
+                "jan\xe9.doe@ex\xe4mple.org o'neil@example.org me@xn--e1afmkfd.xn--p1ai".encode(),
+                b"https://u:p@q/r@h ://:/@e.or -u a:b ghp_0123456789abcdefghij0123456789abcdef AKIAIOSFODNN7EXAMPLE",
+                b"Cookie:a'@e.or=\nCookie: a=b; c=d Authorization: Basic dXNlcjpwYXNz",
+                b"bearer abc123def456 secret ....: x1y2",
+                b"step=1 tokens_per_second=12 num_tokens: 4096 {'lr': 1e-3} 8a0a7f2e-64f1-4a35-9fb5-3c1b6d1f3a52",
+            )
         )
     ],
     "site_policy": [

@@ -72,12 +72,13 @@ DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
-REDACT, REDACTED, CONSENT, PATTERNS, SECRET, OWN = (
+REDACT, REDACTED, CONSENT, PATTERNS, VIEW, VALUE, OWN = (
     "sources/redact.py",
     "sources/redacted.py",
     "sources/consent.py",
     "sources/patterns.py",
-    "sources/secret.py",
+    "sources/secret/view.py",
+    "sources/secret/value.py",
     "sources/own.py",
 )
 
@@ -354,24 +355,66 @@ MUTANTS = [
     ),
     Mutant(
         "redaction: a quote within a value ends it",
-        SECRET,
-        "if len(found[1]) % (2 * slashes + 2) == slashes:",
+        VALUE,
+        "if over and len(found[1]) % (2 * slashes + 2) == slashes:",
         "if True:",
         "redact",
     ),
     Mutant(
         "redaction: of a password of several words the first is masked",
-        SECRET,
+        VALUE,
         "    while words and view[end - 1 : end] not in",
         "    while False and view[end - 1 : end] not in",
         "redact",
     ),
     Mutant(
         "redaction: colours hide a name's value",
-        SECRET,
-        "        view = _legible(text[begin : _rest(_TO_END, text, begin)])\n",
-        "        view = text[begin : _rest(_TO_END, text, begin)]\n",
+        VIEW,
+        '        if b"\\x1b" in text:\n',
+        "        if False:\n",
         "redact",
+    ),
+    Mutant(
+        "redaction: a quote that is doubled ends the value",
+        VALUE,
+        "            if view.startswith(view[end:at], at):",
+        "            if False:",
+        "redact wrapped",
+    ),
+    Mutant(
+        "redaction: a column is no value",
+        VALUE,
+        "        found = _IN_COLUMNS.match(view, at)",
+        "        found = None",
+        "redact wrapped",
+    ),
+    Mutant(
+        "redaction: a quote around a name and its value does not end it",
+        VALUE,
+        "    if around is not None and first and around[2] not in view[at:begin]:",
+        "    if False:",
+        "redact wrapped",
+    ),
+    Mutant(
+        "redaction: what is found in what is read is masked there in the text",
+        "sources/secret/__init__.py",
+        "    yield from spans if view.same else view.places(list(spans))",
+        "    yield from spans",
+        "redact wrapped",
+    ),
+    Mutant(
+        "redaction: what a hash is called is not looked at",
+        "sources/secret/runs.py",
+        "    return not _told(view[first:begin])",
+        "    return True",
+        "redact",
+    ),
+    Mutant(
+        "redaction: only counts of tokens are looked at",
+        "sources/secret/names.py",
+        '    rb"token(?!iz|',
+        '    rb"token(?=',
+        "redact innocent",
     ),
     Mutant(
         "redaction: a line is shown before it is finished",

@@ -1,0 +1,181 @@
+"""The tokens that tell by themselves what they are, as a table: a new kind is a row here, and one in
+tests/data/secrets.txt.
+
+A kind of one part belongs into KINDS. A kind whose parts are joined by a sign that is no letter, digit, hyphen or
+underscore belongs into PARTED, and its beginning into PARTS. A service whose tokens have no sign of their own belongs
+into SERVICES.
+"""
+
+from __future__ import annotations
+
+import re
+
+RUN = 16  # letters and digits in a row that a token without a name has at least
+
+
+# The beginnings of each kind, and what follows; without it: so many letters, digits, _ and - at least.
+KINDS: tuple[tuple[str, str, int | bytes], ...] = (
+    ("tokens", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ hf_ api_org_ npm_ nfp_ r8_ figd_ wandb_v1_", 28),
+    (
+        "tokens",
+        "glpat- glrt- glptt- gldt- glcbt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- glrtr-",
+        rb"[\w-]{16,}+(?:\.[a-z0-9]{2,}+){0,2}",
+    ),
+    (
+        "tokens",
+        "sk-ant- sk-proj- sk-svcacct- sk-admin- sk-or- sk-lf- pk-lf- GR1348941 lsv2_ tvly- whsec_ sq0atp- sq0csp- EAAA",
+        20,
+    ),
+    ("tokens", "sk-", rb"(?=[\w-]{0,200}?\d)[\w-]{20,}+"),
+    (
+        "tokens",
+        "nvapi- gsk_ xai- pplx- csk- pcsk_ sgp_ PMAK- tk-us- HRKU- fo1_ sbp_ hcaik_ hcbik_ CCIPAT_ bkua_ squ_"
+        " sqp_ sqa_",
+        32,
+    ),
+    ("tokens", "sess-", rb"(?=[A-Za-z]{0,39}\d)[A-Za-z0-9]{40}(?![\w-])"),
+    (
+        "tokens",
+        "tgp_v1_ jina_ aph0_ ast0_ llx- apify_api_ pnb_ dbtc_ dbts_ napi_ xau_ cfut_ cfat_ cfk_ vcp_ vci_ vca_ vcr_"
+        " vck_ nfo_ nfc_ nfu_ nfb_ bkct_ bkaj_ CCIPRJ_ sntryi_ pylf_v1_ figu_ figoh_ sk_org_live_"
+        " sk_org_test_ ek_live_ ek_test_"
+        " esecret_",
+        30,
+    ),
+    ("tokens", "KGAT_ fc- local- cs_ ck_ sk_ e2b_ dose", rb"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{48})(?![\w-])"),
+    ("tokens", "pa-", rb"(?=[\w-]{0,42}?\d)(?=[\w-]{0,42}?[A-Z])[\w-]{43}(?![\w-])"),
+    ("tokens", "rpa_", rb"[A-Z0-9]{40,}+"),
+    ("tokens", "ak- as-", rb"(?=[A-Za-z]{0,21}\d)[A-Za-z0-9]{22}(?![\w-])"),
+    ("tokens", "rnd_", rb"(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}(?![\w-])"),
+    ("tokens", "xaat- xapt-", rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?![\w-])"),
+    ("tokens", "re_", rb"(?=[A-Za-z0-9_]{0,32}?\d)[A-Za-z0-9]{8}_[A-Za-z0-9]{24}(?![\w-])"),
+    ("tokens", "md-", rb"(?=[\w-]{0,21}?\d)(?=[\w-]{0,21}?[A-Z])[\w-]{22}(?![\w-])"),
+    ("tokens", "rzp_live_ rzp_test_", 14),
+    ("tokens", "pk_", rb"\d{6,10}_[A-Z0-9]{32}(?![\w-])"),
+    ("tokens", "hf_oauth_ hf_jwt_", rb"[\w-]{20,}+(?:\.[\w-]++){0,4}"),
+    ("tokens", "fw_", rb"(?=[A-Za-z0-9]{0,23}\d)[A-Za-z0-9]{20,}+(?![\w-])"),
+    ("tokens", "dapi", rb"[0-9a-f]{32}(?:-\d)?"),
+    ("tokens", "pypi-", 50),
+    ("tokens", "rubygems_ CLOJARS_ dop_v1_ doo_v1_ dor_v1_ sntryu_ rdme_ shippo_live_ shippo_test_ dnkey- fio-u-", 40),
+    ("tokens", "oy2", rb"[a-z0-9]{43}(?![\w-])"),
+    ("tokens", "cio", rb"(?=[A-Za-z]{0,31}\d)[A-Za-z0-9]{32}(?![\w-])"),
+    ("tokens", "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ sm_pat_ sm_aat_ sm_sat_", 10),
+    (
+        "tokens",
+        "shpat_ shpca_ shppa_ shpss_ duffel_live_ duffel_test_ pat-na1- pat-eu1- pnu_ ico- p8e- pul- s-s4t2ud-"
+        " s-s4t2af-",
+        30,
+    ),
+    ("tokens", "EZAK EZTK", rb"[A-Za-z0-9]{54}(?![\w-])"),
+    ("tokens", "FLWSECK_TEST- FLWSECK-", 12),
+    ("tokens", "xkeysib- xsmtpsib- lin_api_ lin_oauth_ glsa_ phx_ phs_ CFPAT- tfp_ ntn_ ATBB", 30),
+    ("tokens", "access-production- access-development- access-sandbox-", 30),
+    ("tokens", "key- SK", rb"[0-9a-f]{32}(?![\w-])"),
+    (
+        "tokens",
+        "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- dckr_pat_ dckr_oat_ tskey- sb_secret_ GOCSPX-",
+        10,
+    ),
+    ("tokens", "AIza", 30),
+    ("tokens", "GOOG1", rb"[A-Z0-9]{20,}+(?![\w-])"),
+    ("tokens", "ABSK", rb"[A-Za-z0-9+/]{100,}+={0,2}"),
+    ("tokens", "bedrock-api-key- aio_", 20),
+    ("tokens", "ops_eyJ glc_ sntrys_ fm2_ fm1r_ fm1a_", rb"[\w+/=-]{24,}+"),
+    ("tokens", "pscale_tkn_ pscale_oauth_ pscale_pw_", rb"[\w.=-]{24,}+"),
+    ("tokens", "AKCp cmVmd", rb"[A-Za-z0-9]{50,}+"),
+    ("tokens", "A3-", rb"[A-Z0-9]{6}-[A-Z0-9-]{20,}+"),
+    ("tokens", "AGE-SECRET-KEY-1 age-secret-key-1", 50),
+    ("tokens", "NRAK- NRII- NRJS-", 19),
+    ("tokens", "ATATT3 ATCTT3 ATSTT3", rb"[\w=-]{50,}+"),
+    ("tokens", "secret_", rb"[A-Za-z0-9]{43}(?![\w-])"),
+    ("tokens", "sdk- mob-", rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{20,}+"),
+    ("tokens", "API-", rb"[A-Z0-9]{26}(?![\w-])"),
+    ("tokens", "4b1d", rb"[A-Za-z0-9]{38}(?![\w-])"),
+    ("tokens", "flarelog_", 43),
+    ("tokens", "EAA", rb"[A-Za-z0-9]{100,}+"),
+    ("tokens", "AQVN", 35),
+    ("tokens", "pat", rb"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
+    ("tokens", "eyJrIjoi eyJhcGlf", rb"[\w+/=-]{32,}+"),
+    ("tokens", "eyJ", rb"[\w-]{8,}+(?:\.[\w-]*+){1,5}"),  # JWT and its relatives
+    ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same once more in base64
+    ("keys", "AKIA ASIA ABIA ACCA", rb"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    ("keys", "A3T", rb"[A-Z0-9]{17}(?![A-Za-z0-9])"),
+    ("keys", "LTAI", rb"[A-Za-z0-9]{12,30}(?![\w-])"),
+    ("keys", "AKID", rb"[A-Za-z0-9]{32}(?![\w-])"),
+    # A private key in base64: PRIVATE is said in one of three ways, as it falls.
+    ("keys", "LS0tLS1CRUdJTi", rb"(?=[A-Za-z0-9+/]{0,64}?(?:UFJJVkFUR|QUklWQVRF|BSSVZBVE))[A-Za-z0-9+/=]++"),
+)
+# Those of several parts, of which a run of letters and digits is one; and by which signs the parts are joined.
+PARTED = tuple(
+    (signs, re.compile(rb"(?:%b)" % b"|".join(kinds)))
+    for signs, kinds in (
+        (
+            b".~",
+            (
+                *(rb"SG\.[\w-]{16,}+\.[\w-]{16,}+", rb"hv[sbr]\.[\w-]{20,}+", rb"ya29\.[\w.-]{20,}+"),
+                rb"s\.(?=[A-Za-z]{0,23}\d)[A-Za-z0-9]{24}(?![\w.-])",
+                rb"dt0[a-z]\d\d\.[A-Z0-9]{8,}+\.[A-Z0-9]{40,}+",
+                *(rb"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}", rb"snyk_uat\.[0-9a-f]{8}\.[\w-]{40,}+"),
+                *(rb"AQ\.Ab[\w-]{40,}+", rb"secret_\w{1,24}_[0-9a-f]{32}\.[A-Za-z0-9]{32}"),
+                rb"0\.[0-9a-f]{8}-[0-9a-f-]{27}\.[A-Za-z0-9]{30}:[A-Za-z0-9+/]{22}==",
+                *(rb"t1\.[\w-]{20,}+=*\.[\w-]{40,}+=*", rb"[ps]k\.eyJ[\w-]{20,}+(?:\.[\w-]++)?", rb"sl\.[\w=-]{100,}+"),
+                *(rb"dp\.(?:pt|ct|st|scim|audit|sa)\.[\w.-]{32,}+", rb"[ps]at\.[\w-]{22}\.[\w-]{24}\.[\w-]{20}"),
+                *(rb"sha256~[\w-]{43,}+", rb"v1\.0-[0-9a-f]{20,}+-[0-9a-f]{100,}+"),
+                *(rb"[MNO][\w-]{22,28}\.[\w-]{6}\.[\w-]{27,}+", rb"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{40,}+"),
+                *(rb"xoxe\.xox[bp]-[\w-]{40,}+", rb"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
+                rb"[a-z]{2,8}_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][\w-]{10,32}\.[\w+/=-]{30,}+",
+                rb"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![\w-])",
+            ),
+        ),
+        (
+            b"/+",
+            (
+                rb"(?:ops_eyJ|glc_|sntrys_|fm[12][ra]?_|ABSK)[\w+/=-]{24,}+",
+                rb"1//0?[\w-]{40,}+",
+                rb"pdus\+_[\w-]{40,}+",
+                rb"bce-v3/ALTAK-[A-Za-z0-9]{21}/[0-9a-f]{40}",
+            ),
+        ),
+        (b"!", (rb"00D[A-Za-z0-9]{12}![\w.]{80,}+",)),
+        (b":", (rb"(?:bot)?\d{8,10}:AA[\w-]{32,}+", rb"AAAA[\w-]{7}:APA91b[\w-]{100,}+")),
+        (b"$", (rb"access_token\$(?:production|sandbox)\$[a-z0-9]{16}\$[0-9a-f]{32}",)),
+    )
+)
+# What one of those has near its beginning.
+PARTS = re.compile(
+    rb"SG\.|hv[sbr]\.|ya29|s\.|dt0|t1\.|[ps]k\.eyJ|sl\.|dp\.|[ps]at|sha256~|v1\.0-|[MNO][\w-]{22}|atlasv1|xoxe|\dQ~|acc[_-]|_mmk"
+    rb"|ops_|glc_|sntrys|fm[12]|ABSK|1//|:AA|APA91b|access_token|eyJ|st\.|snyk_|AQ\.|secret_|0\.[0-9a-f]{8}-|pdus|bce-v3|00D"
+)
+JOINTS = b".~/:$@+!"  # what joins parts
+# Signs that stand within a token, how many letters are before them, and the token: in a run of letters and digits, and
+# in base64, whose signs of this kind begin with +A.
+SIGNED, SIGNED_BASE64 = (
+    tuple(
+        (sign, before, re.compile(rb"%b{%d}%b%b{%d}=*" % (of, before, re.escape(sign), of, behind)))
+        for sign, before, behind in signs
+    )
+    for of, signs in (
+        (rb"[\w-]", ((b"JQQJ99", 52, 26), (b"AZDO", 76, 4), (b"AzFu", 44, 8), (b"AzSe", 42, 6))),
+        (rb"[A-Za-z0-9+/]", ((b"+ASt", 76, 6), (b"+AEh", 33, 7), (b"+ACR", 42, 6))),
+    )
+)
+LEAST_SIGNED = 52  # letters and digits of a run that has such a sign in it
+HOOK = re.compile(
+    rb"(?:hooks\.slack\.com/(?:services|workflows|triggers)|webhook\.office\.com/webhookb2"
+    rb"|discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/\d{1,24})/"
+)
+DIGESTS = re.compile(rb"[0-9a-f]{32}-us\d{1,2}(?![\w-])|[0-9a-f]{36}NRAL(?![\w-])")
+WANDB = re.compile(rb"wandb|w&b|weights (?:&|and) biases")
+COMMIT = re.compile(rb"commit|sha|\brev|\bgit\b|hash|digest")
+LOGIN = re.compile(rb"wandb[ \t]{1,8}login[ \t]{1,8}(?:--\w{1,20}[ \t=]{1,8}){0,4}\Z")
+# Services whose tokens have no sign of their own: the name before a random value says it.
+SERVICES = re.compile(
+    rb"(?<![a-z])(?:adafruit|adobe|airtable|algolia|alibaba|aliyun|asana|atlassian|auth0|azure_?devops|beamer|bitbucket|bittrex|bundle_\w+__"
+    rb"|cloudflare|codecov|cohere|coinbase|confluen|contentful|datadog|\bdd_|digitalocean|discord|dropbox|droneci|drone_ci"
+    rb"|dynatrace|easypost|etsy|facebook|fastly|finicity|finnhub|flickr|flutterwave|freshbooks|gitter|gocardless|grafana|heroku"
+    rb"|hetzner|honeycomb|hubspot|intercom|jfrog|artifactory|jira|kraken|kucoin|launchdarkly|linkedin|linked_in|linode|\blob_"
+    rb"|looker|mailchimp|mailgun|mapbox|mattermost|maxmind|meraki|message_?bird|mongodb_?atlas|netlify|new[_-]?relic|ngrok"
+    rb"|notion|nytimes|okta|openai|opsgenie|pagerduty|plaid|planetscale|postman|private[_-]?ai|pulumi|rapidapi|rollbar|rubygems"
+    rb"|sendbird|sendgrid|sendinblue|sentry|shippo|shopify|snyk|sonar|squarespace|stripe|sumo|telegr|travis|trello|twilio|twitch"
+    rb"|twitter|typeform|vercel|yandex|zendesk|(?:php|j|asp\.net_)?sess(?:ion)?id\Z|sig(?:nature)?\Z|cred(?:ential)?s?\Z)"
+)
