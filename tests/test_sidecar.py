@@ -101,7 +101,7 @@ def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened
 
 def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
     mocker.patch("flarelog.sidecar.why", return_value="")
-    mocker.patch("flarelog.wire.streams", side_effect=answered(grpc.StatusCode.UNAVAILABLE, "gone"))
+    mocker.patch("flarelog.listing.streams", side_effect=answered(grpc.StatusCode.UNAVAILABLE, "gone"))
     (tmp_path / "a.log").write_bytes(b"one\n")
     (tmp_path / "b.log").write_bytes(b"")
     options = SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), once=True)
