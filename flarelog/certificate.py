@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import cast
 
-from flarelog.errors import InvalidOption, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
+from flarelog.errors import InvalidFile, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
 from flarelog.policy import NOBODY, Identity
 
 try:
@@ -159,7 +159,7 @@ class RevocationList:
 
 
 class Trust:
-    """Whom the CAs in the file *ca* signed, but for whom the lists in the file *crl* name. Raises InvalidOption."""
+    """Whom the CAs in the file *ca* signed, but for whom the lists in the file *crl* name. Raises InvalidFile."""
 
     def __init__(self, ca: str, crl: str = "") -> None:
         self._ca = ca
@@ -167,7 +167,7 @@ class Trust:
         try:
             self._anchors = x509.load_pem_x509_certificates(_contents(ca))
         except _BROKEN as error:
-            raise InvalidOption(f"{ca} is no certificate of a CA in PEM") from error
+            raise InvalidFile(f"{ca} is no certificate of a CA in PEM") from error
         self._lists = tuple(_lists(crl, self._anchors)) if crl else ()
         self._found: dict[Presented, float | None] = {}
 
@@ -222,22 +222,22 @@ class Trust:
 def revocations(ca: str, crl: str) -> tuple[int, float]:
     """How many certificates the lists in the file *crl* name, and when the first of them expires (seconds since 1970).
 
-    Raises InvalidOption.
+    Raises InvalidFile.
     """
     try:
         anchors = x509.load_pem_x509_certificates(_contents(ca))
     except _BROKEN as error:
-        raise InvalidOption(f"{ca} is no certificate of a CA in PEM") from error
+        raise InvalidFile(f"{ca} is no certificate of a CA in PEM") from error
     found = list(_lists(crl, anchors))
     return sum(len(one.listed) for one in found), min(one.until for one in found)
 
 
 def _lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[RevocationList]:
-    """The lists in the file *crl*, at least one. Raises InvalidOption."""
+    """The lists in the file *crl*, at least one. Raises InvalidFile."""
     raw = _contents(crl)
     found = _PEM_CRL.findall(raw)
     if not found or len(raw) > MAX_CRL:
-        raise InvalidOption(f"{crl} is no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
+        raise InvalidFile(f"{crl} is no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
     for pem in found:
         try:
             listed = x509.load_pem_x509_crl(pem)
@@ -245,24 +245,24 @@ def _lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[Revocation
             strange = [one.oid for one in listed.extensions if one.critical and one.oid not in _KNOWN_IN_CRL]
             issuers = [one for one in anchors if one.subject == listed.issuer and _vouches(one, listed)]
         except _BROKEN as error:
-            raise InvalidOption(
+            raise InvalidFile(
                 f"{crl} holds a revocation list that cannot be read; have the CA make a new one"
             ) from error
         if strange:
-            raise InvalidOption(
+            raise InvalidFile(
                 f"{crl} holds a revocation list of a kind that is not understood ({strange[0].dotted_string}): give a"
                 " whole list, of all certificates of its CA"
             )
         if not issuers:
-            raise InvalidOption(f"{crl} holds a revocation list that none of the CAs of --tls-ca signed; name theirs")
+            raise InvalidFile(f"{crl} holds a revocation list that none of the CAs of --tls-ca signed; name theirs")
         yield RevocationList(listed.issuer, listed, until.timestamp() if until is not None else float("inf"))
 
 
 def demand_current(ca: str, crl: str, now: float) -> None:
-    """Raises InvalidOption where a list in the file *crl* has expired at *now*: it is no news to begin with."""
+    """Raises InvalidFile where a list in the file *crl* has expired at *now*: it is no news to begin with."""
     _, until = revocations(ca, crl)
     if until < now:
-        raise InvalidOption(f"the revocation list in {crl} expired on {_day(until)}: have the CA make a new one")
+        raise InvalidFile(f"the revocation list in {crl} expired on {_day(until)}: have the CA make a new one")
 
 
 def _day(seconds: float) -> str:
@@ -292,4 +292,4 @@ def _contents(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise InvalidOption(f"{path} cannot be read: {error.strerror}") from error
+        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error

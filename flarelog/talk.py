@@ -31,6 +31,11 @@ class OneLine(logging.Formatter):
         return _indented(stack_info)
 
 
+def worth_saying(record: logging.LogRecord) -> bool:
+    """Whether *record* tells anything: gRPC has a traceback for each peer that left while something was sent to it."""
+    return not (record.name.startswith("grpc") and record.getMessage().startswith("ExecuteBatchError raised in core"))
+
+
 def one_line(record: logging.LogRecord) -> logging.LogRecord:
     """A copy of *record* for handlers of others, whose formatters are theirs: its message is legible already."""
     made = copy.copy(record)

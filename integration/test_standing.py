@@ -223,7 +223,7 @@ def test_a_list_that_is_no_good_keeps_a_receiver_from_starting(place: Place, ca:
     assert program.process.returncode == 78
     assert "expired on" in program.sentence()
     program = place.call("serve", "--store", "store", "--tls-crl", crl)
-    assert program.process.returncode == 78
+    assert program.process.returncode == 2
     assert "of no use without TLS" in program.sentence()
 
 

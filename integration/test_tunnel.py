@@ -122,10 +122,17 @@ class Sink:
     def read(self) -> None:
         self._loop.call_soon_threadsafe(self.reads.set)
 
+    async def _end(self) -> None:
+        self._server.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:  # those that still have a connection
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
     def close(self) -> None:
         self.read()
         self.call(self.tunnel.close())
-        self._server.close()
+        self.call(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -16,7 +16,7 @@ from flarelog import wire
 from flarelog.errors import FlarelogError
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId
 from flarelog.stores import journal
-from flarelog.talk import LONGEST, OneLine, one_line
+from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
 
@@ -152,3 +152,17 @@ def test_handlers_of_others_get_a_legible_record_and_the_first_one_stays() -> No
     before = record("%s", HOSTILE)
     assert logging.Formatter().format(one_line(before)).isprintable()
     assert before.getMessage() == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "said"),
+    [
+        pytest.param(
+            "grpc._cython.cygrpc", "ExecuteBatchError raised in core by servicer method [/x]", False, id="left"
+        ),
+        pytest.param("grpc._cython.cygrpc", "Unexpected [KeyError] raised by servicer method [/x]", True, id="a-bug"),
+        pytest.param("flarelog.server", "ExecuteBatchError raised in core", True, id="flarelog-s-own"),
+    ],
+)
+def test_a_peer_that_leaves_is_no_trouble_and_a_bug_is(name: str, message: str, said: bool) -> None:
+    assert worth_saying(logging.LogRecord(name, logging.ERROR, "", 0, message, None, None)) is said

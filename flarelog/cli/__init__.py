@@ -26,7 +26,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from flarelog.errors import FAILED, FlarelogError, InvalidOption
-from flarelog.talk import OneLine
+from flarelog.talk import OneLine, worth_saying
 from flarelog.text import LONGEST, legible
 from flarelog.version import __version__
 
@@ -179,6 +179,7 @@ def main(log_level: str) -> None:
 def _talk(level: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine())
+    handler.addFilter(worth_saying)
     for name in ("flarelog", "asyncio", "grpc"):  # what the libraries say of a call may quote a peer as well
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
