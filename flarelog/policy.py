@@ -67,7 +67,7 @@ class Identity:
         if self.how == "token":
             return f"token {self.token} ({self.token_name})"
         if self.how == "certificate":
-            return f"certificate {_shown(self.common_name or ', '.join(self.sans))}"
+            return f"certificate {quoted(self.common_name or ', '.join(self.sans))}"
         return "nobody"
 
 
@@ -134,7 +134,7 @@ class Policy:
                 " (--token-file)"
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
-            raise NotAllowed(f"{identity} is of site {own} and may not push as {_shown(site or '')}")
+            raise NotAllowed(f"{identity} is of site {own} and may not push as {quoted(site or '')}")
         for role, runs in self._roles(identity):
             if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):
                 continue
@@ -142,7 +142,7 @@ class Policy:
                 return
         needed = _NEEDED.get(action, Role.READER).value
         raise NotAllowed(
-            f"{identity} may not {action.value} {f'run {_shown(run)}' if run else 'runs'}: "
+            f"{identity} may not {action.value} {f'run {quoted(run)}' if run else 'runs'}: "
             + (f"a token with the role {needed}" if identity.how == "token" else f"the role {needed}")
             + " is needed, which the receiver's administrator can give"
         )
@@ -233,7 +233,7 @@ def _grant(where: str, said: dict[str, object]) -> Grant:
     _known(where, said, (*_SELECTORS, "role", "runs"))
     roles = [role for role in Role if role.value == said.get("role")]
     if not roles:
-        got = f", not {_shown(str(said['role']))}" if "role" in said else ""
+        got = f", not {quoted(str(said['role']))}" if "role" in said else ""
         raise InvalidOption(f"{where}: role is {', '.join(role.value for role in Role)}{got}")
     if not said.keys() & set(_SELECTORS):
         raise InvalidOption(
@@ -251,7 +251,7 @@ def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
     for pattern in patterns:
         if len(pattern) > MAX_PATTERN or not _RUN_PATTERN.fullmatch(pattern):
             raise InvalidOption(
-                f"{where}: no run can be called {_shown(pattern)}; a pattern has letters, digits, '.', '_', '-' and"
+                f"{where}: no run can be called {quoted(pattern)}; a pattern has letters, digits, '.', '_', '-' and"
                 " the wildcards *, ? and [...]"
             )
     return tuple(patterns)
@@ -267,7 +267,7 @@ def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, A
     try:
         said = tomllib.loads(text)
     except ValueError as error:  # also of numbers that are too long for int()
-        raise InvalidOption(f"{where} is no TOML: {_one_line(error)}") from error
+        raise InvalidOption(f"{where} is no TOML: {legible(str(error), 200)}") from error
     except RecursionError as error:
         raise InvalidOption(f"{where} {wrong}: it is nested too deeply") from error
     _known(where, said, keys)
@@ -277,7 +277,7 @@ def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, A
 def _known(where: str, said: Mapping[str, object], keys: Sequence[str]) -> None:
     for key in said:
         if key not in keys:
-            raise InvalidOption(f"{where}: there is no key {_shown(key)}; known are {', '.join(keys)}")
+            raise InvalidOption(f"{where}: there is no key {quoted(key)}; known are {', '.join(keys)}")
 
 
 def strings(where: str, key: str, value: object) -> tuple[str, ...]:
@@ -295,12 +295,3 @@ def strings(where: str, key: str, value: object) -> tuple[str, ...]:
 def _any_of(patterns: Iterable[str], names: Iterable[str]) -> bool:
     patterns = list(patterns)
     return any(whole(patterns, name) for name in names)
-
-
-def _shown(name: str) -> str:
-    """*name*, a peer's or a file's, as it may stand in a sentence: on one line, and not long."""
-    return quoted(name)
-
-
-def _one_line(error: Exception) -> str:
-    return legible(str(error), 200)

@@ -278,7 +278,8 @@ def parse(raw: bytes, where: str) -> tuple[tuple[Token, ...], str]:
         by = said.get("changed_by")
     except (ValueError, RecursionError) as error:
         raise InvalidFile(
-            f"{where} cannot be used: {_one_line(error)}; restore the file, or remove it and create the tokens anew"
+            f"{where} cannot be used: {legible(str(error), 120)}; restore the file, or remove it and create the tokens"
+            " anew"
         ) from error
     return tokens, by[:80] if isinstance(by, str) else ""
 
@@ -349,7 +350,3 @@ def read_token(path: str | os.PathLike[str]) -> str:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _one_line(error: BaseException) -> str:
-    return legible(str(error), 120)

@@ -560,7 +560,7 @@ def _request(message: pb.PushRequest) -> Request:
                 )
             news = _news(opened.news) if opened.HasField("news") else None
             stream = _stream(opened.stream)
-            agent = legible(opened.agent, MAX_TEXT)
+            agent = _text(opened.agent)
             return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves)
         case "news":
             return _news(message.news)
@@ -754,19 +754,19 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
     message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
     match mark:
         case Generation():
-            message.generation.path = legible(mark.path, MAX_TEXT)  # up to 4096 bytes, and any of them
+            message.generation.path = _text(mark.path)  # up to 4096 bytes, and any of them
             message.generation.source_offset = mark.source_offset
-            message.generation.identity = legible(mark.identity, MAX_TEXT)
+            message.generation.identity = _text(mark.identity)
             message.generation.head_length = mark.head_length
             message.generation.head_digest = mark.head_digest
-            message.generation.notes = legible(mark.notes, MAX_TEXT)
+            message.generation.notes = _text(mark.notes)
         case Ended():
-            message.ended.reason = legible(mark.reason, MAX_TEXT)
+            message.ended.reason = _text(mark.reason)
         case Gap():
             message.gap.length = mark.length
-            message.gap.reason = legible(mark.reason, MAX_TEXT)
+            message.gap.reason = _text(mark.reason)
         case Attributes():
-            message.attributes.words = legible(mark.words, MAX_TEXT)
+            message.attributes.words = _text(mark.words)
     return message
 
 
@@ -778,7 +778,7 @@ def _mark(message: pb.Mark) -> Mark:
     )
     if max(map(len, texts)) > MAX_TEXT:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
-    path, identity, notes, ended, gap, words = (legible(text, MAX_TEXT) for text in texts)
+    path, identity, notes, ended, gap, words = (_text(text) for text in texts)
     if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
         raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
     # A time that makes no sense is a hint that does not: it must not cost a stream.
@@ -872,6 +872,11 @@ def _decode_piece(raw: bytes) -> tuple[int, Any]:
     return message.offset, message.data
 
 
+def _text(text: str) -> str:
+    """*text* of the other end, as it may stand anywhere here."""
+    return legible(text, MAX_TEXT)
+
+
 class Listing(NamedTuple):
     """What a List asks for."""
 
@@ -891,9 +896,8 @@ def _encode_list(asked: Listing) -> bytes:
 
 def _decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
-    after = tuple(legible(name, MAX_TEXT) for name in (message.after.run, message.after.site, message.after.log))
-    asked = legible(message.run, MAX_TEXT), legible(message.site, MAX_TEXT), message.one_a_site
-    return Listing(*asked, cast(tuple[str, str, str], after), message.limit)
+    after = _text(message.after.run), _text(message.after.site), _text(message.after.log)
+    return Listing(_text(message.run), _text(message.site), message.one_a_site, after, message.limit)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -960,7 +964,7 @@ def _encode_run(run: str) -> bytes:
 
 
 def _decode_run(raw: bytes) -> str:
-    return legible(_parse(pb.RunRequest, raw).run, MAX_TEXT)
+    return _text(_parse(pb.RunRequest, raw).run)
 
 
 def _encode_list_runs(run: str) -> bytes:
@@ -968,7 +972,7 @@ def _encode_list_runs(run: str) -> bytes:
 
 
 def _decode_list_runs(raw: bytes) -> str:
-    return legible(_parse(pb.ListRunsRequest, raw).run, MAX_TEXT)
+    return _text(_parse(pb.ListRunsRequest, raw).run)
 
 
 _TOTALS = ("sites", "streams", "open", "sealed", "gaps")
@@ -991,7 +995,7 @@ def decode_run_info(raw: bytes) -> RunInfo:
 
 def _decode_remove(raw: bytes) -> tuple[str, str, bool]:
     message = _parse(pb.RemoveRunRequest, raw)
-    return legible(message.run, MAX_TEXT), legible(message.site, MAX_TEXT), message.force
+    return _text(message.run), _text(message.site), message.force
 
 
 def _encode_receiver(about: ReceiverInfo) -> bytes:
@@ -1010,5 +1014,5 @@ def _decode_receiver(raw: bytes) -> ReceiverInfo:
         found.version.major,
         found.version.minor,
         min(found.clock_ms, MAX_OFFSET),
-        legible(found.agent, MAX_TEXT),
+        _text(found.agent),
     )

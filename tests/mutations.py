@@ -1694,7 +1694,7 @@ MUTANTS = [
     Mutant(
         "wire: what a generation's notes say is taken as it is",
         "wire.py",
-        "    path, identity, notes, ended, gap, words = (legible(text, MAX_TEXT) for text in texts)\n",
+        "    path, identity, notes, ended, gap, words = (_text(text) for text in texts)\n",
         "    path, identity, notes, ended, gap, words = texts\n",
         "legible",
     ),
@@ -1750,7 +1750,7 @@ MUTANTS = [
     Mutant(
         "wire: a file's name may be longer than a mark can say",
         "wire.py",
-        "legible(mark.path, MAX_TEXT)",
+        "_text(mark.path)",
         "legible(mark.path)",
         "wire",
     ),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from flarelog.model import suffix_digest
 from flarelog.sources.file import SourceFile
 from flarelog.sources.record import Stretch
-from flarelog.sources.walk import shown
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +50,11 @@ class Copies:
         """*file*, as it is, is not sent."""
         self._known[file.identity] = os.fstat(file.fd).st_size
         if not file.rules:
-            log.info("%s is a compressed copy of what is sent; it is not sent again", shown(file.path))
+            log.info("%s is a compressed copy of what is sent; it is not sent again", legible(file.path))
         elif not self._said:
             self._said = True
             log.warning(
-                "%s is compressed: what is redacted cannot be found in it, so no such file is sent", shown(file.path)
+                "%s is compressed: what is redacted cannot be found in it, so no such file is sent", legible(file.path)
             )
 
     def hold(self, stretches: Iterable[Stretch]) -> None:

@@ -32,8 +32,9 @@ from flarelog.sources.redacted import RedactedFile
 from flarelog.sources.renames import Renames
 from flarelog.sources.stored import Stored
 from flarelog.sources.tail import Tail
-from flarelog.sources.walk import NO_DESCRIPTOR, Walk, shown
+from flarelog.sources.walk import NO_DESCRIPTOR, Walk
 from flarelog.sources.watch import Change, Watch, What
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -397,7 +398,7 @@ class Discovery:
                 tail_and_file = self._meet(path, look.strangers[met], look, now)
             except Exception as error:  # is that file's alone
                 self._strange[path] = look.strangers[met].is_of
-                self._trouble(path, f"{shown(path)} cannot be sent: {error!r}", error)
+                self._trouble(path, f"{legible(path)} cannot be sent: {error!r}", error)
                 continue
             if tail_and_file is not None:
                 touched.add(tail_and_file[0].log)
@@ -573,7 +574,7 @@ class Discovery:
             if error.errno in NO_DESCRIPTOR:
                 self._hold(path)
             else:
-                self._trouble(path, f"{shown(full)} cannot be read: {error.strerror}")
+                self._trouble(path, f"{legible(full)} cannot be read: {error.strerror}")
             return None
         self.waiting.discard(path)
         if inode(file.identity) != found.is_of or file.born != found.born:
@@ -610,7 +611,7 @@ class Discovery:
                 log_name(owned[0])
         except InvalidName as error:
             owned = None
-            self._trouble(path, f"{shown(full)} cannot be sent: {error}")
+            self._trouble(path, f"{legible(full)} cannot be sent: {error}")
         if owned is None:
             file.close()
             return None
@@ -640,7 +641,7 @@ class Discovery:
         if since is not None and path != name and compare(name, file.age, since) < 0:
             # What was begun after it cannot be overtaken.
             if not self.options.matches(path):
-                self._trouble(path, f"{shown(path)} was born before what is already sent of {name}; it is not sent")
+                self._trouble(path, f"{legible(path)} was born before what is already sent of {name}; it is not sent")
                 return None
             name, start = path, -1
         return (name, start) if name != path or self.options.matches(path) else None

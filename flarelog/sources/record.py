@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
 from flarelog.sources.file import MARKER, SourceFile
 from flarelog.sources.redact import Rules
-from flarelog.sources.walk import shown
+from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _tell(file: SourceFile, what: str) -> None:
     if not file.told:
         file.told = True
         log.warning(
-            "%s %s", shown(file.path), what % ("redacted as is said now" if file.rules else "without redaction")
+            "%s %s", legible(file.path), what % ("redacted as is said now" if file.rules else "without redaction")
         )
 
 

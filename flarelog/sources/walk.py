@@ -100,9 +100,4 @@ class Walk:
                 self.root_missing = True
                 log.warning("the root %s cannot be read (%s); waiting for it", self.root, error.strerror)
         elif not isinstance(error, FileNotFoundError) and error.errno not in NO_DESCRIPTOR:
-            self.trouble(directory, f"{shown(full)} cannot be listed: {error.strerror}")
-
-
-def shown(path: str) -> str:
-    """*path* on one line, whatever is in it: whoever names files at a site must not write the sidecar's own lines."""
-    return legible(path)
+            self.trouble(directory, f"{legible(full)} cannot be listed: {error.strerror}")
