@@ -226,7 +226,7 @@ class LocalStore:
         held, journal = await self._learn_footprint(stream), self.journal_path(stream)
         if os.path.lexists(journal):
             return held, Footprint()
-        return held, await self._in(self._opening_threads, partial(footprint.missing, self.root, stream, journal))
+        return held, footprint.missing(self.root, stream, journal)  # a thread would take longer than that
 
     async def _learn_footprint(self, stream: StreamId) -> Footprint:
         """Look it up for ``footprint``, before the first stream of a site is opened."""
