@@ -548,7 +548,11 @@ def test_a_handler_may_publish_what_comes_next(both: Both) -> None:
 
 
 def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> None:
-    """Descriptors, threads and tasks exactly; memory within 4 MiB after the first 60 runs."""
+    """Descriptors, threads and tasks exactly; memory within 4 MiB after the first 60 runs.
+
+    A pool starts each of its workers when it first needs so many at once, perhaps in the last run: a worker counts when
+    another worker has its name, which is what a second pool leaves.
+    """
     done = play("""
     import asyncio
     from flarelog.integrations import _background
@@ -556,13 +560,20 @@ def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> Non
     async def tasks():
         return len(asyncio.all_tasks())
 
+    def threads():
+        names = [thread.name for thread in threading.enumerate()]
+        return len(names) - len({name for name in names if name.rpartition("_")[2].isdigit()})
+
     def left():
         gc.collect()
         return {
             "descriptors": len(os.listdir("/proc/self/fd")),
-            "threads": threading.active_count(),
+            "threads": threads(),
             "tasks": _background._current.call(tasks(), 10.0),
         }
+
+    def no_more_than(before):
+        return all(count <= before[what] for what, count in left().items())
 
     def resident():
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -610,11 +621,11 @@ def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> Non
             before, memory = left(), resident()
             for number in range(60, 300):
                 one(f"run-{number}")
-            until(lambda: left() == before, lambda: (before, left()))
+            until(lambda: no_more_than(before), lambda: (before, left()))
             assert resident() - memory < 4 << 20, resident() - memory
             assert len(producer.outcomes) == 100 and "run-299" in producer.outcomes
             at_once(f"second-{number}" for number in range(30))
-            until(lambda: left() == before, lambda: (before, left()))
+            until(lambda: no_more_than(before), lambda: (before, left()))
     """)
     silent(done)
 
