@@ -6,7 +6,7 @@ It takes no marker, no digest of what it has read, and compares nothing.
 from __future__ import annotations
 
 from flarelog.cli import main
-from flarelog.sources.file import SourceFile
+from flarelog.sources.files.file import SourceFile
 
 
 def _advance(file: SourceFile, data: bytes) -> None:

@@ -32,9 +32,9 @@ from pathlib import Path
 
 from bench import content, peers, processes
 from bench.results import Row, largest, medians
-from flarelog import certs
-from flarelog.certs import Role
-from flarelog.tls import Tls
+from flarelog.security import certs
+from flarelog.security.certs import Role
+from flarelog.security.tls import Tls
 
 LOG = "log.txt"
 LONGEST = 120.0  # seconds of a round

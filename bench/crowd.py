@@ -21,10 +21,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flarelog import wire
 from flarelog.cli import more_descriptors
 from flarelog.delivery.producer import Producer
 from flarelog.model import Code, Open, StreamId
+from flarelog.wire import codec as wire
 
 LOG = "log.txt"
 LINE = b"2025-06-01 08:00:00,370 - trainer - INFO - step=1234 loss=0.123456 lr=1e-4 gpu_mem=71.3GiB\n"

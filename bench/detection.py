@@ -14,8 +14,8 @@ from pathlib import Path
 from bench import bulk, processes
 from bench.results import Row
 from flarelog.cli import more_descriptors
-from flarelog.sidecar import Sidecar, SidecarOptions
-from flarelog.sources.patterns import SourceOptions
+from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
 
 FILES = 5000
 

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from flarelog import wire
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
+from flarelog.wire import codec as wire
 
 LOG = "log.txt"
 WINDOW = 4 << 20  # bytes, whatever the receiver grants beyond that

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from bench.crowd import LINE, LOG
-from flarelog.sidecar import Sidecar, SidecarOptions
-from flarelog.sources.patterns import SourceOptions
+from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
 
 
 async def main(ready: str, port: int, directory: Path, first: int, count: int) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from flarelog.errors import FlarelogError
     from flarelog.integrations.embedded import Producer, Receiver
     from flarelog.lifecycle import Event
-    from flarelog.tls import Tls
+    from flarelog.security.tls import Tls
 
 __all__ = ["Bus", "Event", "FlarelogError", "Notice", "Producer", "Receiver", "Tls", "__version__"]
 
@@ -25,7 +25,7 @@ _HOMES = {
     "Notice": "flarelog.bus",
     "Producer": "flarelog.integrations.embedded",
     "Receiver": "flarelog.integrations.embedded",
-    "Tls": "flarelog.tls",
+    "Tls": "flarelog.security.tls",
 }
 
 

@@ -13,12 +13,13 @@ from typing import TypeVar
 
 import grpc
 
-from flarelog import listing, wire
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo, parse_address
 from flarelog.render.sieve import Sieve
-from flarelog.tls import Tls, why
+from flarelog.security.tls import Tls, why
+from flarelog.wire import codec as wire
+from flarelog.wire import listing
 
 T = TypeVar("T")
 

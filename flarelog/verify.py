@@ -17,10 +17,10 @@ from pathlib import Path
 
 from flarelog.errors import Unavailable
 from flarelog.model import EMPTY_DIGEST, REDACTED, Extent, Generation, Redaction, StreamId, extend, extents
-from flarelog.sources.identity import identity, inode
-from flarelog.sources.lineage import born_of, is_numbered, is_surely_rotation, names_of
-from flarelog.stores.journal import Journal, replay
-from flarelog.stores.local import LocalStore
+from flarelog.sources.files.identity import identity, inode
+from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
+from flarelog.stores.local.journal import Journal, replay
+from flarelog.stores.local.store import LocalStore
 from flarelog.text import legible
 
 _READ = 1 << 20

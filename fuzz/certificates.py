@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ssl
 
-from flarelog.certificate import Presented
 from flarelog.errors import NotAllowed
 from flarelog.policy import site_of
+from flarelog.security.certificate import Presented
 from fuzz.steps import hold
 from tests.certificates import Named, pem_of
 

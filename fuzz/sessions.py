@@ -19,9 +19,6 @@ from typing import Any
 
 import grpc
 
-from flarelog import sidecar as sidecars
-from flarelog import wire
-from flarelog.compression import compress
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.lifecycle import Event
@@ -39,10 +36,13 @@ from flarelog.model import (
     StreamInfo,
     extend,
 )
-from flarelog.server import Server, ServerOptions
-from flarelog.sidecar import Sidecar, SidecarOptions
-from flarelog.sources.patterns import SourceOptions
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.sender import sidecar as sidecars
+from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import codec as wire
+from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
 
 STREAMS = [

@@ -19,10 +19,8 @@ from itertools import zip_longest
 from typing import Any
 from unittest import mock
 
-from flarelog import compression, states, wire
 from flarelog import globs as matching
 from flarelog import policy as policies
-from flarelog import tokens as secrets
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import KNOWN, Epochs, Holder, Receiver, Refused
 from flarelog.errors import (
@@ -34,7 +32,6 @@ from flarelog.errors import (
     StreamFenced,
     StreamRejected,
 )
-from flarelog.guard import bearer
 from flarelog.model import (
     EMPTY_DIGEST,
     MAX_OFFSET,
@@ -60,7 +57,7 @@ from flarelog.model import (
     stream_record,
 )
 from flarelog.policy import Identity, Policy, Role
-from flarelog.refusals import address_of
+from flarelog.receiver import states
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse, pod_of
@@ -70,14 +67,21 @@ from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
 from flarelog.render.sieve import _MOVES, Sieve, Sieving
 from flarelog.render.times import rfc3339, shown, stamp
-from flarelog.sources import consent, own, patterns, record, redact
-from flarelog.sources.checkpoint import Checkpoint
-from flarelog.sources.redact import Rules
-from flarelog.sources.secret import NAMES, find
-from flarelog.stores import journal as journals
-from flarelog.stores.local import LocalStore
+from flarelog.security import tokens as secrets
+from flarelog.security.guard import bearer
+from flarelog.security.refusals import address_of
+from flarelog.sources import consent
+from flarelog.sources.files import patterns, record
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.sources.redaction import own, redact
+from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.secret import NAMES, find
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.store import LocalStore
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import Malformed
+from flarelog.wire import codec as wire
+from flarelog.wire import packing as compression
+from flarelog.wire.codec import Malformed
 from fuzz import certificates, sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
 

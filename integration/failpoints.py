@@ -25,8 +25,9 @@ from types import FrameType
 from typing import Any, Literal
 
 import flarelog
-from flarelog import listing, wire
-from flarelog.sources import identity
+from flarelog.sources.files import identity
+from flarelog.wire import codec as wire
+from flarelog.wire import listing
 
 Moment = Literal["before", "within", "after"]
 

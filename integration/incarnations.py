@@ -20,7 +20,7 @@ import flarelog.cli.run_end
 import flarelog.cli.run_start
 import flarelog.cli.serve
 import flarelog.cli.sidecar
-from flarelog.stores import appender
+from flarelog.stores.local import appender
 from integration.failpoints import Failpoints, Kill
 from integration.nursery import become
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from flarelog.model import Gap, Generation, extents
-from flarelog.stores.journal import Journal, replay
+from flarelog.stores.local.journal import Journal, replay
 from integration.conftest import SITE, append, difference, free_address, lines, noise
 from integration.incarnations import NOBODY, PATIENCE, End, Kills
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from flarelog.model import Ended, StreamInfo, extents
-from flarelog.stores.journal import replay
+from flarelog.stores.local.journal import replay
 from integration.conftest import Place, Program, Receiver
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "scenarios.json"

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import certs
-from flarelog.certs import Role
+from flarelog.security import certs
+from flarelog.security.certs import Role
 from integration.conftest import PATIENCE, Place, Program, until
 
 

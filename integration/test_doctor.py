@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog import certs
-from flarelog.certs import Role
+from flarelog.security import certs
+from flarelog.security.certs import Role
 from integration.conftest import Place, Program, append, free_address, unprivileged
 from tests.certificates import Authority
 

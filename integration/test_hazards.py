@@ -21,7 +21,7 @@ import pytest
 from flarelog import Bus, Event, Notice, Producer
 from flarelog import Receiver as EmbeddedReceiver
 from flarelog.errors import InvalidOption
-from flarelog.integrations import _background
+from flarelog.integrations import background as _background
 from integration.conftest import PATIENCE, Place, free_address, until
 
 BEGIN = """

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.sources.identity import witness
+from flarelog.sources.files.identity import witness
 from integration.conftest import LOG, Place, Program, Receiver, append, lines, until
 
 ONE, TWO, THREE, FOUR = (lines(40, 40 * n) for n in range(4))

@@ -14,9 +14,9 @@ import pytest
 from flarelog import Bus, Event, Producer
 from flarelog.delivery.quota import Limits
 from flarelog.errors import CannotListen
-from flarelog.integrations._jobs import JobReceiver
+from flarelog.integrations.jobs import JobReceiver
 from flarelog.model import StreamInfo
-from flarelog.retention import DAY
+from flarelog.receiver.retention import DAY
 from flarelog.v1.log_pb2 import REJECTED, Reply
 from integration.conftest import Place, append, until
 from integration.hostile import Peer

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from flarelog.tls import Tls
+from flarelog.security.tls import Tls
 from integration.conftest import LOG, Place, append, lines, new_place
 from tests.certificates import kit, nvflare_kits
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from flarelog import guard
 from flarelog.client import Client
 from flarelog.errors import NotAllowed
 from flarelog.model import StreamId
-from flarelog.refusals import SAID_A_MINUTE
-from flarelog.tls import Tls
+from flarelog.security import guard
+from flarelog.security.refusals import SAID_A_MINUTE
+from flarelog.security.tls import Tls
 from integration.conftest import LOG, RUN, SITE, Place, Program, Receiver, append, lines, until
 from tests.certificates import Authority
 

@@ -22,8 +22,8 @@ import pytest
 
 import flarelog
 from flarelog.lifecycle import RunState
-from flarelog.server import SEALED_EVERY
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import SEALED_EVERY
+from flarelog.stores.local.store import LocalStore
 from integration.conftest import (
     LOG,
     RUN,

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
-from flarelog.stores.local import LocalStore
-from flarelog.stores.timeline import timeline
+from flarelog.stores.local.store import LocalStore
+from flarelog.stores.local.timeline import timeline
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, until
 
 OTHER = "run-of-others"

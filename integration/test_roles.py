@@ -11,13 +11,14 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import listing, wire
-from flarelog.guard import UNKNOWN
 from flarelog.model import Code, Open, Reply, StreamId
 from flarelog.policy import Role
-from flarelog.tls import Tls
-from flarelog.tokens import Tokens, tokens_path
+from flarelog.security.guard import UNKNOWN
+from flarelog.security.tls import Tls
+from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
+from flarelog.wire import codec as wire
+from flarelog.wire import listing
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
 

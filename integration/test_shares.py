@@ -19,11 +19,11 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import wire
 from flarelog.delivery.quota import MAX_SITE_RUNS
 from flarelog.model import MAX_PARTS, Code, Leave, Open, Reply, StreamId
-from flarelog.stores import journal
-from flarelog.tls import Tls
+from flarelog.security.tls import Tls
+from flarelog.stores.local import journal
+from flarelog.wire import codec as wire
 from integration.conftest import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
 

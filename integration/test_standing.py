@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog.connections import among, shut
+from flarelog.security.connections import among, shut
 from integration.conftest import LOG, SITE, Place, Receiver, Writer, append, lines, until
 from tests.certificates import Authority, Named
 

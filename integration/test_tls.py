@@ -17,7 +17,7 @@ import flarelog
 from flarelog.client import Client
 from flarelog.errors import CannotConnect
 from flarelog.lifecycle import Event
-from flarelog.tls import Tls
+from flarelog.security.tls import Tls
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, free_address, lines, until
 from tests.certificates import Authority
 

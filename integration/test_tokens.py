@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.policy import Identity, Role
-from flarelog.tokens import Tokens, read_token, tokens_path
+from flarelog.security.tokens import Tokens, read_token, tokens_path
 from integration.conftest import LOG, RUN, SITE, Place, append, lines, until
 
 SECRET = re.compile(r"flarelog_[A-Za-z0-9_-]{43}\n")

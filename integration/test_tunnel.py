@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from flarelog.integrations._tunnel import MAX_ALL, MAX_CONNECTIONS, PIECE, Piece, Tunnel
+from flarelog.integrations.tunnel import MAX_ALL, MAX_CONNECTIONS, PIECE, Piece, Tunnel
 from integration.conftest import LOG, PATIENCE, Place, append, noise, until
 
 T = TypeVar("T")

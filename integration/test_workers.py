@@ -18,12 +18,13 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import listing, wire
 from flarelog.cli.doctor import RUN as DOCTORS_RUN
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
 from flarelog.policy import Identity
-from flarelog.tls import Tls
-from flarelog.workers import owner, said_of
+from flarelog.receiver.workers import owner, said_of
+from flarelog.security.tls import Tls
+from flarelog.wire import codec as wire
+from flarelog.wire import listing
 from integration.conftest import LOG, RUN, Place, Program, Receiver, Writer, append, free_address, lines, noise, until
 from tests.certificates import Authority
 

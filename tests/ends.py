@@ -14,20 +14,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flarelog import wire
-from flarelog.compression import decompress
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
-from flarelog.session import code_of
-from flarelog.sources.checkpoint import Checkpoint
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.tail import Tail
-from flarelog.sources.watch import InotifyWatch, Watch
-from flarelog.stores.appender import LocalAppender
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.session import code_of
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.watch import InotifyWatch, Watch
+from flarelog.stores.local.appender import LocalAppender
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import codec as wire
+from flarelog.wire.packing import decompress
 from tests.tailing import NoWatch
 
 RUN, SITE = "run", "site"

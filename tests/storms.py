@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flarelog.sources import discovery, file, identity, record, tail
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.watch import InotifyWatch
+from flarelog.sources.files import discovery, file, identity, record, tail
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.watch import InotifyWatch
 from tests.tailing import NoWatch, Site
 
 LOG = "log.txt"

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from flarelog.model import EMPTY_DIGEST, Gap, Mark, StreamId, StreamInfo, extend, extents
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.identity import identity
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.tail import ROTATION_GRACE
-from flarelog.sources.watch import Change
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.identity import identity
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.tail import ROTATION_GRACE
+from flarelog.sources.files.watch import Change
 
 
 class NoWatch:

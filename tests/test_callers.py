@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from flarelog.callers import key_of, name_of
 from flarelog.errors import NotAllowed
-from flarelog.guard import Guard, identity_of
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy
-from flarelog.workers import said_of, understood
+from flarelog.receiver.workers import said_of, understood
+from flarelog.security.callers import key_of, name_of
+from flarelog.security.guard import Guard, identity_of
 from tests.certificates import auth_context, pem_of
 
 

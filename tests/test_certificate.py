@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flarelog.certificate import Outdated, Presented, Revoked, Trust, demand_current, identity, revocations
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy, site_of
-from flarelog.tls import Tls
+from flarelog.security.certificate import Outdated, Presented, Revoked, Trust, demand_current, identity, revocations
+from flarelog.security.tls import Tls
 from tests.certificates import Authority, Named, kit, nvflare_kits, pem_of
 
 NOW = time.time()

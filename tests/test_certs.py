@@ -21,11 +21,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from flarelog import certificate, certs
-from flarelog.certs import Issued, Role
 from flarelog.cli import main
 from flarelog.cli.certs import command
 from flarelog.errors import FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
+from flarelog.security import certificate, certs
+from flarelog.security.certs import Issued, Role
 
 NOW = datetime.now(UTC).replace(microsecond=0)  # OpenSSL asks the machine's clock
 HOST = "logs.example.org"
@@ -484,8 +484,8 @@ def test_the_list_needs_no_key(ca: Path) -> None:
 
 
 def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "flarelog.certs")
-    monkeypatch.delattr("flarelog.certs")
+    monkeypatch.delitem(sys.modules, "flarelog.security.certs")
+    monkeypatch.delattr("flarelog.security.certs")
     monkeypatch.setitem(sys.modules, "cryptography", None)
     done = CliRunner().invoke(main, ["certs", "init", "--dir", str(tmp_path / "ca")])
     assert done.exit_code == 78

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from flarelog.errors import Full, Unavailable
-from flarelog.happenings import GROUPS, Happenings
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId, extend
-from flarelog.stores import chronicle
-from flarelog.stores import journal as journals
-from flarelog.stores.chronicle import FORGOTTEN, LIMIT, NAMED, Happening, happenings, line, name_of
-from flarelog.stores.local import LocalStore
-from flarelog.stores.timeline import timeline
+from flarelog.receiver.happenings import GROUPS, Happenings
+from flarelog.stores.local import chronicle
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.chronicle import FORGOTTEN, LIMIT, NAMED, Happening, happenings, line, name_of
+from flarelog.stores.local.store import LocalStore
+from flarelog.stores.local.timeline import timeline
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 SEVERAL = Happening(2000, "left", "the connection was lost", 3, ("a", "b"), 1500)

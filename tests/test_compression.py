@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog import compression
-from flarelog.compression import LARGE, Compressing, Compression, Crew, Packing, compress, decompress
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply, extend
-from flarelog.server import Server, ServerOptions
-from flarelog.sidecar import SidecarOptions
-from flarelog.sources.patterns import SourceOptions
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import packing as compression
+from flarelog.wire.packing import LARGE, Compressing, Compression, Crew, Packing, compress, decompress
 from tests.test_server import OPEN, Call
 
 LINE = b"2026-11-21 08:00:00,123 - trainer - INFO - step=%d loss=%d\n"

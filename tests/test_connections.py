@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.certificate import Presented
-from flarelog.connections import Connections, aging, place_of
+from flarelog.security.certificate import Presented
+from flarelog.security.connections import Connections, aging, place_of
 
 ONE, TWO = Presented(b"one"), Presented(b"two")
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from flarelog.errors import NOT_ALLOWED, InvalidOption, NoConsent
 from flarelog.model import Generation, StreamId, StreamInfo, extend
 from flarelog.sources.consent import VARIABLE, Consent, in_force, load, parse
-from flarelog.sources.identity import identity
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.redact import Rules
-from flarelog.sources.watch import Change, What
+from flarelog.sources.files.identity import identity
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.watch import Change, What
+from flarelog.sources.redaction.redact import Rules
 from tests.tailing import Site, Stored
 
 FULL = r"""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.sources import discovery
-from flarelog.sources.tail import QUIET
+from flarelog.sources.files import discovery
+from flarelog.sources.files.tail import QUIET
 from tests.tailing import Site
 
 Make = Callable[..., Site]

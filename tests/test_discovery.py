@@ -13,12 +13,12 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.model import Generation, StreamId, StreamInfo, extend
-from flarelog.sources.checkpoint import VERSION, Checkpoint
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.file import SourceFile
-from flarelog.sources.identity import identity, witness
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.watch import Change, What
+from flarelog.sources.files.checkpoint import VERSION, Checkpoint
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import identity, witness
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.watch import Change, What
 from tests.tailing import NoWatch, Site
 
 

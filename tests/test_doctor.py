@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.cli import doctor
-from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.files.patterns import SourceOptions
 
 
 def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ import pytest
 from flarelog.errors import InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
-from flarelog.retention import Keep, Retention
-from flarelog.stores.local import LocalStore
-from flarelog.stores.removal import Extent, extent
+from flarelog.receiver.retention import Keep, Retention
+from flarelog.stores.local.removal import Extent, extent
+from flarelog.stores.local.store import LocalStore
 
 DAY = 86_400.0
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from flarelog import globs
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import known, rank_map
-from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.files.patterns import SourceOptions
 from flarelog.viewers.following import Selection
 
 TABLE = [

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog import guard as guards
-from flarelog.access import PolicyFile
 from flarelog.errors import InvalidOption, NotAllowed, NotAuthenticated
-from flarelog.guard import UNKNOWN, Guard, bearer
 from flarelog.model import Action, StreamId
 from flarelog.policy import OPEN, Identity, Policy, Role
-from flarelog.refusals import SAID_A_MINUTE
-from flarelog.server import ServerOptions
-from flarelog.tls import Tls
-from flarelog.tokens import Tokens
+from flarelog.receiver.server import ServerOptions
+from flarelog.security import guard as guards
+from flarelog.security.access import PolicyFile
+from flarelog.security.guard import UNKNOWN, Guard, bearer
+from flarelog.security.refusals import SAID_A_MINUTE
+from flarelog.security.tls import Tls
+from flarelog.security.tokens import Tokens
 from tests.certificates import auth_context
 
 STREAM = StreamId("run-1", "site-1", "app.log")

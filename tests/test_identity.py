@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Generation
-from flarelog.sources import file, identity
-from flarelog.sources.file import SourceFile
-from flarelog.sources.lineage import added_to, originals
+from flarelog.sources.files import file, identity
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.lineage import added_to, originals
 from tests.tailing import NoWatch, Site
 
 Sites = Callable[..., Site]

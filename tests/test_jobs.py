@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.errors import InvalidOption, NotAllowed
-from flarelog.integrations._jobs import Consent, Jobs
+from flarelog.integrations.jobs import Consent, Jobs
 from flarelog.model import Action
 from flarelog.policy import Identity
 

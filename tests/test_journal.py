@@ -13,7 +13,7 @@ import pytest
 
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
 from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, extend
-from flarelog.stores.journal import (
+from flarelog.stores.local.journal import (
     LOST,
     SPACING,
     STRETCHES,

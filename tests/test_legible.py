@@ -12,12 +12,12 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import wire
 from flarelog.errors import FlarelogError
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId
-from flarelog.stores import journal
+from flarelog.stores.local import journal
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
+from flarelog.wire import codec as wire
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
@@ -161,7 +161,7 @@ def test_handlers_of_others_get_a_legible_record_and_the_first_one_stays() -> No
             "grpc._cython.cygrpc", "ExecuteBatchError raised in core by servicer method [/x]", False, id="left"
         ),
         pytest.param("grpc._cython.cygrpc", "Unexpected [KeyError] raised by servicer method [/x]", True, id="a-bug"),
-        pytest.param("flarelog.server", "ExecuteBatchError raised in core", True, id="flarelog-s-own"),
+        pytest.param("flarelog.receiver.server", "ExecuteBatchError raised in core", True, id="flarelog-s-own"),
     ],
 )
 def test_a_peer_that_leaves_is_no_trouble_and_a_bug_is(name: str, message: str, said: bool) -> None:

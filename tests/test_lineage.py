@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from flarelog.sources import walk
-from flarelog.sources.file import SourceFile
-from flarelog.sources.identity import Sight, sight
-from flarelog.sources.watch import Change, What
+from flarelog.sources.files import walk
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight, sight
+from flarelog.sources.files.watch import Change, What
 from tests.tailing import Site
 
 Sites = Callable[..., Site]

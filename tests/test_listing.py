@@ -8,8 +8,9 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog import listing, wire
 from flarelog.model import Gap, StreamId, StreamInfo
+from flarelog.wire import codec as wire
+from flarelog.wire import listing
 
 NAMES = [("run-1", f"site-{n}", f"{m}.log") for n in (1, 2) for m in range(5)]
 INFOS = [StreamInfo(StreamId(*names), 0, 0, 0, sealed=False) for names in NAMES]

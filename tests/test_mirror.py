@@ -13,7 +13,7 @@ import pytest
 from flarelog.model import EMPTY_DIGEST, Receipt, StreamId, extend
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Appender
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 
 STREAM = StreamId("job-1", "site-1", "log.txt")
 

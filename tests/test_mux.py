@@ -12,13 +12,14 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog import mux, wire
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
-from flarelog.mux import MAX_WAITING, Gone, Stream, Uplink
-from flarelog.server import Server, ServerOptions
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import codec as wire
+from flarelog.wire import uplink as mux
+from flarelog.wire.uplink import MAX_WAITING, Gone, Stream, Uplink
 
 RUN, SITE, ME = "run-1", "site-1", b"the-producer"
 DATA = b"one\ntwo\n"
@@ -245,7 +246,7 @@ def test_another_log_may_be_opened_behind_the_last_one_and_then_the_call_ends(
             await log.opened()
             await log.sealed()
             if log is first:
-                mocker.patch("flarelog.session.OPEN_TIMEOUT", 0.0)
+                mocker.patch("flarelog.receiver.session.OPEN_TIMEOUT", 0.0)
 
     async def unhurried(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -280,7 +281,7 @@ def test_a_producer_that_has_gone_leaves_its_bytes_and_no_session(tmp_path: Path
 
 
 def test_a_heartbeat_of_one_log_is_one_of_all(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.mux.LEAST_HEARTBEAT", 0.001)
+    mocker.patch("flarelog.wire.uplink.LEAST_HEARTBEAT", 0.001)
 
     async def play(ends: Ends) -> None:
         first, second = ends.log("1.log"), ends.log("2.log")
@@ -326,7 +327,7 @@ def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.server.ANSWER_WITHIN", (60.0, 60.0))
+    mocker.patch("flarelog.receiver.server.ANSWER_WITHIN", (60.0, 60.0))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -356,7 +357,7 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
 def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_slow_down(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.server.ANSWERS", 0.2)
+    mocker.patch("flarelog.receiver.server.ANSWERS", 0.2)
 
     async def play(ends: Ends) -> None:
         await ends.log("1.log").opened()
@@ -364,10 +365,10 @@ def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_sl
         assert ends.server.answer_within == 5.0
         (call,) = ends.server.calls
         call.messages = 10_000
-        mocker.patch("flarelog.server.ONE_OF_MANY", 1e6)
+        mocker.patch("flarelog.receiver.server.ONE_OF_MANY", 1e6)
         ends.server._breathe(1.0)
         assert ends.server.answer_within == 2.0
-        mocker.patch("flarelog.server.ANSWERS", 0.001)
+        mocker.patch("flarelog.receiver.server.ANSWERS", 0.001)
         ends.server._breathe(1.0)
         assert ends.server.answer_within == 10.0
 
@@ -375,7 +376,7 @@ def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_sl
 
 
 def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.server.ANSWER_WITHIN", (0.01, 0.01))
+    mocker.patch("flarelog.receiver.server.ANSWER_WITHIN", (0.01, 0.01))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -412,7 +413,7 @@ def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path)
 def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_else_the_stream(
     mocker: MockerFixture,
 ) -> None:
-    mocker.patch("flarelog.mux.REPLY_TIMEOUT", 0.01)
+    mocker.patch("flarelog.wire.uplink.REPLY_TIMEOUT", 0.01)
 
     async def go() -> tuple[Uplink, Log, Log]:
         async with asyncio.timeout(10):
@@ -494,7 +495,7 @@ def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
 
 
 def test_a_call_without_an_open_is_refused(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.session.OPEN_TIMEOUT", 0.0)
+    mocker.patch("flarelog.receiver.session.OPEN_TIMEOUT", 0.0)
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")

@@ -10,7 +10,7 @@ import pytest
 
 from flarelog.delivery.quota import Limits
 from flarelog.errors import Full
-from flarelog.peers import Peers, Turns
+from flarelog.receiver.peers import Peers, Turns
 
 
 class Call:

@@ -18,7 +18,7 @@ from flarelog.poc.intruders import Intruder, intruders
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record
 from flarelog.poc.simulation import Evidence, PocOptions
 from flarelog.poc.writer import Log
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 
 STREAM = StreamId("poc", "site-1", "log.txt")
 Piece = bytes | Mark

@@ -12,15 +12,7 @@ from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.model import Action
-from flarelog.policy import (
-    NOBODY,
-    OPEN,
-    Identity,
-    Policy,
-    Role,
-    parse,
-    site_of,
-)
+from flarelog.policy import NOBODY, OPEN, Identity, Policy, Role, parse, site_of
 
 
 def certificate(cn: str = "", *sans: str, ou: tuple[str, ...] = (), nvflare_role: str = "") -> Identity:

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from flarelog.model import Generation, StreamId, extend
-from flarelog.sources.checkpoint import Checkpoint
-from flarelog.stores.journal import length_line, mark_line, replay, stream_line
-from flarelog.stores.local import LocalStore
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.stores.local.journal import length_line, mark_line, replay, stream_line
+from flarelog.stores.local.store import LocalStore
 from tests.tailing import Site
 
 CASES = json.loads((Path(__file__).parent / "data" / "reading.json").read_text())

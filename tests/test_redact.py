@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.sources import own, redact
-from flarelog.sources.own import OwnPattern
-from flarelog.sources.redact import Rules
-from flarelog.sources.secret import NAMES, find, runs
+from flarelog.sources.redaction import own, redact
+from flarelog.sources.redaction.own import OwnPattern
+from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.secret import NAMES, find, runs
 from tests.shapes import SHAPES, Shape
 
 ALL = Rules(("all",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.refusals import (
+from flarelog.security.refusals import (
     FORGIVEN,
     LONGEST_WAIT,
     MAX_ADDRESSES,

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from flarelog import wire
 from flarelog.errors import Full, InUse, InvalidName, NotFound
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamId, extend
-from flarelog.server import Server, ServerOptions
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import codec as wire
 from tests.test_server import CHUNK, DATA, OPEN, STREAM, Call, Staying
 
 END = Receipt(len(DATA), extend(0, DATA), 0)

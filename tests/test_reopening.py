@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flarelog.delivery.producer import DeliveryOptions
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.sizes import sizes
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.sizes import sizes
 from tests.ends import ReceivingEnd, SendingEnd
 
 

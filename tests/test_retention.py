@@ -12,10 +12,10 @@ import pytest
 from flarelog.errors import InUse, InvalidOption
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
-from flarelog.retention import DAY, Ages, Keep, Retention, Stamp, stamped
-from flarelog.stores.directory import Directory
-from flarelog.stores.local import LocalStore
-from flarelog.stores.removal import Extent
+from flarelog.receiver.retention import DAY, Ages, Keep, Retention, Stamp, stamped
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.removal import Extent
+from flarelog.stores.local.store import LocalStore
 
 NOW = 1_800_000_000.0  # seconds since 1970
 HOUR = 3600.0

@@ -11,15 +11,15 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog import wire
-from flarelog.access import PolicyFile
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
-from flarelog.server import Server, ServerOptions
-from flarelog.session import code_of
-from flarelog.standing import Standing
-from flarelog.stores.appender import LocalAppender
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.session import code_of
+from flarelog.receiver.standing import Standing
+from flarelog.security.access import PolicyFile
+from flarelog.stores.local.appender import LocalAppender
+from flarelog.stores.local.store import LocalStore
+from flarelog.wire import codec as wire
 from tests.certificates import auth_context
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -107,7 +107,7 @@ class Staying(Call):
 
 
 def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.standing.EVERY", 0)
+    mocker.patch("flarelog.receiver.standing.EVERY", 0)
     path = tmp_path / "policy.toml"
     path.write_text("defaults = true\n")
 
@@ -237,7 +237,7 @@ def test_a_call_that_the_receiver_ends_is_cancelled_only_by_somebody_else(tmp_pa
 def test_stopping_ends_within_its_bound_whatever_a_call_does(
     tmp_path: Path, mocker: MockerFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    mocker.patch("flarelog.server.STOP_WITHIN", 0.05)
+    mocker.patch("flarelog.receiver.server.STOP_WITHIN", 0.05)
 
     class Stuck:
         async def stop(self, grace: float) -> None:

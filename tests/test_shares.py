@@ -13,10 +13,10 @@ from flarelog.delivery.shares import Footprint, Holdings, RunShares
 from flarelog.errors import Full
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, Gap, Open, StreamId, extend
-from flarelog.peers import Turns
-from flarelog.server import Server
-from flarelog.stores.directory import Directory
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.peers import Turns
+from flarelog.receiver.server import Server
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.store import LocalStore
 from tests.test_removals import listed, play, pushed
 from tests.test_server import CHUNK, DATA, Staying
 

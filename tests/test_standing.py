@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from flarelog.certificate import Outdated, Presented
 from flarelog.errors import NotAllowed
-from flarelog.guard import Guard
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Open, Reply, StreamId
 from flarelog.policy import Policy
-from flarelog.server import Server, ServerOptions
-from flarelog.standing import Standing
-from flarelog.stores.local import LocalStore
-from flarelog.tls import ServerCertificates, Tls
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.standing import Standing
+from flarelog.security.certificate import Outdated, Presented
+from flarelog.security.guard import Guard
+from flarelog.security.tls import ServerCertificates, Tls
+from flarelog.stores.local.store import LocalStore
 from tests.certificates import Authority, auth_context
 from tests.test_server import Staying
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog import states
 from flarelog.model import News, State, StreamId, StreamInfo
-from flarelog.states import Phase, Standing, States, lag, spoken, standing, summary
+from flarelog.receiver import states
+from flarelog.receiver.states import Phase, Standing, States, lag, spoken, standing, summary
 
 STREAM, OTHER = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
 PRODUCER, NEWER = b"p" * 16, b"q" * 16

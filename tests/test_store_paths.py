@@ -15,13 +15,13 @@ import pytest
 from flarelog.errors import FlarelogError, InvalidName, NotAllowed, StoreError, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, StreamId
-from flarelog.sidecar import SidecarOptions
-from flarelog.sources.checkpoint import Checkpoint
-from flarelog.sources.patterns import SourceOptions
-from flarelog.stores import appender as appending
-from flarelog.stores import journal as journals
-from flarelog.stores.directory import Directory
-from flarelog.stores.local import LocalStore
+from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.local import appender as appending
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.store import LocalStore
 from tests.contract import DATA, STREAM, A, filled, read
 
 DIRECTORY = Path("run-1/site-1/rank-0")

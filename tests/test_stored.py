@@ -12,8 +12,8 @@ from types import FrameType
 import pytest
 
 from flarelog.model import Ended
-from flarelog.sources.file import SourceFile
-from flarelog.sources.stored import CROWD, GRAIN, PATIENCE
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.stored import CROWD, GRAIN, PATIENCE
 from tests.tailing import Site
 
 OLD = 6

@@ -19,12 +19,12 @@ from flarelog.delivery.receiver import Holder
 from flarelog.errors import Full, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId, extend
-from flarelog.stores import appender as appending
-from flarelog.stores import journal as journals
-from flarelog.stores.appender import LocalAppender
 from flarelog.stores.base import Store
-from flarelog.stores.directory import Directory
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local import appender as appending
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.appender import LocalAppender
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.store import LocalStore
 from tests.contract import CONTRACT, DATA, STREAM, A, B, Fact, filled, read
 
 Durability = Literal["disk", "memory"]
@@ -769,7 +769,7 @@ def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeyp
         return replay(raw)
 
     monkeypatch.setattr(journals, "replay", counted)
-    monkeypatch.setattr("flarelog.stores.local._SETTLED", 0)
+    monkeypatch.setattr("flarelog.stores.local.store._SETTLED", 0)
 
     async def lists() -> None:
         async with LocalStore(tmp_path) as store:
@@ -792,8 +792,8 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
-    monkeypatch.setattr("flarelog.stores.appender._COMPACT_AFTER", 20)
-    monkeypatch.setattr("flarelog.stores.local._POLL", 0.001)
+    monkeypatch.setattr("flarelog.stores.local.appender._COMPACT_AFTER", 20)
+    monkeypatch.setattr("flarelog.stores.local.store._POLL", 0.001)
     replayed: list[int] = []
     replay = journals.replay
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.sources import identity
+from flarelog.sources.files import identity
 from tests.storms import LOG, Storm
 
 SEEDS = range(4)

@@ -13,10 +13,10 @@ from typing import BinaryIO
 import pytest
 
 from flarelog.model import Attributes, Ended, Generation
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.file import SourceFile
-from flarelog.sources.record import shipped, wholes
-from flarelog.sources.tail import ROTATION_GRACE
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.record import shipped, wholes
+from flarelog.sources.files.tail import ROTATION_GRACE
 from tests.tailing import NoWatch, Site, Stored
 
 

@@ -10,12 +10,12 @@ from typing import Literal
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from flarelog import wire
 from flarelog.errors import InvalidOption
-from flarelog.server import ServerOptions
-from flarelog.sidecar import SidecarOptions
-from flarelog.sources.patterns import SourceOptions
-from flarelog.tls import Follower, Tls
+from flarelog.receiver.server import ServerOptions
+from flarelog.security.tls import Follower, Tls
+from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire import codec as wire
 from tests.certificates import Authority
 
 SERVER, CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH,), (ExtendedKeyUsageOID.CLIENT_AUTH,)

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_mock import MockerFixture
 
-from flarelog.access import PolicyFile, load
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed, NotFound
 from flarelog.model import Action
 from flarelog.policy import Identity, Policy, Role
-from flarelog.tokens import PREFIX, Tokens, duration, parse, read_token, tokens_path
+from flarelog.security.access import PolicyFile, load
+from flarelog.security.tokens import PREFIX, Tokens, duration, parse, read_token, tokens_path
 
 NOW, DAY = 1_800_000_000.5, 86400
 

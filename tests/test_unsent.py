@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.errors import TimedOut
-from flarelog.integrations._nvflare_unsent import FIRST, KEPT, LONGEST, STILL, Sizes, Unsent
+from flarelog.integrations.nvflare.unsent import FIRST, KEPT, LONGEST, STILL, Sizes, Unsent
 
 JOB = "job-1"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import Ended, Generation, Receipt, Redaction, StreamId, extend
-from flarelog.sources.identity import head, identity
-from flarelog.stores.local import LocalStore
+from flarelog.sources.files.identity import head, identity
+from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Verdict, verify
 
 STREAM = StreamId("run-1", "site-1", "log.txt")

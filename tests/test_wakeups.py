@@ -8,8 +8,8 @@ import os
 
 import grpc
 
-from flarelog import wakeups
-from flarelog.wakeups import relieve
+from flarelog.wire import wakeups
+from flarelog.wire.wakeups import relieve
 
 
 class PollerCompletionQueue:

@@ -11,7 +11,6 @@ from typing import cast
 import grpc
 import pytest
 
-from flarelog import wire
 from flarelog.errors import (
     CannotConnect,
     FlarelogError,
@@ -46,7 +45,8 @@ from flarelog.model import (
 from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import Malformed, Request
+from flarelog.wire import codec as wire
+from flarelog.wire.codec import Malformed, Request
 
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 BIG = 2**63 - 1

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog import wire
 from flarelog.errors import InvalidName
 from flarelog.model import (
     MAX_OFFSET,
@@ -28,6 +27,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
+from flarelog.wire import codec as wire
 
 offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from flarelog.certificate import Presented
-from flarelog.connections import Connection
 from flarelog.errors import InvalidOption
-from flarelog.guard import identity_of
 from flarelog.policy import NOBODY, Identity, Role
-from flarelog.server import ServerOptions
-from flarelog.workers import Passed, Place, check, divided, merged, owner, said_of, understood
+from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.workers import Passed, Place, check, divided, merged, owner, said_of, understood
+from flarelog.security.certificate import Presented
+from flarelog.security.connections import Connection
+from flarelog.security.guard import identity_of
 
 PLACE = Place(1, 3, "/run/flarelog", "00ff00ff00ff00ff", 7, whole_runs=False)
 

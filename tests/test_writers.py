@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flarelog import wire
-from flarelog.sources.openers import Inode
-from flarelog.sources.writers import alive, who_writes, words_of
+from flarelog.sources.files.openers import Inode
+from flarelog.sources.files.writers import alive, who_writes, words_of
+from flarelog.wire import codec as wire
 
 
 class Proc:

@@ -18,11 +18,11 @@ from typing import Concatenate, Literal, ParamSpec
 
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.model import StreamId, StreamInfo
-from flarelog.sources import checkpoint
-from flarelog.sources.identity import identity
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.tail import ROTATION_GRACE
-from flarelog.stores import appender as appending
+from flarelog.sources.files import checkpoint
+from flarelog.sources.files.identity import identity
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.tail import ROTATION_GRACE
+from flarelog.stores.local import appender as appending
 from tests.ends import RUN, SITE, Delivery, Disk, ReceivingEnd, SendingEnd
 from tests.oracle import Incarnation, Oracle
 from tests.storms import Calls

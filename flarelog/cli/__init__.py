@@ -59,7 +59,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 if TYPE_CHECKING:
     from flarelog.client import Client
     from flarelog.model import Redaction
-    from flarelog.tls import Tls
+    from flarelog.security.tls import Tls
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def client(receiver: str, options: dict[str, Any]) -> Client:
 
 
 def _token(path: str) -> str:
-    from flarelog.tokens import read_token
+    from flarelog.security.tokens import read_token
 
     return read_token(path)
 
@@ -127,7 +127,7 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
 
 def tls_of(options: dict[str, Any]) -> Tls | None:
     """What ``tls_options`` gave, taken out of *options*; None when nothing was given."""
-    from flarelog.tls import Tls
+    from flarelog.security.tls import Tls
 
     ca, cert, key = (options.pop(f"tls_{name}") for name in ("ca", "cert", "key"))
     return checked(lambda: Tls(ca or "", cert or "", key or "")) if ca or cert or key else None

@@ -16,7 +16,7 @@ import click
 from flarelog.cli import aligned, checked, option
 
 if TYPE_CHECKING:
-    from flarelog.certs import Issued
+    from flarelog.security.certs import Issued
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -136,7 +136,7 @@ def _certs() -> tuple[ModuleType, datetime]:
     """The module, which wants a package that may be missing, and the time."""
 
     def module() -> ModuleType:
-        from flarelog import certs
+        from flarelog.security import certs
 
         return certs
 

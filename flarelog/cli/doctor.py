@@ -22,20 +22,20 @@ from typing import Any
 
 import click
 
-from flarelog import wire
 from flarelog.cli import aligned, client, client_options, option, run
-from flarelog.compression import AVAILABLE
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FAILED, OK, FlarelogError, NotAllowed
 from flarelog.model import log_name, parse_address, run_name, site_name
-from flarelog.sidecar import Sidecar, SidecarOptions
+from flarelog.security.tls import Tls, why
+from flarelog.sender.sidecar import Sidecar, SidecarOptions
 from flarelog.sources.consent import in_force
-from flarelog.sources.identity import identity, remote, witness
-from flarelog.sources.patterns import SourceOptions
-from flarelog.sources.watch import InotifyWatch
+from flarelog.sources.files.identity import identity, remote, witness
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.watch import InotifyWatch
 from flarelog.text import legible
-from flarelog.tls import Tls, why
 from flarelog.viewers.console import colours
+from flarelog.wire import codec as wire
+from flarelog.wire.packing import AVAILABLE
 
 EXAMPLES = """\b
 Examples:
@@ -280,7 +280,7 @@ def _own_certificate(tls: Tls, end: Any) -> Iterator[Row]:
 def _revocations(tls: Tls, crl: str) -> Row:
     fix = "have the CA make a new one (flarelog certs revoke), and name its file"
     try:
-        from flarelog.certificate import revocations
+        from flarelog.security.certificate import revocations
 
         count, end = revocations(tls.ca, crl)
     except FlarelogError as error:

@@ -13,7 +13,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.runs import held
 from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo, moment, run_name, site_name
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 
 
 @click.command

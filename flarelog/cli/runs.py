@@ -15,7 +15,7 @@ from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo, moment, run_name, run_record
 from flarelog.stores.base import totals
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 
 
 @click.command

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import click
 
-from flarelog.access import PolicyFile
 from flarelog.cli import (
     checked,
     give_memory_back,
@@ -28,7 +27,6 @@ from flarelog.cli import (
     tune_memory,
 )
 from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
-from flarelog.connections import AGE
 from flarelog.delivery.quota import (
     MAX_CONNECTIONS,
     MAX_IN_FLIGHT,
@@ -47,13 +45,15 @@ from flarelog.delivery.quota import (
     READ_TIMEOUT,
 )
 from flarelog.errors import InvalidOption, NotAllowed
-from flarelog.mux import IDLE_TIMEOUT
-from flarelog.retention import Keep, Retention
-from flarelog.server import LISTEN, Server, ServerOptions
-from flarelog.stores.local import Durability, LocalStore
-from flarelog.tls import Tls
-from flarelog.tokens import Tokens, tokens_path
-from flarelog.workers import Workers, check, divided
+from flarelog.receiver.retention import Keep, Retention
+from flarelog.receiver.server import LISTEN, Server, ServerOptions
+from flarelog.receiver.workers import Workers, check, divided
+from flarelog.security.access import PolicyFile
+from flarelog.security.connections import AGE
+from flarelog.security.tls import Tls
+from flarelog.security.tokens import Tokens, tokens_path
+from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.wire.uplink import IDLE_TIMEOUT
 
 COLLECT_EVERY = 60.0  # seconds
 

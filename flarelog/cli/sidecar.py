@@ -23,13 +23,13 @@ from flarelog.cli import (
     tls_options,
     tune_memory,
 )
-from flarelog.compression import AVAILABLE, COMPRESSIONS
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
-from flarelog.sending import Sending
-from flarelog.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
+from flarelog.sender.ending import Sending
+from flarelog.sender.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
 from flarelog.sources.consent import in_force
-from flarelog.sources.patterns import SourceOptions
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire.packing import AVAILABLE, COMPRESSIONS
 
 log = logging.getLogger(__name__)
 

@@ -24,8 +24,8 @@ from flarelog.errors import CannotConnect, NotFound
 from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
-from flarelog.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
-from flarelog.stores.local import LocalStore
+from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
+from flarelog.stores.local.store import LocalStore
 from flarelog.text import legible
 
 EXAMPLES = """\b

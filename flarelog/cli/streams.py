@@ -14,7 +14,7 @@ from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 from flarelog.text import legible
 
 

@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli import aligned, checked, option
 from flarelog.policy import Role
-from flarelog.tokens import EXPIRES, Tokens, duration, moment, tokens_path
+from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
 
 _store = option(
     "--store", required=True, type=click.Path(file_okay=False), help="Directory of the receiver's logs, on its machine."

@@ -11,7 +11,7 @@ from flarelog.cli import option, redaction_text, run
 from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
 from flarelog.model import run_name
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Verdict, verify
 
 

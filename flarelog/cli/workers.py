@@ -23,9 +23,9 @@ import click
 from flarelog.cli import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
-from flarelog.server import ServerOptions
-from flarelog.stores.local import LocalStore
-from flarelog.workers import HOME, Place
+from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.workers import HOME, Place
+from flarelog.stores.local.store import LocalStore
 
 _STDIN = 0
 _READY = b"ready\n"

@@ -22,21 +22,21 @@ from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from flarelog.bus import Bus, Notice
-from flarelog.compression import Compression
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, TimedOut
-from flarelog.integrations import _background
+from flarelog.integrations import background as _background
 from flarelog.lifecycle import Event
 from flarelog.model import parse_address
-from flarelog.mux import IDLE_TIMEOUT
 from flarelog.policy import Policy
-from flarelog.sending import Sending, reach
-from flarelog.server import Server, ServerOptions
-from flarelog.sidecar import Outcome, SidecarOptions
+from flarelog.receiver.server import Server, ServerOptions
+from flarelog.security.tls import Tls
+from flarelog.sender.ending import Sending, reach
+from flarelog.sender.sidecar import Outcome, SidecarOptions
 from flarelog.sources.consent import in_force
-from flarelog.sources.patterns import SourceOptions
-from flarelog.stores.local import Durability, LocalStore
-from flarelog.tls import Tls
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.wire.packing import Compression
+from flarelog.wire.uplink import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from flarelog import certs
-from flarelog.certs import Issued, Role
-from flarelog.tls import Tls
+from flarelog.security import certs
+from flarelog.security.certs import Issued, Role
+from flarelog.security.tls import Tls
 
 RECEIVER, OPERATOR, STRANGER = "receiver", "operator", "stranger"
 HOSTS = ("127.0.0.1", "localhost")

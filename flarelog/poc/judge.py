@@ -16,7 +16,7 @@ from flarelog.errors import GAPS, OK
 from flarelog.model import Gap, Generation, StreamInfo
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.talk import MISSED, OPENED, RUN, told
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
     from flarelog.poc.intruders import Intruder

@@ -38,7 +38,7 @@ from flarelog.poc.talk import MISSED, RUN, told
 if TYPE_CHECKING:
     from flarelog.poc.certificates import Certificates
     from flarelog.poc.intruders import Intruder
-    from flarelog.tls import Tls
+    from flarelog.security.tls import Tls
 
 LATE = 0.8  # seconds that a late receiver needs to start
 PROVOKE = 15.0  # seconds that it does not know the run, at most; each site asks for it at least every five

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from flarelog.errors import FlarelogError, Unavailable
 from flarelog.model import EMPTY_DIGEST, StreamId, extend
-from flarelog.stores.directory import Directory
-from flarelog.stores.local import LocalStore
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.store import LocalStore
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
-from flarelog.stores.chronicle import Happening
-from flarelog.stores.removal import Extent
+from flarelog.stores.local.chronicle import Happening
+from flarelog.stores.local.removal import Extent
 
 
 class Appender(Protocol):

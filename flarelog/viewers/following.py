@@ -16,10 +16,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
-from flarelog import globs, states
+from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
+from flarelog.receiver import states
 from flarelog.render.merge import ByTime, Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line

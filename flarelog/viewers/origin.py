@@ -95,7 +95,7 @@ class StoreOrigin:
         self.name = os.fspath(root)
         if not os.path.isdir(root):
             raise NotFound(f"there is no store at {self.name}")
-        from flarelog.stores.local import LocalStore  # who reads from a receiver does not wait for it
+        from flarelog.stores.local.store import LocalStore  # who reads from a receiver does not wait for it
 
         self._store = LocalStore(Path(root))
 
@@ -117,7 +117,7 @@ class StoreOrigin:
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
-        from flarelog.stores.local import pieces
+        from flarelog.stores.local.store import pieces
 
         sieving = Sieving(sieve, start) if sieve is not None else None
         async with aclosing(self._store.growth(stream, start, follow)) as growth:

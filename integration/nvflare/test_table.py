@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.stores import journal
+from flarelog.stores.local import journal
 from integration.conftest import until
 from integration.nvflare.conftest import FILES, JOB, TESTED, VERSIONS, Project, environment, kill
 

@@ -26,13 +26,13 @@ from nvflare.app_common.storages.filesystem_storage import FilesystemStorage
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
-import flarelog.integrations._nvflare_version as release
+import flarelog.integrations.nvflare.version as release
 from flarelog import Event
-from flarelog.integrations._jobs import JobReceiver
-from flarelog.integrations._nvflare_cell import _told, tell_server
-from flarelog.integrations._nvflare_filing import file_logs
-from flarelog.integrations._nvflare_told import site_allows
+from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
+from flarelog.integrations.nvflare.cell import _told, tell_server
+from flarelog.integrations.nvflare.filing import file_logs
+from flarelog.integrations.nvflare.told import site_allows
 from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo, extend
 from integration.conftest import free_address, until
 

@@ -1,0 +1,208 @@
+"""A receiver for frameworks that keep a directory for each job: what is stored is also there, live, as plain files."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flarelog.bus import Notice
+from flarelog.delivery.quota import Limits
+from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
+from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
+from flarelog.lifecycle import Event, RunState
+from flarelog.model import Action, StreamInfo
+from flarelog.policy import Identity, Policy
+from flarelog.receiver.retention import Keep as Kept
+from flarelog.receiver.retention import Retention
+from flarelog.receiver.server import Server
+from flarelog.security.tls import Tls
+from flarelog.sinks.mirror import Mirror
+from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.wire.uplink import IDLE_TIMEOUT
+
+log = logging.getLogger(__name__)
+
+KEPT_RUNS = 1000  # runs that have ended, and whose late streams are still handed on
+SERVER = "server"  # the site as which the server's own logs are stored; they are neither copied nor handed on
+_MARGIN = 5.0  # seconds
+
+Keep = Callable[[str, Sequence[tuple[StreamInfo, Path]]], None]
+"""Is told, in a thread of its own, of a run that has ended: each of its streams, and the file with its bytes."""
+
+
+@dataclass(frozen=True)
+class Consent(Policy):
+    """The usual policy; a site that does not allow its logs to be streamed pushes nothing. *own*: the common name of
+    the server's certificate, which sends the server's own logs as the site SERVER.
+    """
+
+    allowed: Callable[[str], bool] = field(default=lambda site: True)
+    own: str = ""
+
+    def allows(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> None:
+        if site == SERVER and action in (Action.PUSH, Action.LIST) and self.own == identity.common_name != "":
+            return
+        super().allows(identity, action, run=run, site=site)
+        if action is Action.PUSH and not self.allowed(site or ""):
+            raise NotAllowed(
+                f"site {site} does not allow its logs to be streamed (allow_log_streaming): what it sends is dropped"
+            )
+
+
+class Jobs:
+    """The jobs beside one server, in its loop: their copies, their ends, and what is kept of them."""
+
+    def __init__(self, directory: str | os.PathLike[str], keep: Keep, keep_days: float | None) -> None:
+        try:
+            self._kept = Kept(keep_days)
+        except InvalidOption:
+            raise InvalidOption("keep_days must be a positive number of days; leave it out to keep all runs") from None
+        self._directory, self._keep = directory, keep
+        self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, server: Server, store: LocalStore) -> None:
+        self._server, self._store = server, store
+        self._mirror = Mirror(store, self._directory)
+        server.bus.subscribe(self._opened, Event.STREAM_OPENED)
+        server.bus.subscribe(self._ended, Event.STREAM_ENDED)
+        if self._kept:
+            server.bus.subscribe(self._serves, Event.SYSTEM_START)
+
+    async def end(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_MARGIN)
+        await self._mirror.leave()
+
+    async def sending(self, run: str) -> bool:
+        """Whether a producer of *run* is connected."""
+        return not await self._server.join(run, 0.0)
+
+    async def finish_left(self) -> None:
+        """Finish the runs that were going on when an earlier process of this receiver ended."""
+        server = self._server
+        for run in server.unended():
+            log.info("run %s was going on when the receiver ended; it ends now", run)
+            self._spawn(self.finish(run, patience=server.options.end_timeout))
+
+    async def finish(self, run: str, patience: float = 0.0) -> None:
+        """Let the producers of *run* drain, and hand on what came; harmless when repeated. *patience*: seconds that
+        those get which have to come back first.
+        """
+        if run in self._finished:
+            return
+        self._finished[run] = False
+        for oldest in list(self._finished)[:-KEPT_RUNS]:
+            del self._finished[oldest]
+        try:
+            await self._finish(run, patience)
+        except FlarelogError as error:  # there are too many runs, say: it was never begun here
+            log.warning("run %s could not be ended: %s", run, error)
+            del self._finished[run]
+
+    async def _finish(self, run: str, patience: float) -> None:
+        server = self._server
+        await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        await server.all_sealed(run, patience)
+        if not await server.join(run, server.options.end_timeout):
+            log.warning("run %s has ended, but some of its logs are still coming in", run)
+        await server.register(run, Event.END_RUN)
+        await self._mirror.settled(run, _MARGIN)
+        await self._mirror.leave(run)
+        self._finished[run] = True
+        await self._hand_on(run, f"{run}/")
+
+    async def _hand_on(self, run: str, which: str) -> None:
+        """Hand on the streams of *run* whose names begin with *which*."""
+        try:
+            streams = [
+                (info, self._store.path(info.stream))
+                async for info in self._store.list(which)
+                if info.stream.site != SERVER
+            ]
+            await asyncio.to_thread(self._keep, run, streams)
+        except Exception as error:  # whatever the framework raises
+            sentence = f"{type(error).__name__}: {error}"
+            log.warning("logs of run %s were not handed on (%s); they are in the store", run, sentence)
+
+    def _serves(self, notice: Notice) -> None:
+        """The server has its port: before that, another receiver may be the one of this store."""
+        self._server.spawn(Retention(self._store.root, self._kept, self._server.removals.expire).run())
+
+    def _opened(self, notice: Notice) -> None:
+        if notice.stream is not None and notice.stream.site != SERVER:
+            self._mirror.follow(notice.stream)
+
+    def _ended(self, notice: Notice) -> None:
+        if notice.stream is None or notice.stream.site == SERVER:
+            return
+        # A run may have been handed on by an earlier process.
+        if self._finished.get(notice.run, self._server.state(notice.run) is RunState.ENDED):
+            self._spawn(self._hand_on(notice.run, str(notice.stream)))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class JobReceiver(Receiver):
+    """A Receiver whose streams are copied to ``JOBS/RUN/SITE/LOG`` while ``JOBS/RUN`` is there.
+
+    *jobs*: the directory of the jobs' directories. *allowed*: whether a site may stream. *own*: the
+    common name of the server's own certificate. *keep*: is called when a run
+    has ended (``finish``), and again for each of its streams that ends later. *keep_days*: a run in which nothing has
+    happened for so many days is removed from the store; None keeps all. The rest is as for Receiver.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        jobs: str | os.PathLike[str],
+        *,
+        listen: str,
+        tls: Tls | None,
+        allowed: Callable[[str], bool] = lambda site: True,
+        own: str = "",
+        keep: Keep = lambda run, streams: None,
+        keep_days: float | None = None,
+        durability: Durability = "disk",
+        limits: Limits | None = None,
+        idle_timeout: float = IDLE_TIMEOUT,
+        join_timeout: float = JOIN_TIMEOUT,
+    ) -> None:
+        self._jobs = Jobs(jobs, keep, keep_days)
+        super().__init__(
+            store,
+            listen=listen,
+            tls=tls,
+            policy=Consent(allowed=allowed, own=own) if tls is not None else None,
+            durability=durability,
+            limits=limits,
+            idle_timeout=idle_timeout,
+            join_timeout=join_timeout,
+            beside=self._jobs,
+        )
+
+    def finish(self, run: str) -> Future[None] | None:
+        """Let *run* end: its producers drain, and what came is handed to *keep*. Harmless when repeated; None when
+        there is no receiver.
+        """
+        return self.submit(lambda: self._jobs.finish(run))
+
+    def finish_left(self) -> None:
+        """Let the runs end that were going on when an earlier process ended."""
+        self.submit(self._jobs.finish_left)
+
+    def sending(self, run: str) -> bool:
+        """Whether a producer of *run* is connected."""
+        answer = self.submit(lambda: self._jobs.sending(run))
+        with contextlib.suppress(TimeoutError, CancelledError):
+            return answer is not None and answer.result(_MARGIN)
+        return False

@@ -1,0 +1,116 @@
+"""What NVFlare's components that send have in common: whether a site lets them, to whom, and one job's logs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_context import FLContext
+
+from flarelog.bus import Bus
+from flarelog.integrations.embedded import Producer
+from flarelog.integrations.nvflare.told import (
+    ALLOWED,
+    allows,
+    calm,
+    client_tls,
+    server_host,
+    simulated,
+    workspace_of,
+)
+from flarelog.lifecycle import Event
+from flarelog.security.tls import Tls
+from flarelog.sender.sidecar import Outcome
+
+log = logging.getLogger(__name__)
+
+PORT, JOB_PORT = 4721, 4722  # of the server's receiver, and of a job's
+# The last is what NVFlare 2.7 calls error_log.txt.
+FILES = ("log.txt", "log.json", "error_log.txt", "log_fl.txt", "log_error.txt")
+DRAIN_TIMEOUT = 10.0  # seconds that the end of a job waits for its logs at most
+
+
+class Sending(FLComponent):
+    """A component that sends. Its arguments are kept as NVFlare's Job API looks for them, and nothing is begun before
+    an event: it is also made on the machine that submits a job.
+    """
+
+    port = PORT
+
+    def __init__(
+        self, receiver: str = "", files: list[str] | None = None, drain_timeout: float = DRAIN_TIMEOUT
+    ) -> None:
+        super().__init__()
+        self.receiver = receiver
+        self.files = files
+        self.drain_timeout = drain_timeout
+        self._told = False
+
+    def _allowed(self, fl_ctx: FLContext) -> bool:
+        """Whether this site lets its logs be sent; that it does not is said once."""
+        calm()
+        if allows(fl_ctx):
+            return True
+        if not self._told:
+            log.warning("%s is false at this site: flarelog sends no logs", ALLOWED)
+        self._told = True
+        return False
+
+    def _source(self) -> tuple[str, ...]:
+        return FILES if self.files is None else tuple(self.files)
+
+    def _producer(self, address: str, tls: Tls | None, site: str, root: str, *, heed: bool) -> Producer:
+        """What sends the logs under *root*. Raises FlarelogError."""
+        return Producer(
+            address,
+            site,
+            root,
+            include=self._source(),
+            bus=Bus(),
+            tls=tls,
+            join_timeout=self.drain_timeout,
+            exit_timeout=self.drain_timeout,
+            heed=heed,
+        )
+
+    def _target(self, fl_ctx: FLContext) -> tuple[str, Tls | None]:
+        """The receiver's address, and with what it is spoken to. Raises InvalidOption."""
+        if simulated(fl_ctx):
+            return self.receiver or f"127.0.0.1:{self.port}", None
+        workspace = workspace_of(fl_ctx)
+        return self.receiver or f"{server_host(workspace)}:{self.port}", client_tls(workspace)
+
+
+class Job:
+    """The logs of one job on their way."""
+
+    def __init__(self, job: str, producer: Producer) -> None:
+        self._job = job
+        self._producer = producer.start()
+        self._producer.bus.publish(Event.START_RUN, job)
+        self._lock = threading.Lock()
+        self._whole = False
+        self.troubles: list[str] = []  # a sentence for each file that could not be sent
+        self.ended = False
+
+    def end(self) -> bool:
+        """Send what is there and wait for the receipts, within the bound; whether all of them came. Harmless when
+        repeated.
+        """
+        with self._lock:
+            if not self.ended:
+                self.ended = True
+                self._producer.bus.publish(Event.END_RUN, self._job)
+                self._producer.stop()
+                outcomes = self._producer.outcomes.get(self._job, [])
+                self._whole = served(outcomes)
+                self.troubles = [sentence for outcome in outcomes for sentence in outcome.troubles]
+            return self._whole
+
+
+def served(outcomes: list[Outcome]) -> bool:
+    """Whether all streams have their receipts; a file that cannot be sent at all is no reason to try again."""
+    return bool(outcomes) and not any(
+        outcome.error or any(stream.error for stream in outcome.streams) for outcome in outcomes
+    )

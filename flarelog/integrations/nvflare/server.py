@@ -1,0 +1,213 @@
+"""The server's parent process: it receives the logs of its jobs, and files them where NVFlare looks for them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey, ProcessType
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
+
+from flarelog.bus import Bus
+from flarelog.delivery.quota import Limits
+from flarelog.errors import FlarelogError
+from flarelog.integrations.embedded import Producer
+from flarelog.integrations.jobs import SERVER, JobReceiver
+from flarelog.integrations.nvflare.cell import Passage
+from flarelog.integrations.nvflare.filing import file_logs
+from flarelog.integrations.nvflare.launcher import Launcher
+from flarelog.integrations.nvflare.sending import DRAIN_TIMEOUT, FILES, PORT, Job, served
+from flarelog.integrations.nvflare.told import (
+    harmless,
+    job_of,
+    server_tls,
+    site_allows,
+    workspace_of,
+)
+from flarelog.integrations.nvflare.unsent import Sizes, Unsent
+from flarelog.lifecycle import Event
+from flarelog.model import parse_address
+from flarelog.security.certs import names_of
+from flarelog.security.tls import Tls
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.sizes import sizes
+from flarelog.stores.local.store import Durability
+
+log = logging.getLogger(__name__)
+
+JOIN_TIMEOUT = 60.0  # seconds that the server waits for a job's logs before it files what there is
+KEEP_DAYS = 30.0  # in which nothing came of a job, before it leaves the server's store
+_STORE = "flarelog"  # directory of the server's store, in its workspace
+_NOT_OWN = ("*/**",)  # in a job's directory at the server: the sites' logs are copied there
+_OWN = "flarelog-own"  # the same in the server's workspace, of its own job processes
+
+
+class FlarelogServer(FLComponent):
+    """In the server's parent process: receives the logs of all sites' jobs, and puts them where NVFlare looks for them.
+
+    While a job runs they are ``JOB/SITE/FILE`` in the server's workspace, and so in the workspace that NVFlare files
+    in the end; what did not come in time is filed as ``LOG_FILE_SITE`` when it comes.
+
+    *listen*: ``HOST:PORT``. *store*: directory of flarelog's own store; unless given, ``flarelog`` in the workspace.
+    *join_timeout*: seconds after the end of a job in which logs that are on their way still count as in time.
+    *keep_days*: a job of which nothing has come for so many days leaves the store, and is only where NVFlare filed it;
+    None keeps all. *durability*: whether what is acknowledged is on the ``disk``, or in the system's ``memory``, which
+    survives the end of the process but not a power cut. *max_run_bytes*, *max_site_bytes*: what the logs of a job, and
+    of one site in it, may take; None: no limit. *max_site_rate*: bytes a second of one site; None: no limit.
+    """
+
+    def __init__(
+        self,
+        listen: str = f"0.0.0.0:{PORT}",
+        store: str = "",
+        join_timeout: float = JOIN_TIMEOUT,
+        keep_days: float | None = KEEP_DAYS,
+        durability: Durability = "disk",
+        max_run_bytes: int | None = None,
+        max_site_bytes: int | None = None,
+        max_site_rate: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.listen = listen
+        self.store = store
+        self.join_timeout = join_timeout
+        self.keep_days = keep_days
+        self.durability = durability
+        self.max_run_bytes = max_run_bytes
+        self.max_site_bytes = max_site_bytes
+        self.max_site_rate = max_site_rate
+        self._receiver: JobReceiver | None = None
+        self._passage: Passage | None = None
+        self._engine: Any = None
+        self._jobs: dict[str, Job] = {}  # whose own logs are sent
+        self._unsent: Unsent | None = None
+        self._here: tuple[str, Tls | None] = "", None  # where, and with what
+        for event in (EventType.SYSTEM_BOOTSTRAP, EventType.SYSTEM_START):
+            self.register_event_handler(event, self._starting)
+        for event in (EventType.DEPLOY_JOB_TO_SERVER, EventType.JOB_DEPLOYED, EventType.BEFORE_JOB_LAUNCH):
+            self.register_event_handler(event, self._announce)
+        for event in (EventType.JOB_ABORTED, EventType.JOB_COMPLETED):
+            self.register_event_handler(event, self._finish)
+        self.register_event_handler(EventType.SYSTEM_END, self._leaving)
+
+    @harmless
+    def _starting(self, event: str, fl_ctx: FLContext) -> None:
+        if self._receiver is not None or fl_ctx.get_process_type() != ProcessType.SERVER_PARENT:
+            return
+        self._engine = fl_ctx.get_engine()
+        workspace, tls = workspace_of(fl_ctx), server_tls(workspace_of(fl_ctx))
+        own, host_name = "", ""
+        try:
+            own, host_name = names_of(tls.cert)
+        except FlarelogError as error:
+            log.warning("the logs of the server's own job processes are not sent: %s", error)
+        self._receiver = JobReceiver(
+            self.store or os.path.join(workspace.get_root_dir(), _STORE),
+            os.path.dirname(workspace.get_log_root("job")),
+            listen=self.listen,
+            tls=tls,
+            allowed=partial(site_allows, self._engine),
+            own=own,
+            keep=partial(file_logs, self._engine),
+            keep_days=self.keep_days,
+            durability=self.durability,
+            limits=Limits(
+                max_run_bytes=self.max_run_bytes,
+                max_site_bytes=self.max_site_bytes,
+                max_site_rate=self.max_site_rate,
+            ),
+            join_timeout=self.join_timeout,
+        )
+        try:
+            self._receiver.start()
+        except BaseException:
+            self._receiver = None
+            raise
+        log.info("flarelog receives the logs of all jobs at %s", self._receiver.address)
+        self._receiver.finish_left()
+        host, port = parse_address(self._receiver.address)
+        here = f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"  # noqa: S104  compared
+        self._passage = Passage(self._engine.get_cell(), here)
+        self._here = here, replace(tls, server_name=host_name) if own else None
+        if own:
+            self._unsent = self._own_unsent(workspace)
+            self._unsent.start()
+
+    def _own_unsent(self, workspace: Workspace) -> Unsent:
+        """The server's own logs of jobs that were going on when an earlier parent process was killed."""
+
+        def look(job: str) -> Sizes | None:
+            root = workspace.get_log_root(job)  # NVFlare removes it when a job ends as it should
+            return sizes(SourceOptions(root, FILES, _NOT_OWN)) if os.path.isdir(root) else None
+
+        def send(job: str) -> bool:
+            with self._own_producer(workspace.get_log_root(job)) as producer:
+                return served(producer.send_rest(job))
+
+        return Unsent(os.path.join(workspace.get_root_dir(), _OWN), look, send)
+
+    @harmless
+    def _announce(self, event: str, fl_ctx: FLContext) -> None:
+        self._starting(event, fl_ctx)  # perhaps the port is free now
+        job = job_of(fl_ctx)
+        if self._receiver is not None and job:
+            self._receiver.bus.publish(Event.ABOUT_TO_START_RUN, job)
+            self._receiver.bus.publish(Event.START_RUN, job)
+            if event == EventType.BEFORE_JOB_LAUNCH and self._here[1] is not None and job not in self._jobs:
+                self._send_own(job, fl_ctx)
+
+    def _send_own(self, job: str, fl_ctx: FLContext) -> None:
+        """Send the logs of the server's own process of *job*, to be seen beside the sites'."""
+        producer = self._own_producer(workspace_of(fl_ctx).get_log_root(job))
+        own = self._jobs[job] = Job(job, producer)
+        if self._unsent is not None:
+            self._unsent.begins(job)
+        launchers = fl_ctx.get_prop(FLContextKey.JOB_LAUNCHER)
+        if isinstance(launchers, list) and len(launchers) == 1:
+            launchers[0] = Launcher(launchers[0], own.end)  # NVFlare removes the job's directory when it has ended
+
+    def _own_producer(self, root: str) -> Producer:
+        return Producer(
+            self._here[0],
+            SERVER,
+            root,
+            include=FILES,
+            exclude=_NOT_OWN,
+            bus=Bus(),
+            tls=self._here[1],
+            join_timeout=DRAIN_TIMEOUT,
+            exit_timeout=DRAIN_TIMEOUT,
+            heed=False,
+        )
+
+    def _own_ended(self, job: str, own: Job) -> None:
+        whole = own.end()
+        if self._unsent is not None:
+            self._unsent.ends(job, whole=whole)
+
+    @harmless
+    def _finish(self, event: str, fl_ctx: FLContext) -> None:
+        if self._receiver is not None and (job := job_of(fl_ctx)):
+            if own := self._jobs.pop(job, None):
+                threading.Thread(target=self._own_ended, args=(job, own), name="flarelog-own", daemon=True).start()
+            self._receiver.finish(job)  # nobody waits for it: NVFlare's one thread for all jobs is here
+
+    @harmless
+    def _leaving(self, event: str, fl_ctx: FLContext) -> None:
+        passage, self._passage = self._passage, None
+        if passage is not None:
+            passage.close()
+        if self._unsent is not None:
+            self._unsent.stop()
+        for own in [self._jobs.pop(name) for name in list(self._jobs)]:
+            own.end()
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.stop()

@@ -1,0 +1,159 @@
+"""What NVFlare tells its components: which job, where its files are, whom the server is; and how they talk there."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey, SystemConfigs
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.workspace import Workspace
+from nvflare.fuel.utils.config_service import ConfigService
+
+from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.model import parse_address
+from flarelog.security.tls import Tls
+from flarelog.talk import one_line
+
+log = logging.getLogger(__name__)
+
+ALLOWED = "allow_log_streaming"  # in a site's resources.json
+_SIMULATED = "simulate_job"  # what the simulator calls its one job
+
+
+def harmless(work: Callable[..., None]) -> Callable[..., None]:
+    """Let nothing that *work* raises become NVFlare's: it would be an ERROR with a traceback."""
+
+    @functools.wraps(work)
+    def careful(self: FLComponent, event: str, fl_ctx: FLContext) -> None:
+        try:
+            work(self, event, fl_ctx)
+        except FlarelogError as error:
+            log.warning("%s; the job goes on", error)
+        except Exception as error:  # also what NVFlare's own objects raise
+            log.warning("%s failed at %s (%s: %s); the job goes on", self.name, event, type(error).__name__, error)
+
+    return careful
+
+
+class _Calm(logging.Handler):
+    """What flarelog calls an error is a warning to the log of a site: its job is well."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        record = one_line(record)
+        if record.levelno > logging.WARNING:
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+            record.exc_info, record.exc_text = None, None
+        logging.getLogger().handle(record)
+
+
+def calm() -> None:
+    logger = logging.getLogger("flarelog")
+    if not any(isinstance(handler, _Calm) for handler in logger.handlers):
+        logger.addHandler(_Calm())
+        logger.propagate = False
+
+
+def job_of(fl_ctx: FLContext) -> str:
+    """The job that an event in a parent process is about; empty when there is none."""
+    for key in (FLContextKey.JOB_META, FLContextKey.EVENT_DATA):
+        said = fl_ctx.get_prop(key)
+        if isinstance(said, dict) and said.get("job_id"):
+            return str(said["job_id"])
+    return str(fl_ctx.get_prop(FLContextKey.CURRENT_JOB_ID) or fl_ctx.get_job_id() or "")
+
+
+def workspace_of(fl_ctx: FLContext) -> Workspace:
+    """Raises InvalidOption."""
+    workspace = fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT)
+    root = fl_ctx.get_prop(FLContextKey.WORKSPACE_ROOT)
+    if workspace is None and root:
+        workspace = Workspace(root, fl_ctx.get_identity_name(default=""))
+    if workspace is None:
+        workspace = fl_ctx.get_workspace()
+    if workspace is None:
+        raise InvalidOption("NVFlare does not tell where its workspace is")
+    return workspace
+
+
+def log_directory(fl_ctx: FLContext) -> str:
+    """Where the process of a job writes its logs: NVFlare's own handlers know; the simulator's are nowhere else."""
+    for handler in logging.root.handlers:
+        if isinstance(handler, logging.FileHandler):
+            return os.path.dirname(handler.baseFilename)
+    return str(workspace_of(fl_ctx).get_log_root(fl_ctx.get_job_id()))
+
+
+def simulated(fl_ctx: FLContext) -> bool:
+    """Whether this is the simulator, which has no start-up kits; its server does not say so itself."""
+    return bool(fl_ctx.get_prop(FLContextKey.SIMULATE_MODE, False)) or fl_ctx.get_job_id() == _SIMULATED
+
+
+def allows(fl_ctx: FLContext) -> bool:
+    """At a site: whether it lets its logs be streamed; one that does not say anything does.
+
+    NVFlare reads the file when a parent process starts; the simulator does not, nor does a release before 2.8.
+    """
+    said = ConfigService.get_bool_var(name=ALLOWED, conf=SystemConfigs.RESOURCES_CONF, default=None)
+    if said is None:
+        try:
+            with open(workspace_of(fl_ctx).get_resources_file_path(), encoding="utf-8") as file:
+                said = json.load(file).get(ALLOWED)
+        except (AttributeError, OSError, TypeError, ValueError, FlarelogError):
+            said = None
+    return said is None or bool(said)
+
+
+def site_allows(engine: Any, site: str) -> bool:
+    """At the server: whether *site* lets its logs be streamed; one that has not said anything does, nor can one say
+    anything to a release before 2.8.
+    """
+    client = engine.get_client_from_name(site)
+    config = client.get_site_config() if hasattr(client, "get_site_config") else None
+    return bool((config or {}).get(ALLOWED, True))
+
+
+# --- the start-up kit
+
+
+def client_tls(workspace: Workspace) -> Tls:
+    """With what a site speaks to the server. Raises InvalidOption."""
+    return _tls(workspace, _read(workspace.get_client_startup_file_path()).get("client") or {}, "client")
+
+
+def server_tls(workspace: Workspace) -> Tls:
+    """With what the server is spoken to. Raises InvalidOption."""
+    return _tls(workspace, (_read(workspace.get_server_startup_file_path()).get("servers") or [{}])[0], "server")
+
+
+def server_host(workspace: Workspace) -> str:
+    """The host that NVFlare's client connects to. Raises InvalidOption."""
+    said = _read(workspace.get_client_startup_file_path())
+    for server in said.get("servers") or ():
+        if target := (server.get("service") or {}).get("target"):
+            return parse_address(target)[0]
+    agent = (said.get("overseer_agent") or {}).get("args") or {}  # before 2.8: HOST:PORT:ADMIN-PORT
+    if host := str(agent.get("sp_end_point", "")).rpartition(":")[0]:
+        return parse_address(host)[0]
+    raise InvalidOption("the start-up kit does not name the server: give the component the argument receiver")
+
+
+def _read(path: str) -> dict[str, Any]:
+    """What NVFlare's own file *path* in the start-up kit says. Raises InvalidOption."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            said = json.load(file)
+    except (OSError, ValueError) as error:
+        raise InvalidOption(f"the start-up kit's {path} cannot be read: {error}") from error
+    return said if isinstance(said, dict) else {}
+
+
+def _tls(workspace: Workspace, said: dict[str, Any], end: str) -> Tls:
+    kit = workspace.get_startup_kit_dir()
+    names = (("ssl_root_cert", "rootCA.pem"), ("ssl_cert", f"{end}.crt"), ("ssl_private_key", f"{end}.key"))
+    return Tls(*(os.path.join(kit, said.get(key) or usual) for key, usual in names))

@@ -1,0 +1,1 @@
+"""The receiver's end: calls taken, runs kept, workers."""

@@ -1,0 +1,101 @@
+"""What a receiver writes down of its streams' states and of the ends of calls: gathered, and written once a second.
+
+Nothing waits for it, and nothing fails by it: on a full disk what is gathered waits for room, so much and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import re
+from collections.abc import Callable
+
+from flarelog.errors import StoreError
+from flarelog.model import StreamId
+from flarelog.stores.base import Store
+from flarelog.stores.local.chronicle import CALL, LONGEST, PAUSED, RESUMED, Happening
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0  # seconds between two times of writing
+GROUPS = 50  # that wait for each site; what is more than that is told without its reason
+SITES = 5000  # of which something waits
+REMEMBERED = 20_000  # streams that are paused
+_NUMBERS = re.compile(r"\d+")
+
+_Key = tuple[str, str, int]
+
+
+class Happenings:
+    """For one event loop. *wall*: milliseconds since 1970."""
+
+    def __init__(self, store: Store, wall: Callable[[], int]) -> None:
+        self._store, self._wall = store, wall
+        self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
+        self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
+
+    def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
+        """*what* happened to *stream*; *since*: milliseconds since 1970."""
+        groups = self._waiting.setdefault((stream.run, stream.site), {})
+        key = what, why[:LONGEST], since // 1000
+        if key not in groups and len(groups) >= GROUPS:
+            key = what, "", 0
+        known = groups.get(key)
+        if known is not None:
+            groups[key] = known.with_more(stream.log)
+        else:
+            groups[key] = Happening(self._wall(), what, key[1], 1, (stream.log,), since if key[2] else 0)
+
+    def call_ended(self, run: str, site: str, streams: int, why: str) -> None:
+        """A call of *site* that had had so many streams of *run*."""
+        groups = self._waiting.setdefault((run, site), {})
+        key = CALL, why[:LONGEST], len(groups)
+        if len(groups) < GROUPS:
+            groups[key] = Happening(self._wall(), CALL, key[1], streams)
+
+    def hold(self, stream: StreamId, why: str) -> None:
+        """The producer of *stream* was told to wait: said once, and again where the reason is another."""
+        reason = _NUMBERS.sub("", why)
+        if self.paused.get(stream) != reason:
+            self.paused.pop(stream, None)
+            while len(self.paused) >= REMEMBERED:
+                del self.paused[next(iter(self.paused))]
+            self.paused[stream] = reason
+            self.note(stream, PAUSED, why)
+
+    def resume(self, stream: StreamId) -> None:
+        """*stream* goes on; of one that is paused that is news."""
+        if self.paused.pop(stream, None) is not None:
+            self.note(stream, RESUMED)
+
+    def forget(self, run: str, site: str = "") -> None:
+        """What waits to be written of *run*, or of *site* in it, is of what is no longer there."""
+        for one in [one for one in self._waiting if one[0] == run and site in ("", one[1])]:
+            del self._waiting[one]
+        for stream in [one for one in self.paused if one.run == run and site in ("", one.site)]:
+            del self.paused[stream]
+
+    async def write(self) -> None:
+        """Write what waits; what cannot be written waits on."""
+        waiting, self._waiting = self._waiting, {}
+        for (run, site), groups in waiting.items():
+            try:
+                await self._store.record(run, site, sorted(groups.values(), key=lambda one: one.at))
+            except StoreError as error:
+                log.debug("%s/%s: what happened could not be written down: %s", run, site, error)
+                if len(self._waiting) < SITES:
+                    later = self._waiting.get((run, site), {})
+                    self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])
+
+    async def run(self) -> None:
+        """Write, again and again, for ever."""
+        while True:
+            await asyncio.sleep(EVERY)
+            if self._waiting:
+                await self.write()
+
+    async def close(self) -> None:
+        """Write what is left."""
+        with contextlib.suppress(Exception):
+            await self.write()

@@ -1,0 +1,198 @@
+"""What a receiver keeps: runs in which nothing has happened for too long leave its store, and the oldest if it is full.
+
+No clock is believed alone. A run is as old as its files say, but one that has changed since this process began is not
+older than a clock says that cannot be set: what was written today stays, whatever the date becomes. And where the date
+is more than a day further than it was when a receiver of this store last looked, which a wrong date and a long rest
+have in common, nothing is removed for a day, and all runs count as new for this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.receiver.states import spoken
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.removal import Extent, extent
+from flarelog.stores.local.store import LocalStore
+
+log = logging.getLogger(__name__)
+
+DAY = 86_400.0  # seconds
+EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; where there is a limit in bytes
+SPARE = 20  # times as long as a look takes passes until the next one, at least
+SOME = 50  # runs that are looked at in one go
+SAY_AGAIN = 86_400.0  # seconds until the same trouble is said again
+_STAMP = ".retention"
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What is kept. Raises InvalidOption."""
+
+    days: float | None = None  # without a change, after which a run is removed
+    size: int | None = None  # bytes that all runs take, above which the oldest that have ended are removed
+
+    def __post_init__(self) -> None:
+        if self.days is not None and not 0 < self.days < math.inf:
+            raise InvalidOption("--keep-days must be a positive number of days; leave it out to keep all runs")
+        if self.size is not None and self.size < 1:
+            raise InvalidOption("--keep-bytes must be a positive number of bytes; leave it out to keep all runs")
+
+    def __bool__(self) -> bool:
+        return self.days is not None or self.size is not None
+
+
+class Stamp(NamedTuple):
+    """What is remembered of the clock from one look to the next."""
+
+    at: float  # seconds since 1970
+    held: float = 0.0  # seconds for which nothing is to be removed yet
+
+
+def stamped(before: Stamp | None, wall: float, elapsed: float) -> Stamp:
+    """The stamp of a look at *wall*, *elapsed* seconds after the one *before* in the same process, or 0.0."""
+    if before is None:
+        return Stamp(wall)
+    passed = wall - before.at
+    return Stamp(wall, DAY if passed - elapsed > DAY else max(0.0, before.held - max(0.0, passed)))
+
+
+class Ages:
+    """How old runs are. Told what is found of them, again and again, and the time of a clock that cannot be set."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[Extent, float]] | None = None
+
+    def look(self, found: Mapping[str, Extent], clock: float, *, anew: bool = False) -> None:
+        """*anew*: what was known of their ages no longer holds."""
+        before, self._seen = self._seen, {}
+        for run, now in found.items():
+            known = before.get(run) if before is not None else (now, -math.inf)  # it was there before this process
+            self._seen[run] = known if known is not None and known[0] == now and not anew else (now, clock)
+
+    def age(self, run: str, wall: float, clock: float) -> float:
+        """Seconds without a change, at most so many as both clocks say."""
+        found, since = (self._seen or {})[run]
+        return min(wall - found.changed, clock - since)
+
+    def oldest_first(self, runs: Iterable[str]) -> list[str]:
+        """What this process has seen change is younger than what it has not, whatever the files say."""
+        seen = self._seen or {}
+        return sorted(runs, key=lambda run: (seen[run][1], seen[run][0].changed, run))
+
+
+class Retention:
+    """Keeps a store within what *keep* says. *remove*: removes a run if it is still as it was found, and says why;
+    raises InUse or NotFound where it is not.
+    """
+
+    def __init__(self, root: Path, keep: Keep, remove: Callable[[str, Extent, str], Awaitable[None]]) -> None:
+        self._root, self._keep, self._remove = root, keep, remove
+        self._reader = LocalStore(root)
+        self._ages = Ages()
+        self._looked: float | None = None  # by the clock that cannot be set
+        self._said: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Look for runs that are to go, for ever."""
+        while True:
+            began = time.monotonic()
+            try:
+                await self.look(time.time(), began)
+            except FlarelogError as error:
+                self._say(f"runs that are no longer needed cannot be removed: {error}", began)
+            except OSError as error:
+                self._say(f"runs that are no longer needed cannot be looked for: {error}", began)
+            every = EVERY if self._keep.size is None else EVERY_FULL
+            await asyncio.sleep(max(every, SPARE * (time.monotonic() - began)))
+
+    async def look(self, wall: float, clock: float) -> None:
+        """Remove what is to go at *wall*, seconds since 1970; *clock*: seconds of one that cannot be set."""
+        stamp = await asyncio.to_thread(self._stamp, wall, 0.0 if self._looked is None else clock - self._looked)
+        self._looked = clock
+        found = await self._found()
+        self._ages.look(found, clock, anew=stamp.held == DAY)
+        if stamp.held:
+            self._say(
+                "the date is more than a day further than when a receiver of this store last looked: nothing is removed"
+                f" for {spoken(stamp.held)} more, so that a wrong date can be set right",
+                clock,
+            )
+            return
+        if self._keep.days is not None:
+            for run in self._ages.oldest_first(found):
+                if self._ages.age(run, wall, clock) >= self._keep.days * DAY:
+                    why = f"nothing has come for {self._keep.days:g} days (--keep-days)"
+                    if await self._gone(run, found[run], why):
+                        del found[run]
+        if self._keep.size is not None:
+            await self._within(self._keep.size, found, wall, clock)
+
+    async def _within(self, limit: int, found: dict[str, Extent], wall: float, clock: float) -> None:
+        """Remove the oldest runs that have ended, or are silent for a day, until all take *limit* bytes at most."""
+        size = sum(each.all_bytes for each in found.values())
+        for run in self._ages.oldest_first(found):
+            if size <= limit:
+                return
+            ended = self._ages.age(run, wall, clock) >= DAY or await self._reader.run_state(run) is RunState.ENDED
+            why = f"the store's runs take {size:,} bytes, and it is the oldest that has ended (--keep-bytes {limit})"
+            if ended and await self._gone(run, found[run], why):
+                size -= found[run].all_bytes
+        if size > limit:
+            self._say(
+                f"the store's runs take more than --keep-bytes {limit}: none is left that has ended, or was silent for"
+                " a day",
+                clock,
+            )
+
+    async def _gone(self, run: str, found: Extent, why: str) -> bool:
+        """Whether *run* was removed: it was not if it is in use."""
+        try:
+            await self._remove(run, found, why)
+        except (InUse, NotFound):
+            return False
+        return True
+
+    async def _found(self) -> dict[str, Extent]:
+        names = await asyncio.to_thread(self._reader.run_names)
+        found: dict[str, Extent] = {}
+        for at in range(0, len(names), SOME):  # in between the loop has the interpreter to itself
+            found |= await asyncio.to_thread(partial(self._extents, names[at : at + SOME]))
+        return found
+
+    def _extents(self, runs: Iterable[str]) -> dict[str, Extent]:
+        return {run: extent(self._root / run) for run in runs}
+
+    def _stamp(self, wall: float, elapsed: float) -> Stamp:
+        """The stamp of this look, which stands in the store for the next one."""
+        before = None
+        with Directory(self._root) as directory:
+            with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
+                before = Stamp(*map(float, directory.read(_STAMP).split()))
+            now = stamped(before, wall, elapsed)
+            with contextlib.suppress(OSError):  # a full disk must not keep runs from going
+                fd = directory.open_new(f"{_STAMP}.new")
+                try:
+                    os.write(fd, b"%f %f\n" % now)
+                finally:
+                    os.close(fd)
+                directory.rename(f"{_STAMP}.new", _STAMP)
+        return now
+
+    def _say(self, sentence: str, clock: float) -> None:
+        key = sentence.partition(":")[0]
+        if clock - self._said.get(key, -math.inf) >= SAY_AGAIN:
+            self._said[key] = clock
+            log.warning("%s", sentence)

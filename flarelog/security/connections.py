@@ -1,0 +1,136 @@
+"""The connections of a port that wants certificates: since when each is there, what was shown over it, and its end.
+
+gRPC tells Python nothing of a connection but by its calls, and ends one only by its age. So one whose peer is not
+believed any longer is shut here as a socket of this process: whatever calls it has end with it, those that were passed
+on to another worker as well, and its peer may connect again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from flarelog.security.certificate import Presented
+
+AGE = 3600.0  # seconds after which a connection is followed by a new one
+MAX_AGE = 7 * 86400  # seconds
+JITTER = 0.1  # of an age: gRPC's own, so that those which began together do not end together
+GRACE = 30.0  # seconds, beyond the jitter, that calls may take to move
+_DESCRIPTORS = "/proc/self/fd"
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """*address*: as gRPC writes its peer. *since*: of the system's monotonic clock, in seconds."""
+
+    address: str
+    presented: Presented
+    since: float
+
+    def moves_at(self, age: float) -> float:
+        """When gRPC has surely told the peer to connect anew, where connections have *age*: calls can move then."""
+        return self.since + age * (1 + JITTER) + 1.0
+
+
+def aging(age: float) -> list[tuple[str, Any]]:
+    """The options of a gRPC server whose connections become no older than *age* seconds, give or take."""
+    grace = 2 * JITTER * age + GRACE
+    return [("grpc.max_connection_age_ms", int(1000 * age)), ("grpc.max_connection_age_grace_ms", int(1000 * grace))]
+
+
+class Connections:
+    """Those that came to a call, at most *limit*: the oldest are forgotten first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._all: OrderedDict[str, Connection] = OrderedDict()  # in the order in which they began
+        self._shown: dict[Presented, set[str]] = {}
+
+    def called(self, address: str, presented: Presented, now: float) -> Connection:
+        """A call came over the connection from *address*."""
+        known = self._all.get(address)
+        if known is not None and known.presented == presented:
+            return known
+        self.forget(address)
+        while len(self._all) >= self._limit:
+            self.forget(next(iter(self._all)))
+        self._all[address] = made = Connection(address, presented, now)
+        self._shown.setdefault(presented, set()).add(address)
+        return made
+
+    def get(self, address: str) -> Connection | None:
+        return self._all.get(address)
+
+    def forget(self, address: str) -> None:
+        known = self._all.pop(address, None)
+        if known is not None:
+            others = self._shown[known.presented]
+            others.discard(address)
+            if not others:
+                del self._shown[known.presented]
+
+    def forget_older(self, age: float, now: float) -> None:
+        """Those whose calls were to move are not told of again: what comes from there later is another connection."""
+        while self._all and (first := next(iter(self._all.values()))).moves_at(age) + GRACE < now:
+            self.forget(first.address)
+
+    def shown(self) -> list[Presented]:
+        """What was shown, each once."""
+        return list(self._shown)
+
+    def of(self, presented: Presented) -> list[str]:
+        """The addresses from which *presented* was shown."""
+        return sorted(self._shown.get(presented, ()))
+
+    def addresses(self) -> list[str]:
+        return list(self._all)
+
+
+def place_of(peer: str) -> Place | None:
+    """The address and port in gRPC's *peer* (``ipv4:127.0.0.1:4721``, ``ipv6:[::1]:4721``); None if it is neither."""
+    host, _, port = unquote(peer.partition(":")[2]).rpartition(":")
+    try:
+        return _plain(host.strip("[]")), int(port)
+    except ValueError:
+        return None
+
+
+def shut(port: int, wanted: Callable[[Place], bool]) -> int:
+    """Shut those connections to *port* of this process whose peer's place is *wanted*, and return how many; blocks.
+
+    Linux alone tells a process its descriptors; elsewhere none is shut, and a connection ends by its age.
+    """
+    count = 0
+    with contextlib.suppress(OSError):
+        for name in os.listdir(_DESCRIPTORS):
+            # A duplicate stays the same socket, whatever becomes of the descriptor meanwhile.
+            with contextlib.suppress(OSError, ValueError), socket.socket(fileno=os.dup(int(name))) as one:
+                if one.family not in (socket.AF_INET, socket.AF_INET6) or one.getsockname()[1] != port:
+                    continue
+                host, from_port = one.getpeername()[:2]
+                if wanted((_plain(host), from_port)):
+                    one.shutdown(socket.SHUT_RDWR)
+                    count += 1
+    return count
+
+
+def among(peers: Iterable[str]) -> Callable[[Place], bool]:
+    """Whether a place is that of one of gRPC's *peers*."""
+    places = {place_of(peer) for peer in peers}
+    return lambda place: place in places
+
+
+def _plain(host: str) -> str:
+    """An address as both gRPC and the system say it. Raises ValueError."""
+    found = ipaddress.ip_address(host.partition("%")[0])
+    return str(getattr(found, "ipv4_mapped", None) or found)

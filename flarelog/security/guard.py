@@ -1,0 +1,304 @@
+"""Who comes in, and what he may: identities at both ports, the policy, failed authentications, and the audit.
+
+A certificate says who calls at the receiver's main port, and a token who calls at the readers'. gRPC for Python either
+demands certificates of a port or does not look at them, hence two. A secret is compared and forgotten: it is in no line
+and in no error. Whoever is refused waits for the answer, and nobody else does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from typing import TYPE_CHECKING, Any
+
+from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
+from flarelog.model import Action, Removed, StreamId
+from flarelog.policy import NOBODY, Identity, Policy
+from flarelog.security.access import PolicyFile
+from flarelog.security.callers import told_of
+from flarelog.security.connections import Connection, Connections
+from flarelog.security.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
+from flarelog.security.tokens import Token, Tokens, moment
+
+if TYPE_CHECKING:
+    from flarelog.security.certificate import Presented
+    from flarelog.security.tls import ServerCertificates
+
+log = logging.getLogger(__name__)
+audit = logging.getLogger("flarelog.audit")
+
+ASK_AGAIN = 5.0  # seconds after which a call that goes on is asked again whether it may
+MAX_WAITING = 1000  # answers that wait; a refusal beyond that is heard at once
+MAX_NAMED = 100  # tokens that one line names
+MAX_TOLD = 20_000  # connections that are told apart
+
+UNKNOWN = (
+    "no token that holds came with the call: give --token-file; the receiver's administrator makes tokens with flarelog"
+    " token create. Who has a certificate connects to the receiver's other port"
+)
+
+
+class TokenCall:
+    """The context of a call at the readers' port: gRPC's own, and who showed a token."""
+
+    def __init__(self, context: Any, identity: Identity) -> None:
+        self._context = context
+        self.identity = identity
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+class Guard:
+    """Asks the policy for every call, and says in audit lines what came of it. For one event loop."""
+
+    def __init__(self, policy: Policy | PolicyFile, tokens: Tokens | None = None, *, tells: bool = True) -> None:
+        """*tells*: say which tokens there are, and are made and revoked; one of several processes is enough."""
+        self._policy = policy
+        self.tokens = tokens
+        self._tells = tells
+        self._waits = Waits()
+        self._waiting = 0
+        self._refusals = Repetitions(("anybody", "", "anywhere", "ANY"))  # identity, fingerprint, address, action
+        self._arrivals = Arrivals()
+        self.certificates: ServerCertificates | None = None  # who is believed at the main port
+        self.connections = Connections(MAX_TOLD)
+        self.unwelcome: set[str] = set()  # peers whose connections are to be ended
+
+    @property
+    def policy(self) -> Policy:
+        """As it is now; the same object for as long as it does not change."""
+        return self._policy.current if isinstance(self._policy, PolicyFile) else self._policy
+
+    # --- who calls
+
+    async def meet(self, context: Any, action: Action | None) -> Any:
+        """A call at the main port; *action*: None for one that is nobody's secret.
+
+        Raises NotAllowed or Unavailable where its certificate is not believed now, whatever it was at the handshake.
+        """
+        peer = context.peer()
+        self._arrivals.called(peer)
+        properties = context.auth_context() if self.certificates is not None else {}
+        if not properties or self.certificates is None:
+            return context
+        from flarelog.security.certificate import Presented
+
+        presented = Presented.of(properties)
+        if presented is not None:
+            try:
+                self.certificates.trust.check(presented, time.time())
+            except FlarelogError as error:
+                self._refused({**_what(NOBODY, action, peer), "identity": _named(presented)}, str(error))
+                self.unwelcome.add(peer)
+                raise
+            self.connections.called(peer, presented, time.monotonic())
+        return context
+
+    def connection_of(self, context: Any) -> Connection | None:
+        """Over which a call came that ``meet`` let in; None where nobody shows a certificate."""
+        passed = getattr(context, "connection", None)
+        return passed if isinstance(passed, Connection) else self.connections.get(context.peer())
+
+    def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
+        """Say that a connection of *presented* ends, and *why*."""
+        audit.warning("ended %s", json.dumps({"identity": _named(presented), "peer": peer, "why": str(why)}))
+
+    async def meet_token(self, context: Any, action: Action | None) -> Any:
+        """A call at the readers' port.
+
+        Raises:
+            NotAuthenticated: it shows no token that holds; after a while, which grows with each failure of its address.
+        """
+        self._arrivals.called(context.peer())
+        if action is None:
+            return context
+        secret = bearer(context.invocation_metadata())
+        identity = self.tokens.identify(secret, time.time()) if secret and self.tokens is not None else None
+        if identity is not None:
+            return TokenCall(context, identity)
+        failures, wait = self._waits.failed(address_of(context.peer()), time.monotonic())
+        self._refused(_what(NOBODY, action, context.peer()), UNKNOWN, failures=failures)
+        if self._waiting < MAX_WAITING:
+            self._waiting += 1
+            try:
+                await asyncio.sleep(wait)
+            finally:
+                self._waiting -= 1
+        raise NotAuthenticated(UNKNOWN)
+
+    # --- what he may
+
+    def asks(self, context: Any, action: Action, run: str | None = None, site: str | None = None) -> Identity:
+        """Who it is that asks for *action*; said in an audit line where everybody must say who he is.
+
+        Raises:
+            NotAllowed: he may not.
+        """
+        policy = self.policy
+        if policy.unguarded:
+            return NOBODY
+        identity = identity_of(context)
+        what = _what(identity, action, context.peer(), run, site)
+        try:
+            policy.allows(identity, action, run=run, site=site)
+        except NotAllowed as error:
+            self._refused(what, str(error))
+            raise
+        audit.info("allowed %s", json.dumps(what))
+        return identity
+
+    def still(self, identity: Identity, action: Action, peer: str, run: str, site: str) -> None:
+        """Ask again for a call that was allowed and goes on.
+
+        Raises:
+            NotAllowed: he may not any longer; NotAuthenticated if his token does not hold any longer.
+        """
+        policy = self.policy
+        if policy.unguarded:
+            return
+        try:
+            if identity.how == "token" and (self.tokens is None or not self.tokens.holds(identity, time.time())):
+                raise NotAuthenticated(
+                    f"{identity} does not hold any longer: it was revoked or changed, or has expired"
+                )
+            policy.allows(identity, action, run=run, site=site)
+        except NotAllowed as error:
+            audit.warning("ended %s", json.dumps({**_what(identity, action, peer, run, site), "why": str(error)}))
+            raise
+
+    async def reads(
+        self,
+        identity: Identity,
+        peer: str,
+        stream: StreamId,
+        start: int,
+        read: Callable[[int], AsyncGenerator[tuple[int, bytes], None]],
+    ) -> AsyncGenerator[tuple[int, bytes], None]:
+        """What *read* gives of *stream* from *start* on, for as long as *identity* may have it. Raises NotAllowed.
+
+        *read* is begun again, at the offset that comes next, where it had nothing to give for ASK_AGAIN seconds.
+        """
+        clock = asyncio.get_running_loop().time
+        pieces, due = read(start), clock() + ASK_AGAIN
+        try:
+            while True:
+                piece = None
+                try:
+                    # Only what waits for bytes is ever cancelled here, never what sends them.
+                    async with asyncio.timeout_at(due):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                except TimeoutError:
+                    pieces = read(start)
+                if clock() >= due:
+                    self.still(identity, Action.READ, peer, stream.run, stream.site)
+                    due = clock() + ASK_AGAIN
+                if piece is not None:
+                    start = piece[0] + len(piece[1])
+                    yield piece
+        finally:
+            await pieces.aclose()
+
+    def removed(self, who: Identity | str, peer: str, run: str, site: str, found: Removed) -> None:
+        """Say that *who* had *run*, or *site* in it, removed: where nobody must say who he is as well."""
+        what = _what(who if isinstance(who, Identity) else NOBODY, Action.DELETE, peer, run, site or None)
+        if isinstance(who, str):
+            what["identity"] = who
+        audit.info("removed %s", json.dumps({**what, "streams": found.streams, "bytes": found.size}))
+
+    # --- what is said
+
+    def _refused(self, what: dict[str, object], why: str, **more: object) -> None:
+        peer = str(what["peer"])
+        who = str(what["identity"]), str(what.get("fingerprint", ""))
+        if self._refusals.says((*who, address_of(peer), str(what["action"])), time.monotonic()):
+            audit.warning("refused %s", json.dumps({**what, "why": why, **more}))
+
+    def look(self, connections: int, at_once: bool = False) -> None:
+        """Say what is due; once a second, and *at_once* when the receiver stops.
+
+        *connections*: how many were begun, over TLS, since the start.
+        """
+        now = time.monotonic()
+        for (identity, of, address, action), more in self._refusals.over(now, at_once):
+            who = {"identity": identity, **({"fingerprint": of} if of else {})}
+            said = {"action": action, **who, "address": address, "more": more, "seconds": MINUTE}
+            audit.warning("refused %s", json.dumps(said))
+        lost = self._arrivals.lost(connections, now)
+        if lost:
+            log.warning(
+                "%d connections came to no call: of a peer without a certificate of the CA, or with one that has"
+                " expired, of one that does not believe this receiver's, or of something that only knocks; the other"
+                " end says why, and with GRPC_VERBOSITY=info gRPC says it here",
+                lost,
+            )
+        if self.tokens is not None and self._tells:
+            made, gone, by = self.tokens.changes()
+            for event, tokens in (("made", made), ("revoked", gone)):
+                for token in tokens:
+                    audit.info("token %s %s", event, json.dumps({**_token(token), "by": by}))
+
+    def begins(self) -> None:
+        """Say which tokens there are: what changes from now on is said when it does."""
+        if self.tokens is not None and self._tells:
+            there = self.tokens.changes()[0]
+            names = [token.id for token in there[:MAX_NAMED]]
+            audit.info("tokens %s", json.dumps({"count": len(there), "tokens": names}))
+
+    def reread(self) -> bool:
+        """Read the policy and the tokens again though they seem unchanged, and say what came of it; False: no files."""
+        if isinstance(self._policy, PolicyFile):
+            self._policy.reread()
+        if self.tokens is not None:
+            log.info("the tokens %s were read again: %d", self.tokens.path, self.tokens.reread())
+        return isinstance(self._policy, PolicyFile) or self.tokens is not None
+
+
+def identity_of(context: Any) -> Identity:
+    """Who calls: whose token was shown, or whose certificate."""
+    if isinstance(context, TokenCall):
+        return context.identity
+    properties = context.auth_context()
+    if not properties:
+        return NOBODY
+    from flarelog.security.certificate import identity  # wants a package that only receivers with TLS need
+
+    return identity(properties)
+
+
+def bearer(metadata: Any) -> str:
+    """The secret in the one ``authorization: Bearer SECRET`` of a call's *metadata*; empty if there is none."""
+    said = [value for key, value in metadata or () if key.lower() == "authorization"]
+    if len(said) != 1 or not isinstance(said[0], str):
+        return ""
+    scheme, _, secret = said[0].partition(" ")
+    return secret.strip(" ") if scheme.lower() == "bearer" else ""
+
+
+def _named(presented: Presented) -> str:
+    try:
+        return str(presented.identity())
+    except NotAllowed:
+        return "a certificate that names nobody"
+
+
+def _what(
+    identity: Identity, action: Action | None, peer: str, run: str | None = None, site: str | None = None
+) -> dict[str, object]:
+    named = action.name if action is not None else "HEALTH"
+    return {"action": named, "run": run, "site": site, **told_of(identity), "peer": peer}
+
+
+def _token(token: Token) -> dict[str, object]:
+    return {
+        "token": token.id,
+        "name": token.name,
+        "role": token.role.value,
+        "runs": list(token.runs),
+        "expires": moment(token.expires),
+    }

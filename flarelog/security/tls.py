@@ -1,0 +1,299 @@
+"""Mutual TLS: the files that say who this end is, and whom it believes.
+
+Three PEM files an end: the CA that signed the other end's certificate, the own certificate, its key; whoever shows a
+token needs the CA alone. They are tried against each other when a program starts, and read again when they have
+changed: calls that are under way go on, unless they would not be let in now. What gRPC says of a failed handshake
+helps nobody, so ``why`` makes one of its own to find the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import grpc
+
+from flarelog.errors import InvalidFile, InvalidOption
+from flarelog.model import parse_address
+
+if TYPE_CHECKING:
+    from flarelog.security.certificate import Trust
+
+log = logging.getLogger(__name__)
+
+PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
+
+Stamp = tuple[tuple[int, int, int], ...]
+T = TypeVar("T")
+
+_REASONS = {
+    "certificate has expired": "it has expired: have a new one made",
+    "certificate is not yet valid": "it is not valid yet: look at this machine's clock, or wait",
+    "unable to get local issuer certificate": "the CA in {ca} did not sign it: name that CA's file, or the certificate"
+    " that it signed",
+    "self-signed certificate": "the CA in {ca} did not sign it, it is self-signed",
+    "self-signed certificate in certificate chain": "the CA in {ca} did not sign it: its chain ends in another one",
+    "unsuitable certificate purpose": "it was made for the other end: a receiver's must allow server authentication,"
+    " everybody else's client authentication",
+}
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it wants a certificate: give --tls-cert and --tls-key, or connect to its port for readers"
+    " with a token (serve --reader-listen)",
+    "UNKNOWN_CA": "it does not know the CA that signed {cert}",
+    "CERTIFICATE_EXPIRED": "it says that {cert} has expired",
+    "BAD_CERTIFICATE": "it does not accept {cert}",
+    "CERTIFICATE_UNKNOWN": "it does not accept {cert}",
+    "UNSUPPORTED_CERTIFICATE": "it says that {cert} was made for another purpose",
+    "WRONG_VERSION_NUMBER": "it does not speak TLS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
+
+    ca: str
+    cert: str = ""
+    key: str = ""
+    server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
+    crl: str = ""  # revocation lists of the CAs, that a receiver heeds
+
+    def __post_init__(self) -> None:
+        if not self.ca or bool(self.cert) != bool(self.key):
+            self.whole()
+
+    def whole(self) -> None:
+        """Raises InvalidOption unless all three are given."""
+        missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+        if missing:
+            raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
+
+    def arguments(self) -> tuple[str, ...]:
+        """Them as the options of a command."""
+        return ("--tls-ca", self.ca, "--tls-cert", self.cert, "--tls-key", self.key)
+
+    def stamp(self) -> Stamp:
+        """Changes when one of the files does."""
+        found = []
+        for path in filter(None, (self.ca, self.cert, self.key, self.crl)):
+            try:
+                status = os.stat(path)
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append((0, 0, 0))
+        return tuple(found)
+
+    def contents(self) -> tuple[bytes, ...]:
+        """What the files hold. Raises InvalidOption."""
+        return tuple(_read(path) for path in (self.ca, self.cert, self.key) if path)
+
+    def check(self, end: Literal["server", "client"]) -> None:
+        """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
+        if end == "client" and not self.cert:
+            self.believe(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+            return
+        self.whole()
+        both = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        both[1].check_hostname, both[1].verify_mode = False, ssl.CERT_NONE
+        for context in both:
+            self.present(context)
+        verifier = both[1] if end == "server" else both[0]
+        verifier.verify_mode = ssl.CERT_REQUIRED
+        self.believe(verifier)
+        try:
+            _shake_hands(*both)
+        except ssl.SSLCertVerificationError as error:
+            reason = _REASONS.get(error.verify_message, error.verify_message)
+            raise InvalidFile(f"the certificate {self.cert} cannot be used: {reason.format(ca=self.ca)}") from error
+        except ssl.SSLError as error:
+            raise InvalidFile(f"the certificate {self.cert} cannot be used: {error.reason or error}") from error
+
+    def present(self, context: ssl.SSLContext) -> None:
+        """Let *context* show the own certificate. Raises InvalidOption."""
+        for path in (self.cert, self.key):
+            _read(path)  # what cannot be read is said by its name
+        try:
+            # A key with a passphrase would ask at the terminal.
+            context.load_cert_chain(self.cert, self.key, password=lambda: b"")
+        except (ssl.SSLError, ValueError) as error:
+            if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
+                raise InvalidFile(f"the key {self.key} is not the one of the certificate {self.cert}") from error
+            raise InvalidFile(
+                f"{self.cert} and {self.key} are no certificate and key in PEM without a passphrase"
+            ) from error
+
+    def believe(self, context: ssl.SSLContext) -> None:
+        """Let *context* believe whom the CA signed. Raises InvalidOption."""
+        _read(self.ca)
+        try:
+            context.load_verify_locations(self.ca)
+        except ssl.SSLError as error:
+            raise InvalidFile(f"{self.ca} is no certificate of a CA in PEM") from error
+
+    # --- gRPC's credentials
+
+    def channel_credentials(self) -> grpc.ChannelCredentials:
+        own = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
+        return grpc.ssl_channel_credentials(_read(self.ca), *own)
+
+    def configuration(self) -> grpc.ServerCertificateConfiguration:
+        """What the files say now. Raises InvalidOption."""
+        self.check("server")
+        return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.cert))], _read(self.ca))
+
+
+def why(address: str, tls: Tls | None) -> str:
+    """Why there is no connection to the receiver at *address* though somebody answers there; empty if nobody does.
+
+    Blocks for PROBE seconds at most. *tls*: this end's files; None if it wants no TLS.
+    """
+    host, port = parse_address(address)
+    name = host.strip("[]")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    cert, ca = (tls.cert, tls.ca) if tls is not None else ("", "")
+    agreed = False
+    wanted = (tls.server_name if tls is not None else "") or name
+    try:
+        if tls is None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        else:
+            tls.believe(context)
+            if tls.cert:
+                tls.present(context)
+        with (
+            socket.create_connection((name, port), PROBE) as plain,
+            context.wrap_socket(plain, server_hostname=wanted) as shaken,
+        ):
+            agreed = True
+            # With TLS 1.3 a certificate is refused only now; a receiver that accepts it speaks first.
+            if tls is not None and not shaken.recv(1):
+                return _not_accepted(cert)
+    except InvalidOption as error:
+        return str(error)
+    except ssl.SSLCertVerificationError as error:
+        if "mismatch" in error.verify_message:
+            return f"its certificate is not for {wanted}: connect to a name that it is for"
+        reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
+        return f"its certificate is not to be trusted: {reason}"
+    except ConnectionResetError:  # one that was cut before is no answer
+        return _not_accepted(cert) if agreed and tls is not None else ""
+    except ssl.SSLError as error:
+        if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
+            return ""
+        known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))
+        return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
+    except OSError:
+        return ""
+    want = "it wants TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
+    return want if tls is None else ""
+
+
+def _not_accepted(cert: str) -> str:
+    """What is known where the other end only hangs up."""
+    return _ALERTS["UNKNOWN_CA" if cert else "CERTIFICATE_REQUIRED"].format(cert=cert)
+
+
+class Follower(Generic[T]):
+    """What *load* makes of the files of *tls*: made anew when they have changed, and kept while they make no sense.
+
+    Any thread may look.
+    """
+
+    def __init__(self, tls: Tls, load: Callable[[], T]) -> None:
+        self._tls, self._load = tls, load
+        self._seen = tls.stamp()
+        self._made = load()
+        self._lock = threading.Lock()
+
+    def look(self, anyway: bool = False) -> T:
+        """What holds now; *anyway*: the files are read though they seem unchanged."""
+        with self._lock:
+            stamp = self._tls.stamp()
+            if anyway or stamp != self._seen:
+                happened = "have changed" if stamp != self._seen else "were read again"
+                self._seen = stamp
+                try:
+                    self._made = self._load()
+                except InvalidOption as error:
+                    log.error("the certificates %s, but %s; the old ones stay in use", happened, error)
+                else:
+                    log.info("the certificates %s: new connections use %s", happened, self._tls.cert or self._tls.ca)
+            return self._made
+
+
+class ServerCertificates:
+    """A receiver's certificates, and whom it believes, for all its ports.
+
+    Raises InvalidOption when they cannot be used, and NotInstalled.
+    """
+
+    def __init__(self, tls: Tls) -> None:
+        from flarelog.security.certificate import (  # wants a package that only receivers with TLS need
+            Trust,
+            demand_current,
+        )
+
+        if tls.crl:
+            demand_current(tls.ca, tls.crl, time.time())
+        # Made together: whoever passes the handshake is believed by the same CAs.
+        self._files = Follower(tls, lambda: (tls.configuration(), Trust(tls.ca, tls.crl)))
+        self._lock = threading.Lock()
+        self.connections = 0
+        """That were begun at any of the ports, whatever became of them."""
+
+    def credentials(self, *, demanded: bool) -> grpc.ServerCredentials:
+        """For a port. *demanded*: only certificates of the CA get in; else nobody's certificate is looked at.
+
+        The files are looked at before each handshake.
+        """
+        given = self._files.look()[0]
+
+        def fetch() -> Any:  # may return None, which the types do not know
+            nonlocal given
+            with self._lock:
+                self.connections += 1
+            before, given = given, self._files.look()[0]
+            return None if given is before else given
+
+        return grpc.dynamic_ssl_server_credentials(given, fetch, require_client_authentication=demanded)
+
+    @property
+    def trust(self) -> Trust:
+        """As it is now; the same object for as long as it does not change."""
+        return self._files.look()[1]
+
+    def reread(self) -> None:
+        """Read the files though they seem unchanged, and say what came of it."""
+        self._files.look(anyway=True)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """A handshake in memory. Raises ssl.SSLError."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server),
+    ]
+    while ends:
+        for end in ends[::-1]:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            ends.remove(end)

@@ -1,0 +1,1 @@
+"""A site's end: the process that sends its logs."""

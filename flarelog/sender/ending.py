@@ -1,0 +1,99 @@
+"""A sidecar to its very end: a log ends when its writer has gone, whoever says before that it has.
+
+A receiver whose run is ending, or a program that is about to end one, has the logs drained while they may still be
+written: they get their receipts, and the run's end waits for nobody. When the writers have gone the files are looked at
+once more, and what was written meanwhile opens its stream again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from dataclasses import replace
+
+import grpc
+
+from flarelog.bus import Bus
+from flarelog.security.tls import Tls, why
+from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions
+from flarelog.sources.files.sizes import sizes
+from flarelog.sources.files.writers import have_writers
+from flarelog.wire import codec as wire
+
+log = logging.getLogger(__name__)
+
+REACH_TIMEOUT = 4.0  # seconds
+WRITERS_EVERY = 0.5  # seconds between two looks at whether the files of a run that is ending still have writers
+
+
+async def reach(receiver: str, tls: Tls | None) -> str:
+    """Why the *receiver* does not answer, empty if it does."""
+    async with wire.channel(receiver, tls) as channel:
+        try:
+            await wire.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
+        except (grpc.RpcError, wire.Malformed) as error:
+            sentence = str(wire.error_of(error, receiver)) if isinstance(error, grpc.RpcError) else str(error)
+            return (await asyncio.to_thread(why, receiver, tls)) or sentence
+    return ""
+
+
+class Sending:
+    """One sidecar, and another one if the files were written to after the first was told to drain.
+
+    *owned*: whoever began it says when the writers have gone, by ``drain``; else they are looked for, and waited for
+    no longer than the options' drain_timeout.
+    """
+
+    def __init__(self, options: SidecarOptions, bus: Bus | None = None, *, owned: bool = False) -> None:
+        self.options = options
+        self.sidecar = Sidecar(options, bus)
+        self._bus = bus
+        self._owned = owned
+        self._over = asyncio.Event()
+
+    def drain(self) -> None:
+        """The writers have gone: send what is there and end; harmless when repeated."""
+        self._over.set()
+        self.sidecar.drain()
+
+    def drain_early(self) -> None:
+        """The run is ending, and the writers may go on."""
+        self.sidecar.drain_early()
+
+    def reread(self) -> bool:
+        """As the sidecar's."""
+        return self.sidecar.reread()
+
+    async def run(self) -> Outcome:
+        """Send until drained, as the sidecar does."""
+        outcome = await self.sidecar.run()
+        if self.sidecar.early is None or outcome.fenced or outcome.error is not None:
+            return outcome
+        await self._written()
+        if sizes(self.options.source) == self.sidecar.early:
+            return outcome
+        log.info("run %s: logs were written to after their receipts; what came is sent", self.options.run)
+        self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus)
+        return outcome.then(await self.sidecar.run())
+
+    async def _written(self) -> None:
+        """Wait until the writers have gone."""
+        if self._owned:
+            await self._over.wait()
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.options.drain_timeout):
+                while not self._over.is_set() and have_writers(self._files()):
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._over.wait(), WRITERS_EVERY)
+                return
+        log.warning(
+            "run %s is ending, and its logs are still being written after %g s; what comes from now on is not sent",
+            self.options.run, self.options.drain_timeout,
+        )  # fmt: skip
+
+    def _files(self) -> dict[tuple[int, int], str]:
+        found = sizes(self.options.source)
+        return {(device, inode): os.path.basename(path) for path, (device, inode, _) in found.items()}

@@ -1,0 +1,89 @@
+"""Which names are those of logs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from flarelog.errors import InvalidOption
+from flarelog.globs import any_of, check, expect
+from flarelog.sources.files.lineage import names_of
+from flarelog.sources.redaction.redact import Rules
+
+if TYPE_CHECKING:
+    from flarelog.sources.consent import Consent
+
+NOT_LOGS = (
+    *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
+    *("*.pt", "*.pth", "*.ckpt", "*.safetensors", "*.onnx", "*.h5", "*.bin", "*.pkl", "*.pickle"),
+    *("*.npy", "*.npz", "*.parquet", "*.arrow", "events.out.tfevents.*", "*.py", "*.pyc", "*.so"),
+    *("*.swp", "*~", "*.tmp", ".*", ".*/**", "**/.*/**", "*.crt", "*.key", "*.pem"),
+)
+"""What is left out when no include pattern says otherwise: names that say that a file is something else than a log."""
+expect(NOT_LOGS)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """Which files are sent. Raises InvalidOption.
+
+    The patterns are globs, compared with a file's path under *root*; see ``flarelog.globs``. Without *include*
+    everything is sent but NOT_LOGS.
+    """
+
+    root: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    # Of files that are there at the start and unknown to the receiver:
+    start_at: Literal["beginning", "end"] = "beginning"
+    ignore_older: float | None = None  # seconds; of those not modified for so long send only what is added
+    redact: tuple[str, ...] = ()  # names of what is masked, beside what the site wants
+    sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
+
+    def __post_init__(self) -> None:
+        check((*self.include, *self.exclude))
+        Rules(self.redact)
+        if self.start_at not in ("beginning", "end"):
+            raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
+        if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
+            raise InvalidOption(f"ignore_older must be a positive number of seconds, not {self.ignore_older:g}")
+
+    def matches(self, path: str) -> bool:
+        if self.include:
+            asked = any_of(self.include, path) and not any_of(self.exclude, path)
+        else:
+            asked = not any_of(NOT_LOGS, path) and not any_of(self.exclude, path)
+        return asked and self.permits(path)
+
+    def permits(self, path: str) -> bool:
+        """Whether the site lets go of the file at *path*, whoever asks for it."""
+        return all(site.permits(path) for site in self.sites)
+
+    def excludes(self, path: str) -> bool:
+        """Whether the file at *path* is never sent, whatever it was called before."""
+        return any_of(self.exclude, path) or any(any_of(site.exclude, path) for site in self.sites)
+
+    def rules(self) -> Rules:
+        """What is masked: what anybody wants to be."""
+        rules = Rules(self.redact)
+        for site in self.sites:
+            rules |= site.rules
+        return rules
+
+    def continues(self, path: str, log: str, met: bool, was: str = "") -> bool:
+        """Whether the file at *path*, which a receiver says was *log*, may be sent as such. It may say so of any file:
+        outside the patterns it is to be one that this sidecar itself has *met*, or one whose name says that it is
+        *log*, rotated. Under a name that the site does not let go it is to be one that this sidecar itself has met as
+        that log: *was* is the log as which this process, or its checkpoint, knows the file.
+        """
+        if self.excludes(path) or not self.matches(log) or not (self.permits(path) or was == log):
+            return False
+        return self.matches(path) or met or names_of(log, path)
+
+    def follows(self, path: str, origin: str) -> bool:
+        """Whether a file that was *origin*, a log, is sent as such when it was renamed to *path* before anyone looked:
+        rotated out of the include patterns it is, under a name that is left out it is not.
+        """
+        limited = self.include or any(site.include for site in self.sites)
+        return bool(limited) and self.matches(origin) and not self.excludes(path)

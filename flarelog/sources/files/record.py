@@ -1,0 +1,154 @@
+"""What the receiver's record of a stream says of the files that it came from.
+
+The record is the authority: which file goes on where is decided by its marks and digests, and by the bytes that a file
+holds now.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass, replace
+
+from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
+from flarelog.sources.files.file import MARKER, SourceFile
+from flarelog.sources.redaction.redact import Rules
+from flarelog.text import legible
+
+log = logging.getLogger(__name__)
+
+_READ = 1 << 20
+
+Stretch = tuple[int, int, int]
+"""(length, the stream's digest before it, the one behind it)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The last stretch of one generation that the receiver holds."""
+
+    begin: Generation
+    end: int
+    digest: int  # of the stream, at end
+    closed: str | None  # the reason of its end, if it has one
+    closed_at: int = 0  # when that was sent first, in milliseconds since 1970 by the producer's clock; 0: unknown
+
+    @property
+    def source_end(self) -> int:
+        return self.begin.source_offset + self.end - self.begin.offset
+
+
+def take_back(file: SourceFile, piece: Piece) -> None:
+    """Go on with *file*, of which the receiver holds *piece*, and which was not to be found before."""
+    settled = settled_on(file, piece)
+    if settled is not None:
+        file.start_at(piece.source_end)
+        file.settled, file.begun, file.found_as = (settled.crc, settled.begin), True, piece.begin.path
+
+
+def shipped(info: StreamInfo) -> dict[str, Piece]:
+    """By identity, in the order of the stream."""
+    found: dict[str, Piece] = {}
+    current: Generation | None = None
+    for mark in (*info.marks, None):
+        kind = type(mark)
+        if kind is Gap or kind is Attributes:
+            continue
+        if current is not None:
+            end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
+            found.pop(current.identity, None)  # the latest stretch of a generation counts, in its place
+            ended = (mark.reason, mark.clock) if isinstance(mark, Ended) else (None, 0)
+            found[current.identity] = Piece(current, end, digest, *ended)
+        current = mark if isinstance(mark, Generation) else None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a file was read for that still holds the bytes of a piece."""
+
+    crc: int  # CRC-32 of its bytes up to the marker
+    begin: int  # where those begin
+    goes_on: bool = True  # what is shown from here on is shown by the same rules, and the piece ends with a whole line
+    matches: int = 0  # masked in the piece
+    bytes: int = 0
+
+
+def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
+    """None unless *file* still holds the bytes of *piece*: the digest of the stretch is computed anew from the file, as
+    it was shown then.
+    """
+    size, end = os.fstat(file.fd).st_size, piece.source_end
+    if piece.closed == "truncated" or size < end:
+        return None
+    rules = file.rules.once(piece.begin.notes)
+    if rules is None:
+        _tell(file, "was sent with a redaction that cannot be repeated now; it is sent again from its beginning, %s")
+        return None
+    found = None
+    # A line that was not finished when a sidecar drained was shown as if it ended there.
+    if not rules or end <= rules.decided(file.raw, 0, size):
+        found = _settled_on(file, piece, rules, size)
+    if found is None and rules:
+        found = _settled_on(file, piece, rules, end)
+        found = replace(found, goes_on=False) if found is not None else None
+    if found is not None and rules != file.rules:
+        _tell(file, f"was sent up to offset {end} with another redaction, and stays so; from there on it is sent %s")
+        return replace(found, goes_on=False, matches=0, bytes=0)
+    return found
+
+
+def _tell(file: SourceFile, what: str) -> None:
+    if not file.told:
+        file.told = True
+        log.warning(
+            "%s %s", legible(file.path), what % ("redacted as is said now" if file.rules else "without redaction")
+        )
+
+
+def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Settled | None:
+    """The same, for what is shown by *rules* of a file that *ends* there."""
+    digest, at = piece.begin.digest, piece.begin.source_offset
+    crc, before_marker = 0, max(0, piece.source_end - MARKER)
+    begin, matches, masked = min(at, before_marker), 0, 0
+    while at < piece.source_end:
+        length = min(_READ, piece.source_end - at)
+        raw = data = file.raw(at, at + length)
+        if rules:
+            data, more_matches, more = rules.show(file.raw, at, length, ends)
+            matches, masked = matches + more_matches, masked + more
+        if not data or len(data) != len(raw):
+            return None
+        digest = extend(digest, data)
+        crc = extend(crc, raw[: max(0, before_marker - at)])
+        at += len(raw)
+    return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
+
+
+def wholes(info: StreamInfo) -> list[Stretch]:
+    """Each generation that the receiver holds from its first byte on, in one piece."""
+    marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
+    bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
+    return [
+        (end - mark.offset, mark.digest, digest)
+        for mark, (end, digest) in zip(marks, bounds, strict=False)
+        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset
+    ]
+
+
+def in_order(info: StreamInfo) -> dict[str, None]:
+    """The identities of the stream's generations, the oldest first."""
+    return {mark.identity: None for mark in info.marks if isinstance(mark, Generation)}
+
+
+def may_have_grown(info: StreamInfo) -> list[str]:
+    """The identities of the stream's last generation, and of those that have no end."""
+    ended: set[str] = set()
+    current = ""
+    for mark in info.marks:
+        if isinstance(mark, Generation):
+            current = mark.identity
+            ended.discard(current)
+        elif isinstance(mark, Ended):
+            ended.add(current)
+    return [key for key in in_order(info) if key not in ended or key == current]

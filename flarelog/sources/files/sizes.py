@@ -1,0 +1,23 @@
+"""What the files under a root are at one moment: two such looks tell whether anything was written in between."""
+
+from __future__ import annotations
+
+import os
+
+from flarelog.sources.files.patterns import SourceOptions
+
+
+def sizes(source: SourceOptions) -> dict[str, tuple[int, int, int]]:
+    """(device, inode, bytes) of each file that *source* would send, by its path; without those that cannot be seen."""
+    found = {}
+    for directory, _, names in os.walk(source.root):
+        for name in names:
+            path = os.path.join(directory, name)
+            relative = os.path.relpath(path, source.root)
+            if source.matches(relative):
+                try:
+                    status = os.stat(path)
+                except OSError:
+                    continue
+                found[relative] = status.st_dev, status.st_ino, status.st_size
+    return found

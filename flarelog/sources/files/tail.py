@@ -1,0 +1,496 @@
+"""One log: the incarnations of its file, one behind the other, read as one stream.
+
+Laws that hold here: bytes are read from 0, raw; a rotated file's tail goes before the new file's head, and its
+descriptor is kept until its bytes are acknowledged and it is quiet; a truncation is seen by size or, when
+the file has grown past the position, by the bytes before the position having changed; what is known to be lost
+becomes a gap. No bytes are kept here: whatever must be sent again is read again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.lineage import birth_note, born_of, compare
+from flarelog.sources.files.record import settled_on, shipped
+
+ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may hold up its successor
+QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
+RELEASE_AFTER = 5.0  # seconds of quiet after which a rotated file that nobody was seen to close is let go
+REMOVED_AFTER = 600.0  # the same of one that was removed: what is written to it once it is let go is lost
+MANY = 8  # files of a log: with more of them, those that are done are let go before another is begun
+LOOK_AT = 0.2  # seconds between two looks at one that is begun
+HELD_BACK = 60.0  # seconds of quiet after which an unfinished line of such a file is shown: its rest may be a secret's
+HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """From *offset* of the stream on, bytes come from *file*, beginning at *source_offset*."""
+
+    offset: int
+    file: SourceFile
+    source_offset: int
+    gone: bool = False  # the file was truncated since: what was read of it cannot be read again
+
+
+class Newest(NamedTuple):
+    """The youngest generation of a log that was begun."""
+
+    identity: str
+    born: int | None  # ns since the epoch
+
+
+@dataclass(slots=True)
+class Tail:
+    """One log. ``files`` are its incarnations that are held, oldest first; the last is the newest."""
+
+    log: str
+    files: list[SourceFile] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)  # all of the stream; their digests are filled in when they are sent
+    end: int = 0  # the stream offset behind the last byte read
+    draining: bool = False
+    waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
+    # The identities of all generations that were begun, in their order: none of them is begun again.
+    begun: dict[str, None] = field(default_factory=dict)
+    newest: Newest | None = None
+    failed: Exception | None = None  # what a look at all logs met in this one: its own reader is to deal with it
+    _current: SourceFile | None = None
+    _segments: list[_Segment] = field(default_factory=list)
+    _acked: int = 0
+    _attributes: str = ""  # that were told of the current file
+    _kept: int = 0  # files that were begun and could not be let go when it was tried last
+    _since_release: int = 0  # files that were begun since
+    _held_since: float | None = None  # since when a newer file waits for the current one
+
+    # --- reading
+
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """What stands at *offset* of the stream, *marks* marks having been sent: a mark, at most *room* bytes, or
+        nothing yet.
+
+        Raises OSError when the source cannot be read, and whatever else a look at this log raised.
+        """
+        if self.failed is not None:
+            failed, self.failed = self.failed, None
+            raise failed
+        if offset == self.end and marks == len(self.marks):
+            self._look(now)
+        if marks < len(self.marks) and self.marks[marks].offset == offset:
+            return self.marks[marks]
+        if room <= 0:
+            return None
+        if offset < self.end:
+            return self._again(offset, marks, room, now)
+        return self._read_on(room, now) or None
+
+    def _again(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """Bytes that were read before and are not acknowledged."""
+        if not self._segments:  # the receiver's record spoke of bytes that no file here is known to hold
+            return self._lost(offset, marks, 0)
+        at = max(n for n, segment in enumerate(self._segments) if n == 0 or segment.offset <= offset)
+        segment = self._segments[at]
+        end = self._segments[at + 1].offset if at + 1 < len(self._segments) else self.end
+        if segment.offset > offset or segment.file.fd < 0 or segment.gone:
+            return self._lost(offset, marks, at)
+        data = segment.file.read(segment.source_offset + offset - segment.offset, min(room, end - offset))
+        if len(data) < min(room, end - offset) or not segment.file.intact():
+            self._truncated(segment.file, now)
+            return self._lost(offset, marks, at)
+        return data
+
+    def _lost(self, offset: int, marks: int, at: int) -> Mark:
+        """The bytes behind *offset*, in the segment numbered *at*, can not be read again: they become a gap there.
+
+        What was read behind them is read anew, as far as it still can be.
+        """
+        bounds = [offset, *(segment.offset for segment in self._segments[at + 1 :]), self.end]
+        # What was to be said of losses behind the offset still is.
+        lost = sum(mark.length for mark in self.marks[marks:] if isinstance(mark, Gap))
+        back: dict[SourceFile, int] = {}  # where to read on
+        for segment, begin, end in zip(self._segments[at:], bounds, bounds[1:], strict=False):
+            file, source = segment.file, segment.source_offset + begin - segment.offset
+            # Of a file that was truncated, what it still has of what was read may be sent again.
+            there = min(file.start, source + end - begin) if segment.gone else source + end - begin
+            if file.fd < 0 or there <= source:
+                lost += end - begin
+                continue
+            lost += source + end - begin - there
+            back[file] = min(source, back.get(file, source))
+        if not self._segments:
+            lost += self.end - offset
+        for file, source in back.items():
+            file.start_at(source)
+            file.begun = False
+        del self.marks[marks:], self._segments[at + 1 :]
+        self.end, self._current = offset, None
+        why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
+        # Without its end, what is stored of the generation would be compared with what the file holds now.
+        self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
+        return self.marks[marks]
+
+    def _read_on(self, room: int, now: float) -> bytes:
+        file = self._current
+        if file is None:
+            return b""
+        length = self._available(file, now)
+        if length <= 0:
+            return b""
+        data = file.read(file.position, min(room, length))
+        # Only now is it known that these bytes follow those before them: a truncation may have come in between.
+        if not file.intact():
+            return b""
+        file.advance(data)
+        self.end += len(data)
+        return data
+
+    def _available(self, file: SourceFile, now: float) -> int:
+        size = file.size(now)
+        if file.limit is None:
+            return size - file.position
+        if file.position >= file.limit and not file.graced:
+            file.graced, file.limit = True, size  # the grace read: what came while the rest was drained
+        return min(size, file.limit) - file.position
+
+    def _sent(self, identity: str, born: int | None) -> None:
+        """Take note of a generation that was begun here, or that the receiver holds."""
+        self.begun[identity] = None
+        if born is not None and (self.newest is None or self.newest.born is None or born >= self.newest.born):
+            self.newest = Newest(identity, born)
+        elif born is None and (self.newest is None or self.newest.born is None):
+            self.newest = Newest(identity, None)
+
+    # --- what comes next
+
+    def _look(self, now: float) -> None:
+        """Bring marks and the current file up to date with what the file system shows."""
+        file = self._current
+        if file is not None:
+            if self._truncated(file, now):
+                self._begin(file, now)
+            self._tell(file)
+            if self._available(file, now) > 0:
+                if file.breaks():
+                    self._begin(file, now)
+                return
+        following = self._following(now)
+        if file is not None:
+            if self._lets_go(file, now):
+                return
+            if following is None:
+                if not file.linked and self._finished_with(file, now):
+                    self._end_current("removed")
+            elif not following.begun and not self._gives_way(file, following, now):
+                return
+            elif not following.begun and self._finished_with(file, now):
+                self._end_current("rotated")
+        if following is not None:
+            self._begin(following, now)
+
+    def _following(self, now: float) -> SourceFile | None:
+        """The file to read from when the current one is read to its end: an older one that has grown, else the next."""
+        many = len(self.files) > MANY
+        for file in self.files:
+            if file is self._current:
+                continue
+            if file.begun:
+                if many and now - file.looked_at < LOOK_AT:
+                    continue
+                file.looked_at = now
+                self._lets_go(file, now)
+            if not file.begun or self._truncated(file, now) or self._available(file, now) > 0:
+                return file
+        return None
+
+    def _lets_go(self, file: SourceFile, now: float) -> bool:
+        """Whether *file* was rotated or removed with bytes held back, which nobody can continue any more."""
+        rotated = not file.linked or file is not self.files[-1]
+        if not rotated or not file.holds_back() or not (file.closed or now - file.quiet_since >= HELD_BACK):
+            return False
+        file.finish()
+        return True
+
+    def _gives_way(self, file: SourceFile, following: SourceFile, now: float) -> bool:
+        """Whether *following* may begin: nobody writes to the rotated *file*, or it has held it up long enough."""
+        if self._held_since is None:
+            self._held_since = now
+        held = now - min(self._held_since, following.appeared)
+        return self.draining or file.closed or held >= ROTATION_GRACE
+
+    def _finished_with(self, file: SourceFile, now: float) -> bool:
+        """Whether it is likely that nobody adds to *file* any more. What comes all the same still arrives."""
+        return file.closed or now - file.quiet_since >= RELEASE_AFTER
+
+    def _begin(self, file: SourceFile, now: float) -> None:
+        self._since_release += 1
+        if len(self.files) > MANY and self._since_release > self._kept:  # all in all they are looked at a few times
+            self.release(now)
+        if not file.begun and file.rewritten(now):
+            # It was truncated before a byte of it was read: while the receiver was still to come, say.
+            file.begin_anew(0, file.seen)
+        self._gap(file)
+        hole = min(file.hole(), file.size(now) - file.position)
+        if hole > HOLE:
+            why = "a hole that nobody wrote is not sent; it reads as NULs"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, hole, why))
+            file.start_at(file.position + hole)
+            hole = 0
+        file.hole_end = file.position + hole
+        file.begins()
+        notes = [*file.lacks]
+        if hole > 0:
+            notes.append(f"hole:{hole}")
+        if file.born is not None:
+            notes.append(birth_note(file.born))
+        head = file.head
+        at, path, identity = file.position, file.found_as, file.identity
+        self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
+        self._sent(file.identity, file.born)
+        self._segments.append(_Segment(self.end, file, file.position))
+        self._current, file.begun, self._held_since = file, True, None
+        self._attributes = ""
+        self._tell(file)
+
+    def _tell(self, file: SourceFile) -> None:
+        """Say what is known of who writes *file*, the current one, if that was not said yet."""
+        if file.attributes != self._attributes:
+            self.marks.append(Attributes(self.end, EMPTY_DIGEST, file.attributes))
+            self._attributes = file.attributes
+
+    def _gap(self, file: SourceFile) -> None:
+        """Say what was cut off *file*, if that was not said yet."""
+        if file.cut:
+            why = f"at least {file.cut} bytes were truncated before they were read"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, file.cut, why))
+            file.cut = 0
+
+    def _end_current(self, reason: str) -> None:
+        self.marks.append(Ended(self.end, EMPTY_DIGEST, reason))
+        self._current = None
+
+    def _truncated(self, file: SourceFile, now: float) -> bool:
+        """Whether *file* was truncated, or rewritten, since it was read; it is then to be begun anew."""
+        rewritten = file.rewritten(now)
+        if file is self._current:
+            self._gap(file)
+        if not rewritten:
+            return False
+        if file is self._current:
+            self._end_current("truncated")
+        self._segments = [replace(old, gone=True) if old.file is file else old for old in self._segments]
+        size = file.seen
+        file.begin_anew(file.unchanged(size), size)
+        if file.limit is not None:
+            file.limit, file.graced = size, False
+        return True
+
+    def look(self, now: float) -> None:
+        """Take note of what was truncated, so that nothing is read before and behind it as one."""
+        for file in self.files:
+            if file.begun:
+                self._truncated(file, now)
+            elif file.rewritten(now):
+                file.begin_anew(0, file.seen)
+
+    def insert(self, file: SourceFile) -> None:
+        """Hold *file*: before the first that is not begun and younger; what has been begun cannot be overtaken."""
+        if file.begun:
+            self.files.insert(0, file)
+            return
+        at = len(self.files)  # most are the youngest
+        while at and not self.files[at - 1].begun and self._is_older(file, self.files[at - 1]):
+            at -= 1
+        self.files.insert(at, file)
+
+    def set_in_order(self) -> None:
+        """Those that are not begun come in the order of their births, behind the others."""
+        held = [file for file in self.files if file.begun or file.identity in self.begun]
+        waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
+        waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
+        self.files = held + waiting
+
+    def _is_older(self, one: SourceFile, other: SourceFile) -> bool:
+        return compare(self.log, one.age, other.age) < 0
+
+    def take_back(self, file: SourceFile) -> None:
+        """Go on with *file*, a generation that was sent by this process, and that had gone meanwhile."""
+        info = StreamInfo(StreamId("run", "site", self.log), 0, self.end, EMPTY_DIGEST, False, tuple(self.marks))
+        piece = shipped(info)[file.identity]
+        file.start_at(min(piece.source_end, file.length))
+        file.begun, file.found_as = True, piece.begin.path
+
+    # --- what is held
+
+    def acknowledged(self, offset: int) -> None:
+        """The receiver holds everything before *offset*."""
+        self._acked = offset
+        while len(self._segments) > 1 and self._segments[1].offset <= offset:
+            del self._segments[0]
+
+    def release(self, now: float) -> None:
+        """Lay rotated files to rest whose bytes are acknowledged and to which no writer can add any: of those before
+        the first that is not begun, so that a log of very many does not look at all of them at each.
+        """
+        unstored = {segment.file for segment in self._segments} if self._acked < self.end else set()
+        before = len(self.files)
+        end = next((n for n, file in enumerate(self.files) if not file.begun), before)
+        self.files[:end] = [
+            file for file in self.files[:end] if file in unstored or not (self._may_go(file, now) and file.lay_down())
+        ]
+        self._kept, self._since_release = end - (before - len(self.files)), 0
+
+    def rest(self, now: float) -> None:
+        """Descriptors are short: lay to rest what is stored and quiet, though a writer may add to it."""
+        if self._acked < self.end or len(self.files) != 1:
+            return
+        file = self.files[0]
+        quiet = file.linked and file.begun and file.size(now) == file.position and now - file.quiet_since >= QUIET
+        if quiet and file.lay_down():
+            self.files.remove(file)
+            self._current = None
+            self._segments.clear()
+
+    def _may_go(self, file: SourceFile, now: float) -> bool:
+        if file is self._current or (file.linked and file is self.files[-1]) or file.size(now) != file.position:
+            return False
+        # What is written to a file without a name when its descriptor is let go is lost.
+        removed = not file.linked and os.fstat(file.fd).st_nlink == 0
+        return file.closed or now - file.quiet_since >= (REMOVED_AFTER if removed else RELEASE_AFTER)
+
+    def covers(self, offset: int, marks: int) -> bool:
+        """Whether what stands behind *offset* and *marks* can be sent from here, without asking the receiver what it
+        holds.
+        """
+        if offset == self.end and marks == len(self.marks):
+            return True
+        return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
+
+    def drain(self, now: float) -> None:
+        """From now on read what there is, no more."""
+        self.draining = True
+        for file in self.files:
+            if file.limit is None:
+                file.limit = file.size(now)
+
+    def drained(self, now: float) -> bool:
+        """Whether a draining tail has nothing left to send."""
+        return (self.draining and not self.waiting) and all(
+            file.begun and self._available(file, now) <= 0 and file.graced for file in self.files
+        )
+
+    def lay_down(self) -> None:
+        """Everything is sent and sealed: let the descriptors go."""
+        for file in self.files:
+            if not file.lay_down():
+                file.close()
+        self.files.clear()
+        self._segments.clear()
+        self._current = None
+
+    @property
+    def current(self) -> SourceFile | None:
+        """The file whose bytes come next."""
+        return self._current
+
+    @property
+    def urgent(self) -> bool:
+        """Whether time alone will bring something on soon: a rotated file holds up its successor."""
+        return self._held_since is not None
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a file waits that is not begun."""
+        return bool(self.files) and not self.files[-1].begun
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing but a change of its file will bring something on."""
+        return not self.draining and len(self.files) == 1 and self.files[0].linked and self.files[0].begun
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+        self.files.clear()
+        self._segments.clear()
+        self._current = None
+
+    def unread(self) -> int:
+        """Bytes that are in its open files and were not read yet."""
+        return sum(max(0, os.fstat(file.fd).st_size - file.position) for file in self.files if file.fd >= 0)
+
+    # --- taking up where the receiver's record ends
+
+    def resume(self, info: StreamInfo) -> None:
+        """Go on from what the receiver holds, with the files that have been found.
+
+        A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
+        receiver held once and has lost is read again; where its source is gone, it is a gap.
+        """
+        lost, first = self._lost_by(info), not self.marks
+        self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
+        self._attributes = ""
+        self.begun, self.newest = {}, None
+        for mark in info.marks:
+            if isinstance(mark, Generation):
+                self._sent(mark.identity, born_of(mark.notes))
+        if lost:
+            why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
+        self._segments.clear()
+        self._current = None
+        pieces = shipped(info)
+        last = next(reversed(pieces.values()), None)
+        for file in self.files:
+            piece = pieces.get(file.identity)
+            file.begun, file.graced = False, False
+            file.start_at(file.start)
+            if piece is None:
+                continue
+            settled = settled_on(file, piece)
+            if settled is not None:
+                file.start_at(piece.source_end)
+                file.settled = settled.crc, settled.begin
+                file.begun, file.found_as = True, piece.begin.path
+                if first:
+                    file.masked(settled.matches, settled.bytes)
+                if piece is last and piece.closed is None and settled.goes_on:
+                    self._current = file
+                    self._attributes = file.attributes = _told(info.marks)
+                    self._segments.append(_Segment(self.end, file, file.position))
+                continue
+            if first:  # what was cut off before the record was known may be held by the receiver
+                file.rewritten(file.quiet_since)
+                file.cut = min(file.cut, max(0, file.cut_from - piece.source_end))
+            file.start = 0  # what start_at skipped is not in it any more
+            file.start_at(0)
+            if piece is last and piece.closed is None:
+                self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
+        if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
+            # Whether bytes were added to it after the last look, nobody can know.
+            self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
+
+    def _lost_by(self, info: StreamInfo) -> int:
+        """How many bytes the receiver held, holds no longer, and cannot be sent again."""
+        held = {file.identity for file in self.files if file.intact()}
+        unsaid = sum(mark.length for mark in self.marks[len(info.marks) :] if isinstance(mark, Gap))
+        return unsaid + sum(
+            max(0, extent.offset + extent.length - max(extent.offset, info.committed))
+            for extent in extents(self.marks, self.end)
+            if extent.identity not in held or extent.ended == "truncated"
+        )
+
+
+def _told(marks: Iterable[Mark]) -> str:
+    """The attributes that the last generation has by now."""
+    words = ""
+    for mark in marks:
+        if isinstance(mark, Generation):
+            words = ""
+        elif isinstance(mark, Attributes):
+            words = mark.words
+    return words

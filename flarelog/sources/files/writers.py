@@ -1,0 +1,270 @@
+"""Which processes write a file, and which ranks their environments name: read, and never guessed.
+
+A launcher such as torchrun gives each process RANK, LOCAL_RANK, GROUP_RANK and WORLD_SIZE. These numbers, and nothing
+else, are taken of the processes that have a file open for writing or, where those are none of a gang, of their
+children: a launcher writes what its workers say. RANK alone is not believed, some schedulers number machines with it;
+and nothing is known before all workers of a launcher are there: they may share the file. Linux alone shows it, of
+processes that this one may look at: those of the same user, or all with CAP_SYS_PTRACE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.openers import PROC, Inode, pids, writes
+
+T = TypeVar("T")
+
+TICK = 0.25  # seconds between two looks at which files are to be asked for
+FIRST, LONGEST = 0.25, 60.0  # seconds until a file whose writers are not known is asked for again, doubling
+STILL = 5.0  # seconds between two looks at whether those that were found still live
+SHARE = 0.003  # of one core that looking takes
+_ENVIRON = 1 << 20  # bytes of an environment that are read
+_GENERATIONS = 4  # of children whose environments are read
+_MOST = 64  # ranks that one file is said to have: a mark holds 1024 characters
+
+_NAMES = {b"RANK": "rank", b"LOCAL_RANK": "local-rank", b"GROUP_RANK": "group-rank", b"WORLD_SIZE": "world-size"}
+_LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
+_NUMBER = re.compile(rb"[0-9]{1,7}")
+
+Process = tuple[int, int]
+"""(pid, when it was started): a pid that is used again is another process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is known of a file's writers. *words*: as in ``Attributes``."""
+
+    words: str
+    processes: frozenset[Process]
+
+
+def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written]:
+    """What is known of the writers of *files*, whose values are their names in their directories; nothing of those that
+    nobody is known to write. Blocks.
+    """
+    writers: dict[Inode, list[int]] = {}
+    names = set(files.values())
+    processes = _Processes(proc)
+    for pid in processes.pids:
+        for inode in writes(f"{proc}/{pid}", names):
+            if inode in files:
+                writers.setdefault(inode, []).append(pid)
+    found = {}
+    for inode, by in writers.items():
+        gang = processes.gang(by) or processes.gang(processes.descendants(by))
+        words = words_of(gang.values()) if processes.complete(gang) else ""
+        if words:
+            found[inode] = Written(words, frozenset(gang))
+    return found
+
+
+def have_writers(files: dict[Inode, str], proc: str = PROC) -> bool:
+    """Whether any other process that may be looked at has one of *files* open for writing, their names being the
+    values.
+    """
+    names = set(files.values())
+    others = (pid for pid in pids(proc) if pid != os.getpid())
+    return any(inode in files for pid in others for inode in writes(f"{proc}/{pid}", names))
+
+
+def words_of(environments: Iterable[dict[bytes, int]]) -> str:
+    """What *environments*, of all processes that write to one file, say together; empty if that is nothing."""
+    gang = list(environments)
+    common = {
+        name: gang[0][variable]
+        for variable, name in _NAMES.items()
+        if gang and variable in gang[0] and all(one.get(variable) == gang[0][variable] for one in gang)
+    }
+    words = [f"{name}:{value}" for name, value in common.items()]
+    if "rank" not in common:
+        locals_ = {one[b"LOCAL_RANK"]: one[b"RANK"] for one in gang}
+        if len(set(locals_.values())) != len({one[b"RANK"] for one in gang}) or not 0 < len(locals_) <= _MOST:
+            return ""  # two machines' workers, say
+        ranks = "+".join(f"{local}={rank}" for local, rank in sorted(locals_.items()))
+        words = [f"ranks:{ranks}", *words]
+    return ",".join(words)
+
+
+def _environment(process: str) -> dict[bytes, int]:
+    """The numbers that are looked for, and nothing else of it."""
+    try:
+        with open(f"{process}/environ", "rb") as file:
+            raw = file.read(_ENVIRON)
+    except OSError:
+        return {}
+    found: dict[bytes, int] = {}
+    for entry in raw.split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if (name in _NAMES or name == _LOCAL_SIZE) and _NUMBER.fullmatch(value):
+            found.setdefault(name, int(value))
+    return found
+
+
+def _status(process: str) -> tuple[int, int] | None:
+    """(its parent, when it was started), or None if it is not there."""
+    try:
+        with open(f"{process}/stat", "rb") as file:
+            fields = file.read(4096).rpartition(b")")[2].split()  # its name may hold anything
+        return int(fields[1]), int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+class _Processes:
+    """All that there are, looked at as far as is needed."""
+
+    def __init__(self, proc: str) -> None:
+        self._proc = proc
+        self.pids = pids(proc)
+        self._environments: dict[int, dict[bytes, int]] = {}
+        self._statuses: dict[int, tuple[int, int] | None] = {}
+        self._children: dict[int, list[int]] | None = None
+
+    def _status(self, pid: int) -> tuple[int, int] | None:
+        if pid not in self._statuses:
+            self._statuses[pid] = _status(f"{self._proc}/{pid}")
+        return self._statuses[pid]
+
+    def _gives(self, pid: int) -> dict[bytes, int]:
+        """The environment of *pid*, if it is one of a gang, else nothing."""
+        if pid not in self._environments:
+            found = _environment(f"{self._proc}/{pid}")
+            self._environments[pid] = found if b"RANK" in found and b"LOCAL_RANK" in found else {}
+        return self._environments[pid]
+
+    def gang(self, pids: Iterable[int]) -> dict[Process, dict[bytes, int]]:
+        """Those of *pids* that are of a gang, with their environments."""
+        found = {}
+        for pid in pids:
+            status = self._status(pid)
+            if status is not None and self._gives(pid):
+                found[pid, status[1]] = self._gives(pid)
+        return found
+
+    def complete(self, gang: Iterable[Process]) -> bool:
+        """Whether all workers are there of each launcher that has some in *gang*."""
+        for pid, _ in gang:
+            environment, parent = self._gives(pid), self._parent(pid)
+            while self._gives(parent):  # what a worker has started itself has the same environment
+                parent = self._parent(parent)
+            locals_ = {self._gives(child).get(b"LOCAL_RANK") for child in self._of(parent)} - {None}
+            if len(locals_) < environment.get(_LOCAL_SIZE, 0):
+                return False
+        return True
+
+    def descendants(self, of: Iterable[int]) -> list[int]:
+        found: list[int] = []
+        last = list(of)
+        for _ in range(_GENERATIONS):
+            last = [child for parent in last for child in self._of(parent)]
+            found += last
+        return found
+
+    def _parent(self, pid: int) -> int:
+        status = self._status(pid)
+        return status[0] if status is not None else 0
+
+    def _of(self, parent: int) -> list[int]:
+        if self._children is None:
+            self._children = {}
+            for pid in self.pids:
+                self._children.setdefault(self._parent(pid), []).append(pid)
+        return self._children.get(parent, [])
+
+
+def alive(processes: Iterable[Process], proc: str = PROC) -> bool:
+    """Whether any of them still lives."""
+    return any((_status(f"{proc}/{pid}") or (0, -1))[1] == started for pid, started in processes)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A file whose writers are asked for."""
+
+    due: float
+    pause: float = FIRST
+    known: Written | None = None
+
+
+@dataclass(slots=True)
+class Writers:
+    """Asks for the writers of all files that are current, off the loop, and tells the tails what is known of them."""
+
+    discovery: Discovery
+    wake: Callable[[set[str]], None]  # takes the names of logs of which more is known
+    _asked: dict[str, _Asked] = field(default_factory=dict)  # by identity
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        if not os.path.isdir(f"{PROC}/self/fdinfo"):
+            return
+        while True:
+            began = time.thread_time()
+            due = self._due(time.monotonic())
+            used = time.thread_time() - began
+            if due:
+                names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
+                try:
+                    found, more = await _aside(partial(_timed, names))
+                except RuntimeError:  # a program that is ending gives no thread any more
+                    return
+                self._learn(due, found)
+                used += more
+            await asyncio.sleep(max(TICK, used / SHARE))
+
+    def _learn(self, due: dict[Inode, tuple[str, SourceFile]], found: dict[Inode, Written]) -> None:
+        told = set()
+        for inode, written in found.items():
+            log, file = due[inode]
+            self._asked[file.identity] = _Asked(time.monotonic() + STILL, known=written)
+            if file.attributes != written.words:
+                file.attributes = written.words
+                told.add(log)
+        if told:
+            self.wake(told)
+
+    def _due(self, now: float) -> dict[Inode, tuple[str, SourceFile]]:
+        """The files that are to be asked for now, and the names of their logs."""
+        found: dict[Inode, tuple[str, SourceFile]] = {}
+        tails = self.discovery.tails.values()
+        current = {tail.current.identity: (tail.log, tail.current) for tail in tails if tail.current}
+        self._asked = {identity: asked for identity, asked in self._asked.items() if identity in current}
+        for identity, (log, file) in current.items():
+            asked = self._asked.setdefault(identity, _Asked(now))
+            if now < asked.due or file.fd < 0:
+                continue
+            if asked.known is not None and alive(asked.known.processes):
+                asked.due = now + STILL
+                continue
+            asked.known, asked.due = None, now + asked.pause
+            asked.pause = min(2 * asked.pause, LONGEST)
+            status = os.fstat(file.fd)
+            found[status.st_dev, status.st_ino] = log, file
+        return found
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """Do *work* in a thread that ends with it: an embedding program is left as it was."""
+    threads = ThreadPoolExecutor(1, "flarelog-writers")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(threads, work)
+    finally:
+        threads.shutdown(wait=False)
+
+
+def _timed(names: dict[Inode, str]) -> tuple[dict[Inode, Written], float]:
+    """What is found, and the seconds of CPU that it took."""
+    began = time.thread_time()
+    found = who_writes(names)
+    return found, time.thread_time() - began

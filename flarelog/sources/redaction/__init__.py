@@ -1,0 +1,1 @@
+"""What may not leave a site: found in its bytes, and masked."""

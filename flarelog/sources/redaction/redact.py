@@ -1,0 +1,261 @@
+"""What a site does not want to leave it: each match of a pattern is shown as asterisks, as many as it had bytes.
+
+Laws that hold here: what is shown of a byte is a function of the file's bytes alone, whatever is read at once, and
+from wherever; every offset and every line end stays; what is not yet decided is not shown. Nothing is read or kept
+here: *fetch*(begin, end) gives the file's bytes.
+
+A line ends behind LF or CR: a progress bar may go on for hours without an LF. It is matched by itself. One that is
+longer than WINDOW is cut at each multiple of WINDOW in the file that has no line end in the WINDOW bytes before it,
+and each piece is matched with OVERLAP bytes of the line on both sides. So no more than twice WINDOW is ever looked
+back at. A private key is the one secret of many lines: what follows its first one is masked up to its last one, or for
+KEY_BLOCK bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+from flarelog.errors import InvalidOption
+from flarelog.model import REDACTED, extend
+from flarelog.sources.redaction.own import OwnPattern
+from flarelog.sources.redaction.secret import NAMES, find
+
+Fetch = Callable[[int, int], bytes]
+
+WINDOW = 64 << 10  # bytes of a line that are matched at once
+OVERLAP = 4 << 10  # bytes beside a window that are looked at as well: the longest secret that a window's end cuts
+KEY_BLOCK = 16 << 10  # bytes behind the first line of a private key that are masked when no last line comes
+RULES = 3  # the version of what is masked: another one shows other bytes
+
+_LOOK = 4 << 10  # bytes around what is asked for that are read first: most lines are shorter
+_MARGIN = 128  # bytes that the first line of a private key has at most
+
+# The hyphens behind the one may be those before the other, so that they are looked at and not consumed.
+_KEY_BEGIN = re.compile(rb"-{4,5} ?BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?(?=( ?-{4,5}))")
+_KEY_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,32}PRIVATE KEY")
+_SHOWN = re.compile(rb"[^\r\n]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is masked: *names* of NAMES, and a site's *own* regular expressions, of bytes. Raises InvalidOption."""
+
+    names: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    _own: tuple[OwnPattern, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name not in (*NAMES, "all"):
+                raise InvalidOption(f"there is no redaction {name[:80]!r}; known are {', '.join(NAMES)} and all")
+        set_ = object.__setattr__
+        set_(self, "names", NAMES if "all" in self.names else tuple(name for name in NAMES if name in self.names))
+        set_(self, "own", tuple(sorted(set(self.own))))
+        set_(self, "_own", tuple(OwnPattern(text) for text in self.own))
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.own)
+
+    def __or__(self, other: Rules) -> Rules:
+        return Rules((*self.names, *other.names), (*self.own, *other.own))
+
+    @property
+    def note(self) -> str:
+        """What a generation's notes say of these rules, so that later it can be told what its bytes were made by."""
+        own = [f"own-{extend(0, chr(10).join(self.own).encode()):08x}"] if self.own else []
+        return f"{REDACTED}:{RULES}:{'+'.join((*self.names, *own))}"
+
+    def once(self, notes: str) -> Rules | None:
+        """The rules that a generation with these *notes* was made by; None if they cannot be told any more."""
+        said = next((word for word in notes.split(",") if word.partition(":")[0] == REDACTED), "")
+        if not said:
+            return Rules()
+        if said == self.note:
+            return self
+        version, _, names = said.removeprefix(f"{REDACTED}:").partition(":")
+        known = tuple(names.split("+"))
+        return Rules(known) if version == str(RULES) and set(known) <= set(NAMES) else None
+
+    # --- what is shown
+
+    def decided(self, fetch: Fetch, position: int, size: int) -> int:
+        """Up to where a file of *size* bytes, shown up to *position*, can be shown: whatever is added to it, those
+        bytes will be the same.
+        """
+        window = max(0, size - OVERLAP) // WINDOW * WINDOW
+        begin = max(0, window - WINDOW) if window > position else position
+        raw = fetch(begin, size)
+        end = begin + _line_end(raw, 0, len(raw)) if raw else 0
+        if window > position and not _line_end(raw, 0, window - begin):
+            end = max(end, window)
+        return max(position, end)
+
+    def show(self, fetch: Fetch, offset: int, length: int, end: int) -> tuple[bytes, int, int]:
+        """(what is shown of the *length* bytes at *offset*, how many matches begin there, how many bytes are masked).
+
+        *end*: where the file ends, or counts as ended. A line that is unfinished there is shown as if it ended, but
+        for its last word, which may be the beginning of a secret; where there are own patterns, nothing is shown of it.
+        Empty when the file has become shorter meanwhile.
+        """
+        last = min(offset + length, end)
+        if last <= offset:
+            return b"", 0, 0
+        begin = _piece_begin(fetch, offset)
+        left = max(0, begin - max(OVERLAP, KEY_BLOCK + _MARGIN))
+        for more in (_LOOK, 2 * WINDOW + OVERLAP):
+            right = min(end, last + more)
+            raw = fetch(left, right)
+            if len(raw) < right - left:
+                return b"", 0, 0
+            text = _Text(raw, left, begin, right == end)
+            if text.knows(last - 1):
+                break
+        spans = _merged([*self._spans(text, last), *self._keys(text)])
+        matches = masked = 0
+        if not spans:
+            return raw[offset - left : last - left], matches, masked
+        out = bytearray(raw[offset - left : last - left])
+        for first, behind in spans:
+            matches += offset <= first < last
+            first, behind = max(first, offset) - offset, min(behind, last) - offset
+            if first < behind:
+                piece = _SHOWN.sub(b"*", bytes(out[first:behind]))
+                masked += len(piece) - piece.count(b"\n") - piece.count(b"\r")
+                out[first:behind] = piece
+        return bytes(out), matches, masked
+
+    def _spans(self, text: _Text, last: int) -> Iterator[tuple[int, int]]:
+        """What is to be masked in the pieces of *text* up to the one with the byte before *last*."""
+        end = text.piece(last - 1)[1]
+        unusual = sorted(set(text.unusual(end)))
+        at = text.begin
+        for begin in (*unusual, end):
+            if at < begin:  # whole lines are looked at all at once: they do not matter to each other
+                whole = text.raw[at - text.left : begin - text.left]
+                found = chain(find(whole, self.names), *(own.find(whole) for own in self._own))
+                yield from ((at + one, at + other) for one, other in found)
+            at = text.piece(begin)[1] if begin < end else end
+        for begin in unusual:
+            first, behind = text.piece(begin)
+            line_begin, line_end, unfinished = text.around(first, behind)
+            line = text.raw[line_begin - text.left : line_end - text.left]
+            spans = [*find(line, self.names), *(span for own in self._own for span in own.spans(line))]
+            if unfinished:
+                spans.append((0 if self._own else max(line.rfind(b" "), line.rfind(b"\t")) + 1, len(line)))
+            for one, other in spans:
+                one, other = max(first, line_begin + one), min(behind, line_begin + other)
+                if one < other:
+                    yield one, other
+
+    def _keys(self, text: _Text) -> Iterator[tuple[int, int]]:
+        """What stands between the first and the last line of a private key."""
+        if "keys" not in self.names:
+            return
+        begins, ends = set[int](), set[int]()
+        at = -1
+        while (at := text.raw.find(b"VATE KEY", at + 1)) >= 0:
+            around = max(0, at - _MARGIN), at + _MARGIN
+            # Of others that are near, this part of the text may show a part only.
+            begins.update(m.end(1) for m in _KEY_BEGIN.finditer(text.raw, *around) if m.start() <= at < m.end())
+            ends.update(m.start() for m in _KEY_END.finditer(text.raw, *around) if m.start() <= at < m.end())
+        stops = [*sorted(ends), len(text.raw)]
+        for begin in begins:
+            stop = min(stops[bisect_left(stops, begin)], begin + KEY_BLOCK)
+            shown = _SHOWN.search(text.raw, begin, stop)  # where nothing but line ends follows yet, nothing is masked
+            if shown is not None:
+                yield text.left + shown.start(), text.left + stop
+
+
+UNREDACTED = Rules()
+
+
+@dataclass(slots=True)
+class _Text:
+    """Some bytes of a file: *raw*, from *left* on. Pieces are known from *begin* on, where one begins."""
+
+    raw: bytes
+    left: int
+    begin: int
+    ended: bool  # the file ends where *raw* does
+
+    @property
+    def right(self) -> int:
+        return self.left + len(self.raw)
+
+    def piece(self, at: int) -> tuple[int, int]:
+        """Where the piece with the byte at *at* begins and ends."""
+        window = at // WINDOW * WINDOW
+        line = _line_end(self.raw, max(self.begin, window - WINDOW) - self.left, at - self.left)
+        begin = self.left + line if line else self.begin if self.begin > window - WINDOW else window
+        end = window + WINDOW if window >= begin else window + 2 * WINDOW
+        return begin, self._next_line(at, min(end, self.right)) or min(end, self.right)
+
+    def _next_line(self, at: int, high: int) -> int:
+        """Where the first line begins whose end before it lies between *at* and *high*; 0 if there is none."""
+        first, end = at - self.left, high - self.left
+        found = self.raw.find(b"\n", first, end)
+        carriage = self.raw.find(b"\r", first, end if found < 0 else found)
+        found = carriage if carriage >= 0 else found
+        return self.left + found + 1 if found >= 0 else 0
+
+    def knows(self, at: int) -> bool:
+        """Whether everything is here that what is shown of the piece with the byte at *at* depends on."""
+        _, end = self.piece(at)
+        return (
+            self.ended or self.ends_line(end) or bool(self._next_line(end, self.right)) or end + OVERLAP <= self.right
+        )
+
+    def ends_line(self, at: int) -> bool:
+        """Whether the byte before *at* ends a line, or none is there."""
+        return at == 0 or self.raw[at - 1 - self.left] in b"\r\n"
+
+    def is_line(self, begin: int, end: int) -> bool:
+        return self.ends_line(begin) and self.ends_line(end)
+
+    def unusual(self, end: int) -> Iterator[int]:
+        """Where the pieces begin, up to *end*, that are not a whole line."""
+        windows = range(-(-self.begin // WINDOW) * WINDOW, end, WINDOW)
+        for at in {self.begin, *windows, *(window - 1 for window in windows if window > self.begin), end - 1}:
+            begin, behind = self.piece(at)
+            if not self.is_line(begin, behind):
+                yield begin
+
+    def around(self, begin: int, end: int) -> tuple[int, int, bool]:
+        """(from where, up to where a piece is matched; whether its line is unfinished there)."""
+        first = begin if self.ends_line(begin) else begin - OVERLAP
+        if self.ends_line(end):
+            return first, end - 1, False
+        high = min(end + OVERLAP, self.right)
+        line = self._next_line(end, high)
+        return first, line - 1 if line else high, not line and self.ended and high == self.right < end + OVERLAP
+
+
+def _line_end(raw: bytes, begin: int, end: int) -> int:
+    """The place behind the last end of a line in that range; 0 if there is none."""
+    found = raw.rfind(b"\n", begin, end)
+    return max(found, raw.rfind(b"\r", max(found, begin), end)) + 1
+
+
+def _piece_begin(fetch: Fetch, offset: int) -> int:
+    """Where the piece begins in which the byte at *offset* lies."""
+    window = offset // WINDOW * WINDOW
+    for begin in (max(0, offset - _LOOK), max(0, window - WINDOW)):
+        end = _line_end(raw := fetch(begin, offset), 0, len(raw))
+        if end:
+            return begin + end
+    return window
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes, in order and each once. Those that only touch stay apart: at a window's end they always do."""
+    out: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if out and begin < out[-1][1]:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        else:
+            out.append((begin, end))
+    return out

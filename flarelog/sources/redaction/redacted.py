@@ -1,0 +1,112 @@
+"""A source file of which some bytes are masked before anything above sees them.
+
+``size`` is how much of it may be shown, ``read`` gives what is shown, and the fingerprint is one of shown bytes. What
+only this process compares (the marker, the CRC of what was read) is of the bytes as they are, and leaves it never.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from flarelog.model import extend
+from flarelog.sources.files.file import SourceFile
+
+
+@dataclass(eq=False, slots=True)
+class RedactedFile(SourceFile):
+    """A line that is not finished is held back until it is; or until it is known that nobody goes on with it, or a
+    sidecar drains. It is then cut: shown as if the file ended there, and what comes later is another Generation.
+    """
+
+    cuts: tuple[int, ...] = ()  # offsets where a line was cut, growing
+    matches: int = 0  # that were masked in what was read, and
+    hidden: int = 0  # so many bytes
+    _counted: int = 0  # up to here
+    _begun_at: int = -1  # its last Generation mark
+    _finished: int = -1  # its size when nobody wrote to it any more
+    _decided: tuple[int, int, int] = (-1, -1, 0)  # for this size and position it is decided up to there
+    _last: tuple[int, bytes] = (0, b"")  # what was fetched last, and from where
+    _masked: tuple[int, int] = (0, 0)  # matches and bytes in what was read last
+
+    def size(self, now: float) -> int:
+        """How much of it may be shown."""
+        # Not super(), which a dataclass with slots has lost.
+        size = SourceFile.size(self, now)
+        position = self.position
+        if size <= position:
+            return size
+        cut = self._cut_behind(position)
+        if cut is not None:
+            return min(cut, size)
+        if self._decided[:2] != (size, position):
+            self._decided = size, position, self.rules.decided(self.raw, position, size)
+        decided = self._decided[2]
+        if decided > position or (self.limit is None and self._finished != size):
+            return decided
+        cut = min(size, self.limit) if self.limit is not None and self.limit > position else size
+        self.cuts = (*self.cuts, cut)
+        return cut
+
+    def _cut_behind(self, offset: int) -> int | None:
+        return next((cut for cut in self.cuts if cut > offset), None)
+
+    def holds_back(self) -> bool:
+        return self._cut_behind(self.position) is None and os.fstat(self.fd).st_size > self.position
+
+    def finish(self) -> None:
+        self._finished = os.fstat(self.fd).st_size
+
+    def _fetch(self, begin: int, end: int) -> bytes:
+        self._last = begin, self.raw(begin, end)
+        return self._last[1]
+
+    def read(self, offset: int, length: int) -> bytes:
+        """What is shown of it; nothing behind a cut at once with what is before it."""
+        cut = self._cut_behind(offset)
+        if cut is not None:
+            length = min(length, cut - offset)
+        data, *masked = self.rules.show(self._fetch, offset, length, cut or os.fstat(self.fd).st_size)
+        self._masked = masked[0], masked[1]
+        if offset != self.position:
+            self._last = 0, b""
+        return data
+
+    def advance(self, data: bytes) -> None:
+        """*data* is what was read last."""
+        begin, raw = self._last
+        self._last = 0, b""
+        if self.position >= self._counted:  # what is read again was counted
+            self.masked(*self._masked)
+        at = self.position - begin
+        SourceFile.advance(self, raw[at : at + len(data)])
+        self._counted = max(self._counted, self.position)
+
+    def masked(self, matches: int, count: int) -> None:
+        self.matches += matches
+        self.hidden += count
+
+    def begins(self) -> None:
+        SourceFile.begins(self)
+        self._begun_at = self.position
+
+    def fingerprint(self, length: int) -> tuple[int, int]:
+        size = os.fstat(self.fd).st_size
+        cut = self._cut_behind(0)
+        shown = self.rules.decided(self.raw, 0, size) if cut is None else cut
+        data = self.rules.show(self.raw, 0, min(length, shown), size if cut is None else cut)[0]
+        return len(data), extend(0, data)
+
+    def breaks(self) -> int:
+        """Whether a line was cut at the position, or a hole is there."""
+        cut = self.position in self.cuts and self.position != self._begun_at
+        return cut or self.hole()
+
+    def start_at(self, position: int) -> None:
+        SourceFile.start_at(self, position)
+        self._decided = -1, -1, 0
+        self._counted = max(self._counted, position)
+
+    def begin_anew(self, position: int, size: int) -> None:
+        self.cuts, self._finished, self._begun_at, self._counted = (), -1, -1, position
+        SourceFile.begin_anew(self, position, size)

@@ -1,0 +1,90 @@
+"""Where the secrets of a text are: values that a name announces, and tokens that tell by themselves what they are.
+
+Laws that hold here: no match goes over the end of a line or depends on another line. Every look back is bounded, and
+every look ahead either is bounded or ends in a match, behind which the search goes on: so the time grows with the
+length alone. What is rare is looked for first, with bytes.find; a regular expression runs only where that found
+something. A value is masked to its very end, in doubt further: a line must not look redacted while a part of a secret
+stays.
+
+A new kind of token is a row in kinds; a new name of a secret is one in names; a new way to print a name and its value
+is one in value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from flarelog.sources.redaction.secret.names import (
+    UNCOUNTED,
+    auth,
+    bearer,
+    cookie,
+    identified,
+    key,
+    logging_in,
+    password,
+    pw,
+    secret,
+    token,
+    user_and_password,
+)
+from flarelog.sources.redaction.secret.places import email, password_hash, userinfo
+from flarelog.sources.redaction.secret.runs import tokens
+from flarelog.sources.redaction.secret.view import Span, View
+
+Probe = Callable[[bytes, bytes, int], Span | None]
+
+NAMES = ("tokens", "passwords", "keys", "email")
+
+
+def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
+    """Where in *text* what *names* say is: any number of lines, each by itself. The spans may overlap."""
+    if not names:
+        return
+    view = View(text)
+    spans = _found(view.read, view.read.lower(), names)
+    yield from spans if view.same else view.places(list(spans))
+
+
+def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
+    for word, likely, probe in _probes(names):
+        at = low.find(word)
+        while at >= 0:
+            if likely is not None:
+                found = likely.search(low, at)
+                if found is None:
+                    break
+                at = found.start()
+            span = probe(view, low, at)
+            if span is not None and span[0] < span[1]:
+                yield span
+            at = low.find(word, max(at + 1, span[1]) if span is not None else at + 1)
+    if _TOLD & set(names):
+        yield from tokens(view, low, names)
+
+
+@lru_cache(16)
+def _probes(names: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes] | None, Probe]]:
+    likely = {b"token": UNCOUNTED}
+    return [(word, likely.get(word), probe) for word, of, probe in _PROBES if any(name in names for name in of)]
+
+
+_TOLD = {"tokens", "keys"}  # of these some tell by themselves what they are
+_PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
+    (b"pass", ("passwords",), password),
+    (b"secret", ("passwords",), secret),
+    (b"identified", ("passwords",), identified),
+    (b"pw", ("passwords",), pw),
+    (b" -p ", ("passwords",), logging_in),
+    (b"-u", ("passwords",), user_and_password),
+    (b"@", ("passwords",), userinfo),
+    (b"$", ("passwords",), password_hash),
+    (b"token", ("tokens",), token),
+    (b"auth", ("tokens",), auth),
+    (b"bearer", ("tokens",), bearer),
+    (b"cookie", ("tokens",), cookie),
+    (b"key", ("tokens", "keys"), key),
+    (b"@", ("email",), email),
+)

@@ -1,0 +1,63 @@
+"""What a sign stands in: the password of a URL and an email address around an @, the hash of a password behind a $."""
+
+from __future__ import annotations
+
+import re
+
+from flarelog.sources.redaction.secret.kinds import RUN
+from flarelog.sources.redaction.secret.value import is_random
+from flarelog.sources.redaction.secret.view import WORD, Span, end_of, ending, line_before
+
+_OF_A_URL = bytes(byte for byte in range(0x21, 0x100) if byte not in b"\"'`<>\\\x7f")
+_TO_END_OF_URL = re.compile(rb"[^\x00-\x20\"'`<>\\\x7f]{0,2048}+")
+_MAX_USERINFO = 2048
+_SLASHES = (b"://",)
+_PORT = re.compile(rb"\d{1,5}(?:[/?#]|\Z)")
+
+
+def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
+    """NAME:PASSWORD@ of a URL; the password may have an @ and a / as well. An empty span says where to go on."""
+    end = end_of(_TO_END_OF_URL, view, at)
+    low = max(0, at - _MAX_USERINFO)
+    begin = max(found + len(sign) if (found := view.rfind(sign, low, at)) >= 0 else -1 for sign in _SLASHES)
+    if begin < 0 or view[begin:at].strip(_OF_A_URL):
+        behind = view.find(b"//", at, end)
+        return (behind, behind) if behind >= 0 else (end, end)
+    last = view.rfind(b"@", at, end)
+    user, colon, password = view[begin:at].partition(b":")
+    if not colon:
+        # A key that stands alone, as in a DSN.
+        return (begin, at) if len(user) >= RUN and user.isalnum() and is_random(view, begin, RUN) else None
+    if b"/" in user or not password or _PORT.match(password):
+        return None
+    while last > at and b"/" in view[at:last] and b"." in view[at : view.find(b"/", at)]:
+        last = view.rfind(b"@", at, last)
+    return at - len(password), max(at, last)
+
+
+_LOCAL = WORD + b".+%!#^~'&" + bytes(range(0x80, 0x100))
+_DOMAIN = re.compile(
+    rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,127}(?:[xX][nN]--[A-Za-z0-9-]{1,59}|[A-Za-z\x80-\xff]{2,72})(?![A-Za-z0-9])"
+)
+
+
+def email(view: bytes, low: bytes, at: int) -> Span | None:
+    found = _DOMAIN.match(view, at)
+    local = ending(line_before(view, at, 193), _LOCAL).lstrip(b"'&") if found is not None else b""
+    if found is None or not 1 <= len(local) <= 192 or local == b"git":
+        return None
+    return at - len(local), found.end()
+
+
+_CRYPT = re.compile(rb"\$(?:2[abxy]?|[156]|y|gy|7|apr1|argon2(?:id?|d)|scrypt|pbkdf2[\w-]{0,16})\$[^\s\"'`:;]{16,}+")
+_DJANGO = re.compile(rb"(?:pbkdf2_sha\d{1,3}|argon2|bcrypt_sha256|scrypt)\Z")
+_DJANGO_REST = re.compile(rb"\$[^\s\"'`:,;]{16,}+")
+
+
+def password_hash(view: bytes, low: bytes, at: int) -> Span | None:
+    found = _CRYPT.match(view, at)
+    if found is not None:
+        return found.span()
+    word = ending(line_before(low, at, 24), WORD)
+    rest = _DJANGO_REST.match(view, at) if _DJANGO.search(word) else None
+    return None if rest is None else (at - len(word), rest.end())

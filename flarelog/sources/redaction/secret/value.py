@@ -1,0 +1,230 @@
+"""From a name to its value: what says that a value comes, what it is wrapped in, and where it ends.
+
+One function reads the values of all names. It masks to the very end, in doubt further. A new way in which programs
+print a name and a value belongs here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flarelog.sources.redaction.secret.view import TO_END, WORD, Span, end_of, ending, line_before
+
+_BLANK = rb"[ \t]"
+_QUOTES = rb"[\"'`]"
+_CLOSE = rb"(?:[ \t]{0,6}\\{0,15}[\"'`]|[\])}]|\*{2}){0,3}"  # behind a name, before what says that a value comes
+_COMES = (
+    rb"(?>(?i:"
+    + _CLOSE
+    + rb"(?:[ \t]{0,40}(?:=>|->|:=|={1,3}|:{1,2}(?!//)|%3[dD])[ \t]{0,16}"
+    + rb"|(?<=[\"'`])[ \t]{0,4},[ \t]{0,4}"
+    + rb"(?:\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4})?(?=b?\\{0,15}[\"'`])"
+    + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=\\{0,15}[\"'`])"
+    + rb"|[ \t]{0,2}\.{3,80}[ \t]{0,4}[:=][ \t]{1,4}"
+    + rb"|[ \t]{1,40}(?:\||\xe2\x94\x82)[ \t]{1,16}|(?<=[A-Za-z])>(?=[^\s<>]))))"
+)
+_ASSIGN = re.compile(_COMES)
+_SAYS = (
+    _CLOSE
+    + rb"[ \t]{1,4}(?:%b)[ \t]{0,4}:?[ \t]{1,4}"
+    + rb"(?=[bru]?\\{0,15}(?:\"[^\"\r\n]{1,256}\"|'[^'\r\n]{1,256}'|`[^`\r\n]{1,256}`))"
+)
+_SAID = re.compile(
+    _SAYS % rb"is|was|to|set to|changed to"
+    + rb"|[ \t]{1,4}(?=\\{0,15}(?:\"[^\"\r\n]{1,256}\"|'[^'\r\n]{1,256}'|`[^`\r\n]{1,256}`))"
+)
+_FLAGGED = rb"(?>[ \t]{1,8})(?![-|<>&\s])"
+_FLAG = re.compile(_FLAGGED)
+# The next column: a tab or several blanks, and no name of another value, no word that is one of a heading.
+_COLUMN = (
+    rb"(?>[ ]{2,60}|[ ]{0,16}\t{1,8}[ ]{0,16})"
+    rb"(?=[!-~\x80-\xff]{0,256}?(?:[0-9]|[a-z][!-~]{0,64}?[A-Z]))"
+    rb"(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
+)
+_IN_COLUMNS = re.compile(_COLUMN)
+
+# What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
+_WRAPPED = re.compile(
+    rb"(?:(?:str|string|bytes|any|secretstr|secretbytes|optional\[\w{1,16}\]|&str)(?:[ \t]*\|[ \t]*none)?"
+    rb"[ \t]{1,4}=[ \t]{0,4})?"
+    rb"(?:!{1,2}\w{1,16}[ \t]{1,4})?"
+    rb"(?:\(\w{1,16}\)[ \t]{0,4}(?:\(len=\d{1,9}\)[ \t]{0,4})?(?=\\{0,15}[\"'`]))?"
+    rb"(?:string\(\d{1,9}\)[ \t]{0,4})?"
+    rb"(?:(?:[a-z_][\w.:]{0,40}\([ \t]{0,4}){1,3}(?=[bruf]{0,2}\\{0,15}[\"'`]))?"
+    rb"(?:[bruf$]{1,2}(?=\\{0,15}[\"']))?",
+    re.IGNORECASE,
+)
+_QUOTE = re.compile(rb"(\\{0,15})(\"{3}(?!\")|'{3}(?!')|[\"'`])")
+_TO_QUOTE = {quote: re.compile(rb"(\\*+)%b|[\r\n]" % quote) for quote in (b'"', b"'", b"`", b'"""', b"'''")}
+
+_ENDS = rb"(?=[\s\"'`,;:)\]}>&|\\]|\Z)"  # behind a quote: it closed something
+_BARE = re.compile(
+    rb"(?:[^\s\"'`<\\&]|\\(?!\\*+[\"'`]" + _ENDS + rb")[^\r\n]|[\"'`](?![\s\"'`,;:)\]}>&|\\]|\Z)|<(?!/)|&)*+"
+)
+_IN_A_QUERY = re.compile(rb"[^\s\"'`<>\\&]*+")
+_ANOTHER = re.compile(  # word of a value of several: none that begins something else
+    rb"[ \t]{1,4}(?![\\\"'`]{0,4}[\w.-]{1,48}[\\\"'`\])]{0,4}[ \t]?[=:]|-|[|<>({\[#&/]|\xe2\x94\x82|[\"'`,;)\]}\s]|\Z)"
+)
+_BRACKETS = {
+    opening: re.compile(rb"[^\r\n\%b]*+\%b?" % (end, end))
+    for opening, end in ((b"(", b")"), (b"[", b"]"), (b"{", b"}"))
+}
+_NOTHING = re.compile(
+    rb"(?:true|false|none|null|nil|undefined|empty|missing|unset|not|invalid|expired|required|optional|ok|found|loaded"
+    rb"|(?:getpass\.)?getpass\(\)|input\(\)|[*x.-]+)"
+    rb"(?=[\s\"'`,;)}\]\\&<>]|\Z)",
+)
+_A_NUMBER = rb"[+-]?[\d.,:%]++(?:e[+-]?\d++)?(?:/[\d.,:%]*+)?(?=[\s\"'`,;&)}\]|<\\]|\Z)"
+_NUMBER = re.compile(_A_NUMBER)
+COMES_TEXT = (
+    rb"(?:"
+    + _COMES
+    + rb"|"
+    + _SAYS % rb"is|set to"
+    + rb"|(?P<column>"
+    + _COLUMN
+    + rb")|(?P<flag>"
+    + _FLAGGED
+    + rb"))(?![\"'`]?"
+    + _A_NUMBER
+    + rb")"
+)  # and no number
+PATH = re.compile(rb"(?:~\w{0,24}|\.{1,2}|[A-Za-z]:)?[/\\](?:[a-z0-9_.-]{1,24}|[A-Z][a-z]{2,15}|)(?=[/\\\s\"'`,;)]|\Z)")
+_LETTERS_ONLY = 16  # characters that a value without a digit has at least to be taken for a random one
+_DIGIT = re.compile(rb"[0-9]")
+CHARACTERS = re.compile(rb"[\w.~+/=:%-]*+")
+
+
+def value_at(view: bytes, low: bytes, at: int, words: bool = False, query: bool = False) -> Span | None:
+    """Where the value is that begins about *at*. With *words* a value without quotes may have several."""
+    at = end_of(_WRAPPED, view, at)
+    quote = _QUOTE.match(view, at)
+    if quote is not None:
+        if _says_nothing(low, quote.end()):
+            return None
+        end = _closing(view, quote.end(), quote[2], len(quote[1]))
+        return (quote.end(), end) if quote.end() < end else None
+    if _says_nothing(low, at):
+        return None
+    if query:
+        end = end_of(_IN_A_QUERY, view, at)
+        return (at, end) if at < end else None
+    close = _BRACKETS.get(view[at : at + 1])
+    if close is not None:
+        return at, end_of(_BARE, view, end_of(close, view, at))
+    if view[at : at + 1] in (b",", b";", b"&", b"\\", b"<"):
+        return None
+    end = end_of(_BARE, view, at)
+    while words and view[end - 1 : end] not in (b",", b";", b")", b"]", b"}", b"|"):
+        more = _ANOTHER.match(view, end)
+        if more is None:
+            break
+        end = max(more.end() + 1, end_of(_BARE, view, more.end()))
+    return (at, end) if at < end else None
+
+
+def _closing(view: bytes, begin: int, quote: bytes, slashes: int) -> int:
+    """Where the value ends that *quote* with *slashes* before it began."""
+    at = begin
+    while True:
+        for found in _TO_QUOTE[quote].finditer(view, at):
+            if found[1] is None:
+                return found.start()
+            over = len(found[1]) == slashes or _OVER.match(view, found.end())
+            if over and len(found[1]) % (2 * slashes + 2) == slashes:
+                break
+        else:
+            return len(view)
+        end, at = max(begin, found.end() - len(quote) - slashes), found.end()
+        if len(quote) == 1 and end > begin:
+            if view.startswith(view[end:at], at):  # the quote once more: SQL's way to have one in a value
+                at = 2 * at - end
+                continue
+            if _GOES_ON.match(view, at):
+                return end_of(_BARE, view, at)
+        return end
+
+
+_OVER = re.compile(rb"[\s,;:)\]}>&|\"'`]|\Z")  # behind a quote that has more backslashes before it: it closed the value
+_GOES_ON = re.compile(rb"[A-Za-z0-9]")  # behind a quote: it did not end the value
+
+
+def _says_nothing(low: bytes, at: int) -> bool:
+    return _NOTHING.match(low, at) is not None
+
+
+def bare(view: bytes, at: int) -> int:
+    """Where a value begins, behind its quotes and what it is wrapped in."""
+    at = end_of(_WRAPPED, view, at)
+    quote = _QUOTE.match(view, at)
+    return at if quote is None else quote.end()
+
+
+def is_number(low: bytes, at: int) -> bool:
+    return _NUMBER.match(low, at) is not None
+
+
+def is_random(view: bytes, at: int, least: int) -> bool:
+    """Whether what begins at *at* looks as if a machine had made it: it has a digit, or is long and of both cases."""
+    piece = view[at : at + 256]
+    piece = piece[: end_of(CHARACTERS, piece, 0)]
+    if len(piece) < least:
+        return False
+    if _DIGIT.search(piece):
+        return True
+    inner = piece[1:]
+    return len(piece) >= _LETTERS_ONLY and inner != inner.lower() and inner != inner.upper() and piece.isalnum()
+
+
+def name_before(view: bytes, at: int) -> bytes:
+    """What stands before the word at *at* in the same name: ``db_`` of db_password, ``--`` of --password."""
+    return ending(line_before(view, at, 48), WORD + b".")
+
+
+def is_asked(view: bytes, at: int, name: bytes) -> bool:
+    """Whether the name whose beginning *name* ends at *at* is one of a URL's query."""
+    return view[at - len(name) - 1 : at - len(name)] in (b"?", b"&") and at > len(name)
+
+
+_ENCLOSING = re.compile(rb"(\\{0,15})([\"'`])\Z")
+
+
+def value_of(view: bytes, low: bytes, at: int, name: bytes, begin: int, words: bool = False) -> Span | None:
+    """The value that begins at *begin*, of the name whose beginning *name* ends at *at*.
+
+    Where a quote stands before the name and none behind it, the value goes up to the one that closes it.
+    """
+    first = at - len(name)
+    around = _ENCLOSING.search(view, max(0, first - 16), first) if view[first - 1 : first] in _ENCLOSED else None
+    if around is not None and first and around[2] not in view[at:begin]:
+        inner = bare(view, begin)
+        if inner == begin and not _says_nothing(low, begin):
+            end = _closing(view, begin, around[2], len(around[1]))
+            return (begin, end) if begin < end else None
+    return value_at(view, low, begin, words, is_asked(view, at, name))
+
+
+_ENCLOSED = (b'"', b"'", b"`")
+
+
+def gap(view: bytes, at: int, name: bytes, said: bool = False) -> int:
+    """Where the value of the name that ends at *at* begins; 0 if it has none."""
+    found = _ASSIGN.match(view, at) or (_SAID.match(view, at) if said else None)
+    if found is None and name.startswith((b"-",)):
+        found = _FLAG.match(view, at)
+    if found is None and view[at : at + 1] in (b" ", b"\t"):
+        found = _IN_COLUMNS.match(view, at)
+    return 0 if found is None else found.end()
+
+
+_TO_CLOSING = {
+    b'"': re.compile(rb"(?:[^\r\n\"]|(?<=[=,: ])\")*+"),
+    b"'": re.compile(rb"[^\r\n']*+"),
+    b"`": re.compile(rb"[^\r\n`]*+"),
+}
+
+
+def all_of(view: bytes, at: int, quote: bytes) -> Span | None:
+    """The rest of the line, or of what *quote* began."""
+    end = end_of(_TO_CLOSING.get(quote, TO_END), view, at)
+    return (at, end) if at < end else None

@@ -1,0 +1,381 @@
+"""The one writer of one stream in a local store: appending, committing, and recovering what a crash left.
+
+What is committed is what the journal says; what was written behind it lies in the file already, but counts for
+nothing. One commit is under way at a time, and what is appended meanwhile goes with the next. After a commit that
+failed nobody knows what is durable: the appender ends, and the next one recovers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING, NoReturn
+
+from flarelog.delivery.receiver import Holder, size_of
+from flarelog.delivery.shares import Footprint
+from flarelog.errors import Fenced, Full, Hole, NotAllowed, StoreError, Unavailable
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.journal import Journal
+
+if TYPE_CHECKING:
+    from flarelog.stores.local.store import LocalStore
+
+log = logging.getLogger(__name__)
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
+_MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
+_MARK_BYTES_A_COMMIT = 256 << 10
+_COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
+_READ = 1 << 20  # bytes that recovery reads at a time
+
+
+def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
+    kind = Full if error.errno in _NO_ROOM else Unavailable
+    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
+
+
+class LocalAppender:
+    """The one writer of one stream in a LocalStore.
+
+    ``journal`` holds what is committed. What was written after it lies in the file already but counts for nothing
+    until a commit.
+    """
+
+    max_chunk = MAX_CHUNK
+
+    def __init__(self, store: LocalStore, stream: StreamId) -> None:
+        self.stream = stream
+        self.journal = Journal()
+        self._store = store
+        self._disk = store.durability == "disk"
+        self._name, self._journal_name = store.path(stream).name, store.journal_path(stream).name
+        self._data_fd = self._journal_fd = -1
+        self._journal_size = 0
+        self._journal_kept = 0  # bytes of the journal whose commit succeeded
+        self._compact_at = _COMPACT_AFTER
+        self._written = 0
+        self._written_digest = EMPTY_DIGEST
+        self._new_marks: list[Mark] = []
+        self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
+        self._gone: StoreError | None = None  # why nothing may be appended any more
+        self.footprint = store.footprints.get((stream.run, stream.site)) or Footprint()  # its site's, this log included
+
+    # --- what is held
+
+    @property
+    def committed(self) -> int:
+        return self.journal.committed
+
+    @property
+    def digest(self) -> int:
+        return self.journal.digest
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return tuple(self.journal.marks)
+
+    @property
+    def mark_count(self) -> int:
+        return len(self.journal.marks)
+
+    @property
+    def holder(self) -> Holder:
+        return self.journal.holder
+
+    @property
+    def sealed(self) -> bool:
+        return self.journal.sealed and not self._behind
+
+    @property
+    def _behind(self) -> bool:
+        return self._written > self.journal.committed or bool(self._new_marks)
+
+    # --- opening
+
+    def open(self) -> None:
+        """Open or create both files, and recover."""
+        try:
+            with self._store.directory(self.stream, make=True) as directory:
+                self._open_in(directory)
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+                raise NotAllowed(
+                    f"{self.stream} cannot be stored: a part of its name is a log, or a log's directory"
+                ) from error
+            raise meaning(error, f"{self.stream} could not be opened") from error
+        self._written, self._written_digest = self.journal.committed, self.journal.digest
+
+    def _open_in(self, directory: Directory) -> None:
+        name, journal, flags = self._name, self._journal_name, os.O_RDWR | os.O_CREAT
+        if directory.is_directory(name):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        fresh = not directory.has(journal)
+        if fresh and directory.size(name):
+            path = directory.path / name
+            raise Unavailable(f"{path} is there without a journal; flarelog did not write it: move it away")
+        # The journal comes first, so that no crash leaves bytes that nobody vouches for.
+        self._journal_fd = directory.open(journal, flags)
+        if fresh:
+            self.footprint.add(logs=1)
+            self._write_journal(journals.stream_line(self.stream, journals.now()))
+            self._sync_directory(directory)
+        self._data_fd = directory.open(name, flags)
+        self._recover(directory)
+        if fresh:
+            self._sync_directory(directory)
+
+    def _sync_directory(self, directory: Directory) -> None:
+        if self._disk:
+            directory.sync()
+
+    def _recover(self, directory: Directory) -> None:
+        raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
+        self.journal = journals.replay(raw)
+        self._journal_size = self._journal_kept = len(raw)
+        if self.journal.stream != self.stream:
+            if str(self.journal.stream).casefold() == str(self.stream).casefold():
+                raise NotAllowed(f"{self.stream} cannot be stored: this file system takes it for {self.journal.stream}")
+            self._set_aside(directory, raw)
+        journal, size = self.journal, os.fstat(self._data_fd).st_size
+        promised = journal.committed
+        journal.believe(self._data_fd)
+        if journal.committed < promised:
+            log.warning(
+                "%s: the journal promised %d bytes, but only %d are intact; going on from there",
+                self.stream, promised, journal.committed,
+            )  # fmt: skip
+        if size > journal.committed:
+            os.ftruncate(self._data_fd, journal.committed)  # written, but never committed
+        if journal.damaged or journal.committed < promised or journal.records > _COMPACT_AFTER:
+            self._compact(directory)
+
+    def _set_aside(self, directory: Directory, raw: bytes) -> None:
+        """The journal is unusable: keep it and the bytes for people, and begin the stream anew."""
+        number, size = 1, os.fstat(self._data_fd).st_size
+        while directory.has(aside := f".{self._name}.quarantine.{number}"):
+            number += 1
+        if size or raw.strip(b"\0"):
+            # The bytes go first: a crash in between leaves a journal without bytes, which is set aside in its turn.
+            os.close(self._data_fd)
+            self._data_fd = -1
+            directory.rename(self._name, aside)
+            self._data_fd = directory.open_new(self._name)
+            directory.rename(self._journal_name, f"{aside}.old-journal")
+            path = directory.path / aside
+            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, path)
+        self.journal = Journal(stream=self.stream, damaged=1)
+
+    def claimed_by(self, producer: bytes, epoch: int) -> Holder:
+        """The holder once *producer* has the stream. Raises Fenced."""
+        try:
+            return self._store.epochs(self.stream).claim(self.journal.holder, producer, epoch)
+        except Fenced as error:
+            raise Fenced(str(error), committed=self.committed) from error
+
+    async def claim(self, producer: bytes, epoch: int) -> None:
+        holder = self.claimed_by(producer, epoch)
+        # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
+        known = holder == self.journal.holder
+        await self._record(b"" if known else journals.holder_line(holder.epoch, producer, journals.now()))
+        self.journal.holder = holder
+
+    # --- appending
+
+    async def append(self, offset: int, data: Buffer) -> int:
+        self._check()
+        if offset > self._written:
+            raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)
+        view = memoryview(data)[self._written - offset :]
+        at = self._written
+        try:
+            while view:
+                done = os.pwrite(self._data_fd, view, at)
+                at += done
+                view = view[done:]
+        except OSError as error:
+            raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
+        self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
+        self._written = at
+        if not self._disk:
+            await self.sync()
+        return self.committed
+
+    async def mark(self, mark: Mark) -> None:
+        self._check()
+        if mark.offset != self._written:
+            raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
+        self._new_marks.append(replace(mark, at=journals.now()))
+
+    async def sync(self) -> int:
+        self._check()
+        if not self._disk:
+            while self._behind:
+                self._commit_now(*self._batch())
+            return self.committed
+        length, marks = self._written, len(self.journal.marks) + len(self._new_marks)
+        while self.committed < length or len(self.journal.marks) < marks:
+            if self._committing is None:  # what is appended meanwhile goes with the next
+                await self._commit(*self._batch())
+            else:
+                await asyncio.shield(self._committing)
+        return self.committed
+
+    async def seal(self, receipt: Receipt) -> None:
+        await self.sync()
+        at = journals.now()
+        line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
+        await self._record(line, lambda: self._sealed(receipt, at))
+        self._store.changed(self.stream)
+
+    def _sealed(self, receipt: Receipt, at: int) -> None:
+        self.journal.sealed, self.journal.redacted, self.journal.ended = True, receipt.redacted, at
+
+    async def close(self) -> None:
+        try:
+            if self._gone is None:
+                await self.sync()
+        finally:
+            self._gone = self._gone or Fenced(f"{self.stream} can no longer be written here: this appender was closed")
+            while self._committing is not None:
+                with contextlib.suppress(StoreError):
+                    await asyncio.shield(self._committing)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for fd in (self._data_fd, self._journal_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._data_fd = self._journal_fd = -1
+        self._store.closed(self)
+
+    def _check(self) -> None:
+        if self._gone is not None:
+            raise type(self._gone)(str(self._gone), committed=self.committed)
+
+    # --- committing
+
+    def _batch(self) -> tuple[bytes, Callable[[], None]]:
+        """The journal's next lines, and what to do once they are durable."""
+        written, digest, marks, at = self._written, self._written_digest, list[Mark](), journals.now()
+        if self._new_marks:
+            sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
+            marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]
+        if len(self._new_marks) > len(marks):  # no byte is committed before the marks that stand in front of it
+            left = self._new_marks[len(marks)]
+            written, digest = left.offset, left.digest
+        first = len(self.journal.marks)
+        lines = b"".join([journals.mark_line(first + n, mark) for n, mark in enumerate(marks)])
+        if written > self.journal.committed:
+            lines += journals.length_line(written, digest, first + len(marks), at)
+        return lines, partial(self._committed, marks, written, digest, at)
+
+    def _committed(self, marks: list[Mark], written: int, digest: int, at: int) -> None:
+        journal = self.journal
+        if marks:
+            journal.records += len(marks)
+            journal.marks += marks
+            del self._new_marks[: len(marks)]
+            journal.sealed = False
+        if written > journal.committed:
+            journal.records += 1
+            journal.add_length(written, digest, at)
+        self._store.changed(self.stream)
+
+    async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
+        """Make one journal line durable, behind whatever is being committed, then call *done*."""
+        while self._committing is not None:
+            await asyncio.shield(self._committing)
+        self.journal.records += 1
+        await self._commit(line, done)
+
+    async def _commit(self, lines: bytes, done: Callable[[], None]) -> None:
+        self._check()
+        if not self._disk:
+            self._commit_now(lines, done)
+            return
+        self._committing = asyncio.create_task(self._write(lines, done))
+        # Whoever waits for it may be cancelled; what it raises is then told by the next call.
+        self._committing.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._committing)
+
+    async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
+        """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
+        try:
+            await self._store.in_thread(lambda: self._write_and_sync(lines))
+        except (OSError, Unavailable) as error:
+            self._broken(error)
+        finally:
+            self._committing = None
+        self._journal_kept = self._journal_size
+        done()
+
+    def _commit_now(self, lines: bytes, done: Callable[[], None]) -> None:
+        """As ``_write`` where durability is the memory's: a write to the page cache is not worth a thread."""
+        try:
+            self._write_journal(lines)
+        except (OSError, Unavailable) as error:
+            self._broken(error)
+        self._journal_kept = self._journal_size
+        done()
+
+    def _broken(self, error: OSError | Unavailable) -> NoReturn:
+        """After a commit that failed nobody knows what is durable: this appender ends, and the next one recovers."""
+        with contextlib.suppress(OSError):
+            # It must not believe the lines of that commit: the page cache may hold what the disk does not.
+            os.ftruncate(self._journal_fd, self._journal_kept)
+            self.footprint.add(journal_bytes=self._journal_kept - self._journal_size)
+        what = f"{self.stream} could not be committed behind offset {self.committed}"
+        if isinstance(error, Unavailable):
+            self._gone = Unavailable(f"{what}: {error}", committed=self.committed)
+        else:
+            self._gone = meaning(error, what, self.committed)
+        self._let_go()
+        raise self._gone from error
+
+    def _write_journal(self, lines: bytes) -> None:
+        if self.journal.records > self._compact_at:
+            with self._store.directory(self.stream) as directory:
+                self._compact(directory)
+        done = 0
+        while done < len(lines):
+            done += os.pwrite(self._journal_fd, lines[done:], self._journal_size + done)
+        self._journal_size += done
+        self.footprint.add(journal_bytes=done)
+
+    def _write_and_sync(self, lines: bytes) -> None:
+        # In which order the two become durable does not matter: recovery compares the range with its digest.
+        self._write_journal(lines)
+        os.fdatasync(self._data_fd)
+        os.fdatasync(self._journal_fd)
+
+    def _compact(self, directory: Directory) -> None:
+        """Replace the journal by one that says the same in fewer lines."""
+        raw = self.journal.compacted(os.pread(self._journal_fd, self._journal_kept, 0))
+        name = f"{self._journal_name}.new"
+        fd = directory.open_new(name)
+        try:
+            done = 0
+            while done < len(raw):
+                done += os.write(fd, raw[done:])
+            if self._disk:
+                os.fdatasync(fd)
+            directory.rename(name, self._journal_name)
+        except BaseException:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                directory.remove(name)
+            raise
+        os.close(self._journal_fd)
+        self.footprint.add(journal_bytes=len(raw) - self._journal_size)
+        self._journal_fd, self._journal_size, self._journal_kept = fd, len(raw), len(raw)
+        self._compact_at = _COMPACT_AFTER + 2 * self.journal.records  # one that stays long is rewritten more rarely
+        self._sync_directory(directory)

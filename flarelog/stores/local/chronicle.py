@@ -1,0 +1,129 @@
+"""What became of a site's streams in a run, and when: a small record beside its logs, for people, years later.
+
+    ROOT/RUN/.SITE.events     lines as a journal's; nothing in it says anything of bytes
+
+A line tells of all streams to which the same happened in the same moment, so that a link that is cut costs one line and
+not thousands. The record is never longer than LIMIT: then its middle is forgotten, and a line says how much that was.
+It is written without waiting for the disk: a kill costs the last second of it, a torn line costs itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.directory import Directory
+
+LIMIT = 256 << 10  # bytes of a record
+KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten
+NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
+LONGEST = 300  # characters of a reason
+_READ = 1 << 20
+
+OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED, CALL, FORGOTTEN = (
+    *("opened", "left", "paused", "resumed", "silent", "closed", "call ended"),
+    "forgotten",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """What happened to streams of one site in one run.
+
+    *what*: ``opened``: a producer has them. ``left``: nobody has them any more, and they are not sealed. ``paused``:
+    their producer was told to wait, ``resumed``: it goes on. ``silent``: nothing was heard any more, since *since*.
+    ``closed``: they count as ended without a receipt. ``call ended``: one that had so many of them. ``forgotten``: so
+    many lines were, from *since* on.
+    """
+
+    at: int  # the receiver's time, as all others milliseconds since 1970
+    what: str
+    why: str = ""
+    count: int = 1  # streams
+    logs: tuple[str, ...] = ()  # the names of some of them
+    since: int = 0  # 0: nothing more is known
+
+    def with_more(self, log: str) -> Happening:
+        """To one more stream."""
+        room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
+        return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
+
+
+def name_of(site: str) -> str:
+    return f".{site}.events"
+
+
+def line(happening: Happening) -> bytes:
+    said: dict[str, Any] = {"t": "event", "at": happening.at, "what": happening.what}
+    if happening.why:
+        said["why"] = happening.why[:LONGEST]
+    if happening.count != 1:
+        said["n"] = happening.count
+    if happening.logs:
+        said["logs"] = list(happening.logs)
+    if happening.since:
+        said["since"] = happening.since
+    return journals.line(said)
+
+
+def happenings(raw: bytes) -> Iterator[Happening]:
+    """Those that *raw* tells of, in the order in which they were written; what makes no sense is left out."""
+    for record in journals.records(raw):
+        if record is None or record.get("t") != "event":
+            continue
+        try:
+            yield Happening(
+                journals.number(record["at"]),
+                journals.text(record["what"]),
+                journals.text(record.get("why", "")),
+                journals.number(record.get("n", 1)),
+                tuple(journals.text(log) for log in record.get("logs", ())),
+                journals.number(record.get("since", 0)),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
+    """Add *found* to the record. Raises OSError: FileNotFoundError where the run is gone; Unavailable for a link."""
+    lines = b"".join(map(line, found))
+    with Directory(root, (run,)) as directory:
+        name = name_of(site)
+        fd = directory.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            size = os.fstat(fd).st_size
+            if size + len(lines) > LIMIT:
+                lines = shortened(os.pread(fd, LIMIT, max(0, size - LIMIT))) + lines
+                os.close(fd)
+                fd = directory.open_new(f"{name}.new")
+                _all(fd, lines)
+                directory.rename(f"{name}.new", name)
+            else:
+                torn = size and os.pread(fd, 1, size - 1) != b"\n"
+                _all(fd, b"\n" + lines if torn else lines)
+        finally:
+            os.close(fd)
+
+
+def _all(fd: int, lines: bytes) -> None:
+    while lines:
+        lines = lines[os.write(fd, lines) :]
+
+
+def shortened(raw: bytes) -> bytes:
+    """*raw* without its middle, and what is to be known of that."""
+    before = raw.find(b'"what":"%s"' % FORGOTTEN.encode())  # what was forgotten then is told with this
+    begin = raw.rfind(b"\n", 0, min(KEPT, before) if before >= 0 else KEPT) + 1
+    end = max(begin, raw.find(b"\n", len(raw) - KEPT) + 1)
+    lost, first = 0, 0
+    for one in happenings(raw[begin:end]):
+        lost += one.count if one.what == FORGOTTEN else 1
+        first = first or (one.since if one.what == FORGOTTEN else one.at)
+        last = one.at
+    if not lost:
+        return raw[:begin] + raw[end:]
+    return raw[:begin] + line(Happening(last, FORGOTTEN, count=lost, since=first)) + raw[end:]

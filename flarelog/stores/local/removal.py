@@ -1,0 +1,97 @@
+"""How a run, or a site of one, leaves the directory of a local store: whole, or not at all.
+
+It gets another name first, which no run can have, and is gone from that moment on; its files go afterwards, however
+long that takes, and whatever a crash leaves of them goes at the next start. No link is followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from flarelog.errors import NotFound, Unavailable
+from flarelog.stores.local.chronicle import name_of
+from flarelog.stores.local.directory import Directory
+
+REMOVED = ".removed."  # no run's name begins with a dot
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a directory of a run, or of a site, takes."""
+
+    files: int  # logs
+    log_bytes: int
+    all_bytes: int  # journals and records included
+    changed: float  # when anything in it last changed: seconds since 1970, 0 where there is nothing
+
+
+def extent(directory: Path) -> Extent:
+    """Of all that lies in *directory*, which takes time. What goes or comes meanwhile counts as changed just now."""
+    files = log_bytes = all_bytes = 0
+    changed = 0.0
+    for place, _, names in os.walk(directory):
+        for name in (".", *names):
+            try:
+                status = os.lstat(os.path.join(place, name))
+            except FileNotFoundError:
+                changed = time.time()
+                continue
+            changed = max(changed, status.st_mtime)
+            if stat.S_ISREG(status.st_mode):
+                all_bytes += status.st_size
+                if not (name.startswith(".") and name.endswith((".journal", ".events"))):
+                    files += 1
+                    log_bytes += status.st_size
+    return Extent(files, log_bytes, all_bytes, changed)
+
+
+def move_away(root: Path, run: str, site: str = "") -> None:
+    """Let *run*, or *site* in it, be gone. Raises NotFound, OSError; Unavailable where a link has the name."""
+    with Directory(root) as top, Directory(root, (run,) if site else ()) as holding:
+        name = site or run
+        if not holding.is_directory(name):
+            holding.size(name)  # a link is told as one
+            raise FileNotFoundError(name)
+        if site:
+            with contextlib.suppress(FileNotFoundError):
+                holding.remove(name_of(site))
+        # The names of a run and a site may take all the room that a name has: they are not told here.
+        os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
+
+
+def leftovers(root: Path) -> list[Path]:
+    """What was moved away, just now or before a crash, in parts: the sites of each before itself."""
+    found: list[Path] = []
+    for name in os.listdir(root):
+        if name.startswith(REMOVED):
+            path = root / name
+            if not path.is_symlink() and path.is_dir():
+                found += [part for part in path.iterdir() if part.is_dir() and not part.is_symlink()]
+            found.append(path)
+    return found
+
+
+def clear(path: Path) -> None:
+    """Remove *path*, one of the leftovers. Raises Unavailable."""
+    try:
+        with contextlib.suppress(FileNotFoundError):  # somebody else is about it as well
+            path.unlink() if path.is_symlink() else shutil.rmtree(path)
+    except OSError as error:
+        raise Unavailable(f"{path} could not be removed: {error.strerror}") from error
+
+
+def absent(run: str, site: str = "") -> NotFound:
+    return NotFound(f"there is no site {site} in run {run}" if site else f"there is no run {run}")
+
+
+def in_use(run: str, site: str, streams: int) -> str:
+    """Why it is not removed."""
+    where = f"site {site} in run {run}" if site else f"run {run}"
+    logs = "a log" if streams == 1 else f"{streams} logs"
+    return f"{logs} of {where} {'is' if streams == 1 else 'are'} open: end it first (flarelog run-end), or say --force"

@@ -1,0 +1,100 @@
+"""The asking end of List: page by page, each with a deadline of its own, and together what was asked for.
+
+Laws that hold here: no number of streams of one site makes a list too long to be had; an older receiver, which knows no
+pages, answers everything at once, and nothing is listed twice; what is collected is bounded whatever a receiver says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import grpc
+
+from flarelog.model import MAX_OFFSET, Mark, StreamInfo
+from flarelog.wire import codec as wire
+
+PAGE = 2_000
+"""Streams: half a second's work of a receiver, which one that is busy does in a few."""
+MAX_LISTED = 64 << 20
+"""Bytes of answers to List that are read: a site's marks may take as many in its journals."""
+MAX_LISTED_MARKS = 200_000
+
+
+async def streams(
+    channel: grpc.aio.Channel,
+    run: str,
+    site: str,
+    timeout: float | None = None,
+    silence: float | None = None,
+    one_a_site: bool = False,
+) -> list[StreamInfo]:
+    """What List answers, the parts of each stream put together; what was not asked for is left out.
+
+    *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
+    *silence*: seconds that each page, and each message, may take. Raises grpc.RpcError, TimeoutError; Malformed for
+    an answer that makes no sense, or that is larger than MAX_LISTED.
+    """
+    listed = _Listed(run, site)
+    while True:
+        asked = wire.Listing(run, site, one_a_site, listed.last, PAGE)
+        if not await listed.page(wire.list_streams(channel)(asked, timeout=timeout), silence):
+            return listed.found
+
+
+class _Listed:
+    """What was listed so far of *run* and *site*."""
+
+    def __init__(self, run: str, site: str) -> None:
+        self.found: list[StreamInfo] = []
+        self.last = "", "", ""  # the names of the last of them
+        self._run, self._site = run, site
+        self._size = 0
+        self._marks: list[Mark] = []  # of the last of them
+
+    async def page(self, call: Any, silence: float | None) -> bool:
+        """Take the page that *call* answers; whether there may be another one."""
+        behind, before = self.last, len(self.found)
+        heard, latest = 0, behind
+        try:
+            while True:
+                async with asyncio.timeout(silence):
+                    raw = await call.read()
+                if raw is grpc.aio.EOF:
+                    # A receiver that knows pages sends no more than it is asked for, and nothing twice.
+                    return heard == len(self.found) - before == PAGE
+                self._size += len(raw) + 200  # the objects that are made of it
+                if self._size > MAX_LISTED:
+                    raise wire.Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
+                part, first_mark = wire.decode_info(raw)
+                stream = part.stream
+                names = stream.run, stream.site, stream.log
+                heard += names != latest
+                latest = names
+                if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
+                    raise wire.Malformed(
+                        f"the receiver lists {stream} with {part.committed} bytes; no stream is as long"
+                    )
+                if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
+                    self._take(part, first_mark)
+                    self.last = max(self.last, names)
+        finally:
+            call.cancel()
+            self._put_together()
+
+    def _take(self, part: StreamInfo, first_mark: int) -> None:
+        if first_mark and self.found and self.found[-1].stream == part.stream:
+            del self._marks[first_mark:]
+            self._marks += part.marks
+            self.found[-1] = replace(part, marks=())
+        else:
+            self._put_together()
+            self.found.append(part)
+            self._marks = list(part.marks)
+        if len(self._marks) > MAX_LISTED_MARKS:
+            raise wire.Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
+
+    def _put_together(self) -> None:
+        if self.found:
+            self.found[-1] = replace(self.found[-1], marks=tuple(self._marks))
