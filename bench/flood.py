@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec
 
 LOG = "log.txt"
 WINDOW = 4 << 20  # bytes, whatever the receiver grants beyond that
@@ -26,9 +26,9 @@ AHEAD = 64  # messages that may be unacknowledged
 async def opened(receiver: str, site: str, moves: int) -> Any:
     """A call that takes the site's stream."""
     while True:
-        channel = wire.channel(receiver, None)
-        call = wire.push(channel)()
-        await call.write(wire.encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
+        channel = calls.channel(receiver, None)
+        call = calls.push(channel)()
+        await call.write(codec.encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
         if not (await call.read()).elsewhere:
             return call
         moves += 1
@@ -57,7 +57,7 @@ async def flood(receiver: str, site: str, data: bytes, begun: asyncio.Event, mov
             answered.clear()
             await answered.wait()
         digest = extend(digest, data)
-        await call.write(wire.encode_request(Chunk(offset, data, digest), 1))
+        await call.write(codec.encode_request(Chunk(offset, data, digest), 1))
         offset += len(data)
 
 

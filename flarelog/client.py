@@ -15,11 +15,9 @@ import grpc
 
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
-from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo, parse_address
-from flarelog.render.sieve import Sieve
+from flarelog.model import ReceiverInfo, Removed, RunInfo, Sieve, StreamId, StreamInfo, parse_address
 from flarelog.security.tls import Tls, why
-from flarelog.wire import codec as wire
-from flarelog.wire import listing
+from flarelog.wire import calls, codec, listing, statuses
 
 T = TypeVar("T")
 
@@ -45,7 +43,7 @@ class Client:
         self.address = address
         self.patience = patience
         self._tls = tls
-        self._channel = wire.channel(address, tls, token, ahead=AHEAD)
+        self._channel = calls.channel(address, tls, token, ahead=AHEAD)
 
     async def __aenter__(self) -> Client:
         return self
@@ -84,7 +82,7 @@ class Client:
 
     async def _trouble(self, error: grpc.RpcError) -> FlarelogError:
         """What *error* means; where certificates are the reason, another attempt would not do better."""
-        trouble = wire.error_of(error, self.address)
+        trouble = statuses.error_of(error, self.address)
         if isinstance(trouble, CannotConnect):
             reason = await asyncio.to_thread(why, self.address, self._tls)
             if reason:
@@ -106,12 +104,12 @@ class Client:
         follow: bool = False,
         sieve: Sieve | None = None,
         stop: int = 0,
-    ) -> AsyncGenerator[wire.Found, None]:
+    ) -> AsyncGenerator[codec.Found, None]:
         """As ``read``, with the marks from number *first_mark* on, each before the bytes behind it; but of one call,
         which is not made again. With *stop* only bytes before that offset. With *sieve* lines may be left out: a piece
         may then begin behind the end of the one before, and be empty.
         """
-        call = wire.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
+        call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
         try:
             async with contextlib.aclosing(call):
                 async for found in call:
@@ -138,7 +136,7 @@ class Client:
         heard, pause = loop.time(), 0.1
         while True:
             try:
-                async for offset, data in wire.read(self._channel)((stream, start, follow)):
+                async for offset, data in calls.read(self._channel)((stream, start, follow)):
                     heard, pause = loop.time(), 0.1
                     start = offset + len(data)
                     yield offset, data
@@ -168,7 +166,7 @@ class Client:
 
         async def ask() -> list[RunInfo]:
             found: list[RunInfo] = []
-            async with contextlib.aclosing(wire.list_runs(self._channel, run)) as infos:
+            async with contextlib.aclosing(calls.list_runs(self._channel, run)) as infos:
                 while True:
                     async with asyncio.timeout(RUN_TIMEOUT):
                         info = await anext(infos, None)
@@ -188,7 +186,7 @@ class Client:
         """
 
         async def ask() -> Removed:
-            return await wire.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT)
+            return await calls.remove_run(self._channel, run, site, force, REMOVE_TIMEOUT)
 
         return await self._answer(lambda: self._newer(ask))
 
@@ -204,5 +202,5 @@ class Client:
             ) from error
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:
-        call: Callable[..., Awaitable[ReceiverInfo]] = wire.run_call(self._channel, method)
+        call: Callable[..., Awaitable[ReceiverInfo]] = calls.run_call(self._channel, method)
         return await self._answer(lambda: call(run, timeout=TIMEOUT))

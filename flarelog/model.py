@@ -345,6 +345,28 @@ class Open:
     moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
 
 
+MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 16, 64, 10_000  # texts of a sieve, bytes of each, lines around a match
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """What is kept: lines with one of the texts *any_of*, UTF-8, with *before* and *after* lines around them.
+
+    Raises InvalidOption for more than a receiver does for anybody.
+    """
+
+    any_of: tuple[bytes, ...]
+    ignore_case: bool = False  # any_of holds small letters
+    before: int = 0
+    after: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.any_of) <= MAX_TEXTS or any(not 2 <= len(text) <= MAX_TEXT for text in self.any_of):
+            raise InvalidOption(f"a sieve has from 1 to {MAX_TEXTS} texts of 2 to {MAX_TEXT} bytes")
+        if max(self.before, self.after) > MAX_CONTEXT:
+            raise InvalidOption(f"a sieve keeps at most {MAX_CONTEXT} lines of context")
+
+
 @dataclass(frozen=True, slots=True)
 class ReceiverInfo:
     """Who answers as a receiver, and what it says of a run."""

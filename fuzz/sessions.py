@@ -41,7 +41,7 @@ from flarelog.sender import sidecar as sidecars
 from flarelog.sender.sidecar import Sidecar, SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec
 from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
 
@@ -90,8 +90,8 @@ class Call:
     def asked(self) -> Iterator[StreamId]:
         """The streams that it would open; a name that is none is nowhere stored."""
         for raw in self._requests:
-            with contextlib.suppress(wire.Malformed, InvalidName):
-                if isinstance(request := wire.decode_request(raw), Open):
+            with contextlib.suppress(codec.Malformed, InvalidName):
+                if isinstance(request := codec.decode_request(raw), Open):
                     yield request.stream
 
     async def read(self) -> Any:
@@ -100,7 +100,7 @@ class Call:
         return self._requests.pop(0) if self._requests else grpc.aio.EOF
 
     async def write(self, reply: Reply) -> None:
-        self.replies.append(wire.decode_reply(wire.encode_reply(reply)))
+        self.replies.append(codec.decode_reply(codec.encode_reply(reply)))
 
     def peer(self) -> str:
         return "a peer"
@@ -139,11 +139,11 @@ def _call(steps: Steps, held: dict[StreamId, bytes]) -> Call:
     requests = []
     for number in range(1 + steps.one(8)):
         kind = steps.one(8) if number else 0  # mostly an Open first
-        requests.append(twisted(steps, wire.encode_request(_request(steps, kind, stream, content, marks))))
+        requests.append(twisted(steps, codec.encode_request(_request(steps, kind, stream, content, marks))))
     return Call(requests, [steps.one(4) for _ in requests])
 
 
-def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, marks: int) -> wire.Request:
+def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, marks: int) -> codec.Request:
     """Such as an honest producer would say next, or nearly so."""
     if kind == 0:
         return Open(stream, bytes([65 + steps.one(3)]) * (16 - 12 * (steps.one(16) == 9)), steps.small())
@@ -198,7 +198,7 @@ class Heard:
     """A receiver that answers with any bytes; it notes what it is sent."""
 
     steps: Steps
-    said: list[wire.Request]
+    said: list[codec.Request]
 
     def stream_stream(self, _: str, response_deserializer: Any) -> Callable[[], Any]:
         return lambda: _Push(self, response_deserializer)
@@ -230,7 +230,7 @@ class Heard:
         who = bytes([steps.one(2)]) * 8
         window = (0, 1 << 20, 1, 2**32 - 1)[steps.one(4)]
         reply = Reply(code, committed, digest, marks, who, steps.one(3), "because", steps.one(8) == 7, window=window)
-        return twisted(steps, wire.encode_reply(reply))
+        return twisted(steps, codec.encode_reply(reply))
 
     async def close(self) -> None: ...
 
@@ -246,7 +246,7 @@ class _List:
         return (
             grpc.aio.EOF
             if self._left < 0
-            else twisted(steps, wire._encode_info((self._heard.record(), steps.one(8) // 7)))
+            else twisted(steps, codec.encode_info((self._heard.record(), steps.one(8) // 7)))
         )
 
     def cancel(self) -> None: ...
@@ -258,8 +258,8 @@ class _Push:
         self._left = 1 + heard.steps.one(6)
 
     async def write(self, raw: bytes) -> None:
-        said = wire.decode_said(raw)
-        hold(wire.encode_request(said.request, said.number) == raw, (said, raw))
+        said = codec.decode_said(raw)
+        hold(codec.encode_request(said.request, said.number) == raw, (said, raw))
         self._heard.said.append(said.request)
         await asyncio.sleep(0)
 
@@ -284,7 +284,7 @@ def sidecar(raw: bytes) -> None:
 
 async def _sidecar(steps: Steps) -> None:
     heard = Heard(steps, [])
-    bounds: dict[str, Any] = vars(wire)
+    bounds: dict[str, Any] = vars(calls)
     usual, bounds["channel"] = bounds["channel"], lambda *_: heard
     try:
         delivering = DeliveryOptions(max_misses=2, first_delay=0.001, max_delay=0.001)

@@ -47,6 +47,7 @@ from flarelog.model import (
     Receipt,
     Redaction,
     Reply,
+    Sieve,
     StreamId,
     StreamInfo,
     extend,
@@ -65,7 +66,7 @@ from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Note, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
-from flarelog.render.sieve import _MOVES, Sieve, Sieving
+from flarelog.render.sieve import _MOVES, Sieving
 from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.security import tokens as secrets
 from flarelog.security.guard import bearer
@@ -79,7 +80,7 @@ from flarelog.sources.redaction.secret import NAMES, find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.store import LocalStore
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from flarelog.wire import packing as compression
 from flarelog.wire.codec import Malformed
 from fuzz import certificates, sessions
@@ -94,7 +95,7 @@ UNPACKED = 1 << 14  # bytes that a frame may have here: a megabyte a try is slow
 def request(raw: bytes) -> None:
     """A PushRequest: read by hand or not it means the same, and it survives being written again."""
     try:
-        found = wire.decode_request(raw)
+        found = codec.decode_request(raw)
     except (Malformed, InvalidName):
         return
     message = pb.PushRequest.FromString(raw)
@@ -105,7 +106,7 @@ def request(raw: bytes) -> None:
         hold((found.data, found.raw_length) == (message.chunk.data, message.chunk.raw_length), found)
     elif isinstance(found, Open):
         hold((found.stream.log, found.producer) == (message.open.stream.log, message.open.producer), found)
-    again = wire.decode_request(wire.encode_request(found))
+    again = codec.decode_request(codec.encode_request(found))
     hold(again == found, (found, again))
 
 
@@ -136,21 +137,21 @@ _zstd: Any = vars(compression)["zstd"]
 
 def reply(raw: bytes) -> None:
     try:
-        found = wire.decode_reply(raw)
+        found = codec.decode_reply(raw)
     except Malformed:
         return
-    hold(wire.decode_reply(wire.encode_reply(found)) == found, found)
+    hold(codec.decode_reply(codec.encode_reply(found)) == found, found)
     hold(0 <= found.committed <= MAX_OFFSET and found.idle_timeout >= 0, found)
 
 
 def reading(raw: bytes) -> None:
     """Read, List and the calls of a run, as both ends of them hear it."""
     ways: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
-        (lambda raw: wire.read_request(wire._decode_read(raw)), wire._encode_read),
-        (wire._decode_piece, wire._encode_piece),
-        (wire._decode_list, wire._encode_list),
-        (wire._decode_run, wire._encode_run),
-        (wire._decode_receiver, wire._encode_receiver),
+        (lambda raw: codec.read_request(codec.decode_read(raw)), codec.encode_read),
+        (codec.decode_piece, codec.encode_piece),
+        (codec.decode_list, codec.encode_list),
+        (codec.decode_run, codec.encode_run),
+        (codec.decode_receiver, codec.encode_receiver),
     ]
     for decode, encode in ways:
         try:
@@ -163,10 +164,10 @@ def reading(raw: bytes) -> None:
 def info(raw: bytes) -> None:
     """What a receiver says of a stream: a sidecar draws its conclusions from it, and ``flarelog streams`` shows it."""
     try:
-        found, first = wire.decode_info(raw)
+        found, first = codec.decode_info(raw)
     except (Malformed, InvalidName):
         return
-    hold(wire.decode_info(wire._encode_info((found, first))) == (found, first), found)
+    hold(codec.decode_info(codec.encode_info((found, first))) == (found, first), found)
     conclude(found)
 
 
@@ -216,8 +217,8 @@ def _journal(raw: bytes, most: int) -> None:
     hold(replace_lines(again.compacted()) == replace_lines(compacted), compacted)
     if found.stream is not None:
         whole = StreamInfo(found.stream, 0, found.committed, found.digest, found.sealed, tuple(found.marks))
-        for part in wire.parts_of(whole):
-            wire._encode_info(part)
+        for part in codec.parts_of(whole):
+            codec.encode_info(part)
         conclude(whole)
 
 
@@ -570,9 +571,9 @@ def answered(steps: Steps, end: Producer, source: bytes) -> Reply:
     return Reply(code, committed, digest, marks, who, steps.one(3), "because", window=window)
 
 
-def sendable(what: wire.Request) -> None:
+def sendable(what: codec.Request) -> None:
     try:
-        again = wire.decode_request(wire.encode_request(what))
+        again = codec.decode_request(codec.encode_request(what))
     except Malformed:
         return  # a position behind the last one that a file can have, at the word of the receiver
     hold(again == what, what)
@@ -703,7 +704,7 @@ _LINES = [
 ]
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
 
-_SAID: list[wire.Request] = [
+_SAID: list[codec.Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
     News(1_795_205_718_941, 300),
@@ -739,22 +740,22 @@ SEEDS: dict[str, list[bytes]] = {
             (8192, b"\x28\xb5\x2f\xfd\x44\x40\x00\x1f\x03\x00\x01a\x00\x00\x00\x00"),
         )
     ],
-    "request": [wire.encode_request(one) for one in _SAID],
+    "request": [codec.encode_request(one) for one in _SAID],
     "reply": [
-        wire.encode_reply(
+        codec.encode_reply(
             Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, codecs=tuple(Codec))
         )
         for code in Code
     ],
     "reading": [
-        wire._encode_read((STREAM, 5, True)),
-        wire._encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
-        wire._encode_piece((300, b"payload")),
-        wire._encode_piece((7, Gap(300, 1, 5, "truncated"))),
-        wire._encode_list(wire.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
-        wire._encode_run("run-1"),
+        codec.encode_read((STREAM, 5, True)),
+        codec.encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
+        codec.encode_piece((300, b"payload")),
+        codec.encode_piece((7, Gap(300, 1, 5, "truncated"))),
+        codec.encode_list(codec.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
+        codec.encode_run("run-1"),
     ],
-    "info": [wire._encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],
+    "info": [codec.encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],
     "journal": [b"\x08" + b"".join(_LINES), *(b"\x08" + line for line in _LINES)],
     "checkpoint": [json.dumps(_STATE).encode(), b"%08x %b" % (extend(0, b"{}"), b"{}")],
     "names": [

@@ -26,8 +26,7 @@ from typing import Any, Literal
 
 import flarelog
 from flarelog.sources.files import identity
-from flarelog.wire import codec as wire
-from flarelog.wire import listing
+from flarelog.wire import calls, listing, service
 
 Moment = Literal["before", "within", "after"]
 
@@ -82,7 +81,7 @@ class Failpoints:
         self._install_wire()
 
     def _install_wire(self) -> None:
-        push, streams, handlers = wire.push, listing.streams, wire.handlers
+        push, streams, handlers = calls.push, listing.streams, service.handlers
 
         def calling(channel: Any) -> Callable[[], Any]:
             return lambda: _Wrapping(self, push(channel)(), "call", (), ("read", "write"))
@@ -107,9 +106,9 @@ class Failpoints:
             return handlers(taken, read, told, *(self._answering(call) for call in (start, end, get)), **more)
 
         for module, name, wrapped in (
-            (wire, "push", calling),
+            (calls, "push", calling),
             (listing, "streams", told_of),
-            (wire, "handlers", handling),
+            (service, "handlers", handling),
         ):
             setattr(module, name, wrapped)
 

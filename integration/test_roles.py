@@ -17,8 +17,7 @@ from flarelog.security.guard import UNKNOWN
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
-from flarelog.wire import codec as wire
-from flarelog.wire import listing
+from flarelog.wire import calls, codec, listing
 from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
 
@@ -39,8 +38,10 @@ runs = ["public-*"]
 
 
 async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
-    call = wire.push(channel)()
-    await call.write(wire.encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, wire.MAJOR, "test"), 1))
+    call = calls.push(channel)()
+    await call.write(
+        codec.encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, codec.MAJOR, "test"), 1)
+    )
     reply = await call.read()
     call.cancel()
     assert isinstance(reply, Reply)
@@ -48,7 +49,7 @@ async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
 
 
 async def read(channel: grpc.aio.Channel) -> bool:
-    pieces = [data async for _, data in wire.read(channel)((StreamId(RUN, SITE, LOG), 0, False))]
+    pieces = [data async for _, data in calls.read(channel)((StreamId(RUN, SITE, LOG), 0, False))]
     assert b"".join(pieces) == DATA
     return True
 
@@ -59,20 +60,20 @@ async def list_streams(channel: grpc.aio.Channel) -> bool:
 
 def run_call(method: str, run: str = RUN) -> Callable[[grpc.aio.Channel], Awaitable[bool]]:
     async def call(channel: grpc.aio.Channel) -> bool:
-        return bool(await wire.run_call(channel, method)(run, timeout=10))
+        return bool(await calls.run_call(channel, method)(run, timeout=10))
 
     return call
 
 
 async def list_runs(channel: grpc.aio.Channel) -> bool:
     """Whether the run of SITE is among all that are shown."""
-    return RUN in [info.run async for info in wire.list_runs(channel, "", 10)]
+    return RUN in [info.run async for info in calls.list_runs(channel, "", 10)]
 
 
 async def remove_run(channel: grpc.aio.Channel) -> bool:
     """One that is not there, which only whoever may remove it is told."""
     try:
-        await wire.remove_run(channel, "no-such-run", "", True, 10)
+        await calls.remove_run(channel, "no-such-run", "", True, 10)
     except grpc.aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
@@ -173,7 +174,7 @@ class Federation:
         """What *work* returns over a channel of *role*; the error's words if the receiver does not permit it."""
 
         async def go() -> Any:
-            return await answer(wire.channel(self.receiver.address, self.certificates[role]), work)
+            return await answer(calls.channel(self.receiver.address, self.certificates[role]), work)
 
         return asyncio.run(go())
 
@@ -181,7 +182,7 @@ class Federation:
         """The same over a channel of whom *token* says, at the port for readers or *at* another address."""
 
         async def go() -> Any:
-            return await answer(wire.channel(at or self.receiver.reader_address, self.ca, token), work)
+            return await answer(calls.channel(at or self.receiver.reader_address, self.ca, token), work)
 
         return asyncio.run(go())
 
@@ -230,7 +231,7 @@ def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federatio
     shown = {stranger: federation.metadata_of(stranger) for stranger in STRANGERS}
 
     async def call(channel: grpc.aio.Channel, method: str, metadata: Any) -> tuple[grpc.StatusCode, str] | None:
-        made = getattr(channel, SHAPES[method])(f"/{wire.SERVICE}/{method}")
+        made = getattr(channel, SHAPES[method])(f"/{codec.SERVICE}/{method}")
         try:
             if SHAPES[method] == "unary_unary":
                 await made(b"", metadata=metadata, timeout=20)
@@ -244,7 +245,7 @@ def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federatio
 
     async def go() -> dict[tuple[str, str], Any]:
         cases = [(stranger, method) for stranger in STRANGERS for method in CALLS]
-        async with wire.channel(federation.receiver.reader_address, federation.ca) as channel:
+        async with calls.channel(federation.receiver.reader_address, federation.ca) as channel:
             answers = await asyncio.gather(*(call(channel, method, shown[stranger]) for stranger, method in cases))
         return dict(zip(cases, answers, strict=True))
 
@@ -256,7 +257,7 @@ def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federatio
 def test_a_token_is_not_looked_at_at_the_main_port(federation: Federation, method: str) -> None:
     async def go() -> Any:
         tls = federation.certificates["guest-7"]
-        channel = wire.channel(federation.receiver.address, tls, federation.tokens["operator"])
+        channel = calls.channel(federation.receiver.address, tls, federation.tokens["operator"])
         return await answer(channel, CALLS[method])
 
     assert (asyncio.run(go()) is True) is MAY[method][ROLES.index("guest-7")]
@@ -267,7 +268,7 @@ def test_a_token_is_not_looked_at_at_the_main_port(federation: Federation, metho
 def test_a_certificate_is_not_looked_at_at_the_port_for_readers(federation: Federation) -> None:
     async def go() -> Any:
         return await answer(
-            wire.channel(federation.receiver.reader_address, federation.certificates["reader"]), CALLS["Read"]
+            calls.channel(federation.receiver.reader_address, federation.certificates["reader"]), CALLS["Read"]
         )
 
     assert asyncio.run(go()) is grpc.StatusCode.UNAUTHENTICATED
@@ -276,7 +277,7 @@ def test_a_certificate_is_not_looked_at_at_the_port_for_readers(federation: Fede
 @pytest.mark.parametrize("log", [LOG, "no-such.log"])
 def test_a_refusal_does_not_tell_whether_there_is_such_a_stream(federation: Federation, log: str) -> None:
     async def read_it(channel: grpc.aio.Channel) -> None:
-        async for _ in wire.read(channel)((StreamId(RUN, SITE, log), 0, False)):
+        async for _ in calls.read(channel)((StreamId(RUN, SITE, log), 0, False)):
             raise AssertionError("a byte of another site's log")
 
     assert federation.call("site-2", read_it) == (

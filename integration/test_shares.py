@@ -23,7 +23,7 @@ from flarelog.delivery.quota import MAX_SITE_RUNS
 from flarelog.model import MAX_PARTS, Code, Leave, Open, Reply, StreamId
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec
 from integration.conftest import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
 
@@ -51,15 +51,15 @@ class Federation:
 
 @asynccontextmanager
 async def connected(receiver: Receiver, tls: Tls | None = None) -> AsyncIterator[grpc.aio.Channel]:
-    async with wire.channel(receiver.address, tls) as channel:
+    async with calls.channel(receiver.address, tls) as channel:
         yield channel
 
 
 async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], producer: bytes = b"x" * 16) -> list[Reply]:
     """What each of *streams* is answered, all in one call and at once; those that are opened are left again."""
-    call, replies = wire.push(channel)(), dict[int, Reply]()
+    call, replies = calls.push(channel)(), dict[int, Reply]()
     for number, stream in enumerate(streams, 1):
-        await call.write(wire.encode_request(Open(stream, producer, 0, wire.MAJOR, "test"), number))
+        await call.write(codec.encode_request(Open(stream, producer, 0, codec.MAJOR, "test"), number))
     async with asyncio.timeout(PATIENCE):
         while len(replies) < len(streams):
             reply = await call.read()
@@ -67,7 +67,7 @@ async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], produce
             if reply.number not in replies:
                 replies[reply.number] = reply
                 if reply.code is Code.OK:
-                    await call.write(wire.encode_request(Leave(), reply.number))
+                    await call.write(codec.encode_request(Leave(), reply.number))
     call.cancel()
     return [replies[number] for number in sorted(replies)]
 
@@ -153,8 +153,8 @@ def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None
         async with connected(federation.receiver, federation.site("evil")) as channel:
             found = []
             for log in ("a.log", "1/2/b.log", "1/2/3/4/5/c.log", "1/2/3/c.log", "d.log", "a.log", "/".join("x" * 17)):
-                raw: Any = wire.encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16, 0, wire.MAJOR, ""), 1)
-                call = wire.push(channel)()
+                raw: Any = codec.encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16, 0, codec.MAJOR, ""), 1)
+                call = calls.push(channel)()
                 await call.write(_renamed(raw, log))
                 found.append(await call.read())
                 call.cancel()
@@ -225,13 +225,13 @@ def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing
 
     async def go() -> None:
         async with connected(federation.receiver, evil) as mine, connected(federation.receiver, honest) as theirs:
-            calls = []
+            begun = []
             for number in range(3):
-                call = wire.push(mine)()
+                call = calls.push(mine)()
                 stream = StreamId(RUN, "evil", f"{number}.log")
-                await call.write(wire.encode_request(Open(stream, b"x" * 16, 0, wire.MAJOR, "test"), 1))
+                await call.write(codec.encode_request(Open(stream, b"x" * 16, 0, codec.MAJOR, "test"), 1))
                 assert (await call.read()).code is Code.OK
-                calls.append(call)
+                begun.append(call)
             (refused,) = await opened(mine, [StreamId(RUN, "evil", "one-more.log")])
             assert refused.code is Code.PAUSE
             assert f"3 calls of certificate 'evil' (SHA-256 {fingerprint(evil)}) are open" in refused.reason
@@ -239,7 +239,7 @@ def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing
             assert let_in.code is Code.OK
             (pretending,) = await opened(theirs, [StreamId(RUN, "evil", LOG)])
             assert pretending.code is Code.REJECTED
-            for call in calls:
+            for call in begun:
                 call.cancel()
 
     asyncio.run(go())

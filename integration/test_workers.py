@@ -23,8 +23,7 @@ from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
 from flarelog.policy import Identity
 from flarelog.receiver.workers import owner, said_of
 from flarelog.security.tls import Tls
-from flarelog.wire import codec as wire
-from flarelog.wire import listing
+from flarelog.wire import calls, codec, listing
 from integration.conftest import LOG, RUN, Place, Program, Receiver, Writer, append, free_address, lines, noise, until
 from tests.certificates import Authority
 
@@ -58,7 +57,7 @@ def has_open(pid: int, path: Path) -> bool:
 
 
 async def connections(address: str, count: int = CONNECTIONS, tls: Tls | None = None) -> list[grpc.aio.Channel]:
-    made = [wire.channel(address, tls) for _ in range(count)]
+    made = [calls.channel(address, tls) for _ in range(count)]
     await asyncio.gather(*(channel.channel_ready() for channel in made))
     return made
 
@@ -111,12 +110,12 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
 
 
 async def _pushed(channel: grpc.aio.Channel, site: str, log: str, moves: int = 0) -> Reply:
-    call = wire.push(channel)()
-    await call.write(wire.encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
+    call = calls.push(channel)()
+    await call.write(codec.encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
     reply = await call.read()
     assert isinstance(reply, Reply)
     if reply.code is Code.OK:
-        await call.write(wire.encode_request(Chunk(0, DATA, extend(0, DATA)), 1))
+        await call.write(codec.encode_request(Chunk(0, DATA, extend(0, DATA)), 1))
         while reply.code is Code.OK and reply.committed < len(DATA):
             reply = await call.read()
             assert isinstance(reply, Reply)
@@ -268,22 +267,22 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
             assert reply.code is Code.REJECTED
             assert f"certificate '{OF[0]}'" in reply.reason
             call: Any = channel.stream_stream(
-                f"/{wire.SERVICE}/Push",
-                request_serializer=lambda said: wire.encode_request(said.request, said.number),
-                response_deserializer=wire.decode_reply,
+                f"/{codec.SERVICE}/Push",
+                request_serializer=lambda said: codec.encode_request(said.request, said.number),
+                response_deserializer=codec.decode_reply,
             )(metadata=(forged,))
-            await call.write(wire.encode_request(Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16), 1))
+            await call.write(codec.encode_request(Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16), 1))
             assert (await call.read()).code is Code.REJECTED
             call.cancel()
             await channel.close()
         for channel in await connections(receiver.address, tls=reader):
             assert {info.stream.site for info in await listing.streams(channel, RUN, "")} == {OF[0]}
-            pieces = wire.read(channel)((StreamId(RUN, OF[0], "0.log"), 0, False))
+            pieces = calls.read(channel)((StreamId(RUN, OF[0], "0.log"), 0, False))
             assert b"".join([data async for _, data in pieces]) == DATA
             with pytest.raises(grpc.RpcError) as refused:
-                await wire.run_call(channel, "EndRun")(RUN)
+                await calls.run_call(channel, "EndRun")(RUN)
             assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
-            assert (await wire.run_call(channel, "GetRun")(RUN)).state == "running"
+            assert (await calls.run_call(channel, "GetRun")(RUN)).state == "running"
             await channel.close()
 
     asyncio.run(all_of_them())

@@ -26,7 +26,7 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import InotifyWatch, Watch
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from flarelog.wire.packing import decompress
 from tests.tailing import NoWatch
 
@@ -91,14 +91,14 @@ class ReceivingEnd:
 
         found: list[StreamInfo] = []
         for info in self._run(listed()):
-            for sent in wire.parts_of(info):
-                part, first = wire.decode_info(wire._encode_info(sent))
+            for sent in codec.parts_of(info):
+                part, first = codec.decode_info(codec.encode_info(sent))
                 found.append(part if not first else replace(found.pop(), marks=found[-1].marks + part.marks))
         return found
 
     def take(self, call: Call) -> None:
         """The next request of *call* arrives."""
-        request = wire.decode_request(call.requests.popleft())
+        request = codec.decode_request(call.requests.popleft())
         if call.over:
             return
         try:
@@ -182,7 +182,7 @@ class ReceivingEnd:
             reply = Reply(code, *held, self.incarnation, appender.holder.epoch, reason)
             if code is not Code.FENCED:
                 self.promised[call.stream] = held[0], held[2]
-        call.replies.append(wire.encode_reply(reply))
+        call.replies.append(codec.encode_reply(reply))
 
     def stop(self) -> None:
         self._run(self.store.__aexit__())
@@ -231,9 +231,9 @@ class Delivery:
         self._write(Open(self.stream, self._end.producer_id, self.producer.epoch))
         return self.call
 
-    def _write(self, request: wire.Request) -> None:
+    def _write(self, request: codec.Request) -> None:
         assert self.call is not None
-        self.call.requests.append(wire.encode_request(request))
+        self.call.requests.append(codec.encode_request(request))
 
     def send(self, count: int, now: float) -> int:
         """Write at most *count* things into the call; returns how many there were."""
@@ -267,7 +267,7 @@ class Delivery:
     def hear(self, receiver: ReceivingEnd, now: float) -> bool:
         """The next reply arrives; True if the call has ended with it."""
         assert self.call is not None
-        reply = wire.decode_reply(self.call.replies.popleft())
+        reply = codec.decode_reply(self.call.replies.popleft())
         assert reply.code not in (Code.HOLE, Code.CORRUPT), f"{self.stream}: {reply}"
         try:
             self.producer.receive(reply)

@@ -2516,7 +2516,7 @@ MUTANTS = [
     ),
     Mutant(
         "guard: tokens are not asked for over TLS alone",
-        "wire/codec.py",
+        "wire/calls.py",
         "        if token:\n            raise InvalidOption(",
         "        if False:\n            raise InvalidOption(",
         "tls",

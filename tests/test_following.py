@@ -13,11 +13,11 @@ import pytest
 
 from flarelog.errors import InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Generation, Mark, Sieve, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.sieve import Sieve, Sieving
+from flarelog.render.sieve import Sieving
 from flarelog.render.times import stamp
 from flarelog.viewers import following as core
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label

@@ -17,21 +17,21 @@ from flarelog.model import Ended, Gap, Generation, Mark, StreamId
 from flarelog.stores.local import journal
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec as wire
+from flarelog.wire import codec, statuses
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "PushRequest": wire.decode_request,
-    "Reply": wire.decode_reply,
-    "ReadRequest": lambda raw: wire.read_request(wire._decode_read(raw)),
-    "ReadResponse": wire._decode_piece,
-    "ListRequest": wire._decode_list,
-    "StreamInfo": wire.decode_info,
-    "RunRequest": wire._decode_run,
-    "RunResponse": wire._decode_receiver,
-    "ListRunsRequest": wire._decode_list_runs,
-    "RunInfo": wire.decode_run_info,
-    "RemoveRunRequest": wire._decode_remove,
+    "PushRequest": codec.decode_request,
+    "Reply": codec.decode_reply,
+    "ReadRequest": lambda raw: codec.read_request(codec.decode_read(raw)),
+    "ReadResponse": codec.decode_piece,
+    "ListRequest": codec.decode_list,
+    "StreamInfo": codec.decode_info,
+    "RunRequest": codec.decode_run,
+    "RunResponse": codec.decode_receiver,
+    "ListRunsRequest": codec.decode_list_runs,
+    "RunInfo": codec.decode_run_info,
+    "RemoveRunRequest": codec.decode_remove,
 }
 WITHOUT_TEXT = {"RemoveRunResponse"}
 STREAM = pb.StreamId(run="run-1", site="site-1", log="app.log")
@@ -50,7 +50,7 @@ def valid(path: Path) -> Any:
         made.code = pb.REJECTED
     if isinstance(made, pb.PushRequest) and path[0].name == "open":
         made.open.stream.CopyFrom(STREAM)
-        made.open.version.major = wire.MAJOR
+        made.open.version.major = codec.MAJOR
     return made
 
 
@@ -74,11 +74,11 @@ def test_no_text_of_a_peer_is_taken_in_as_it_is(path: Path, text: str) -> None:
     try:
         found = DECODERS[message_of(path)](message.SerializeToString())
     except FlarelogError as error:
-        assert is_name(path) or len(text) > wire.MAX_TEXT
+        assert is_name(path) or len(text) > codec.MAX_TEXT
         found = str(error)
     for one in strings(found):
         assert one.isprintable()
-        assert len(one) <= 2 * wire.MAX_TEXT
+        assert len(one) <= 2 * codec.MAX_TEXT
 
 
 def test_each_message_of_the_contract_has_a_decoder_here() -> None:
@@ -93,9 +93,9 @@ def test_each_message_of_the_contract_has_a_decoder_here() -> None:
 def test_what_a_receiver_says_with_a_status_is_one_line(status: grpc.StatusCode, details: str) -> None:
     nothing = grpc.aio.Metadata()
     error = grpc.aio.AioRpcError(status, nothing, nothing, details=details)
-    sentence = str(wire.error_of(error, "127.0.0.1:4721"))
+    sentence = str(statuses.error_of(error, "127.0.0.1:4721"))
     assert sentence.isprintable()
-    assert len(sentence) < 3 * wire.MAX_TEXT
+    assert len(sentence) < 3 * codec.MAX_TEXT
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from flarelog.wire import uplink as mux
 from flarelog.wire.uplink import MAX_WAITING, Gone, Stream, Uplink
 
@@ -38,20 +38,20 @@ class Line:
         self.cancelled = asyncio.Event()
         self.passing = asyncio.Event()  # cleared: nothing leaves the producer
         self.passing.set()
-        self.said: list[wire.Said] = []
+        self.said: list[codec.Said] = []
 
     # the producer's end
 
     async def write(self, raw: bytes) -> None:
         await self.passing.wait()
         await self.up.put(raw)
-        self.said.append(wire.decode_said(raw))
+        self.said.append(codec.decode_said(raw))
 
     async def read(self) -> Any:
         raw = await self.down.get()
         if isinstance(raw, Exception):
             raise raw
-        return raw if raw is grpc.aio.EOF else wire._reply_or_malformed(raw)
+        return raw if raw is grpc.aio.EOF else codec.reply_or_malformed(raw)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -68,7 +68,7 @@ class Context:
         return await self._line.up.get()
 
     async def write(self, reply: Reply) -> None:
-        await self._line.down.put(wire.encode_reply(reply))
+        await self._line.down.put(codec.encode_reply(reply))
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
@@ -197,7 +197,7 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
         await other.opened()
         await other.sealed()
         ends.uplink._streams[other.stream.number] = log.stream  # what comes for it is seen
-        ends.uplink.put(wire.encode_request(Open(stream_id("3.log"), ME), other.stream.number))
+        ends.uplink.put(codec.encode_request(Open(stream_id("3.log"), ME), other.stream.number))
         await log.until(bool)
 
     with pytest.raises(StreamRejected, match="the numbers of streams grow"):
@@ -423,7 +423,7 @@ def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_el
             for log in (first, second):
                 log.stream.put(Open(log.id, ME))
             while first.stream.error is None:
-                await line.down.put(wire.encode_reply(Reply(Code.OK, number=second.stream.number)))
+                await line.down.put(codec.encode_reply(Reply(Code.OK, number=second.stream.number)))
                 await asyncio.sleep(0)
             assert not uplink.over
             second.stream.put(second.producer.chunk(DATA))
@@ -482,12 +482,12 @@ def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
             line = Line()
             uplink = Uplink(line)
             first, second = Log(uplink, "1.log"), Log(uplink, "2.log")
-            await line.down.put(wire.encode_reply(Reply(Code.OK, number=first.stream.number)))
-            await line.down.put(wire.encode_reply(Reply(Code.GOING_AWAY, number=first.stream.number)))
+            await line.down.put(codec.encode_reply(Reply(Code.OK, number=first.stream.number)))
+            await line.down.put(codec.encode_reply(Reply(Code.GOING_AWAY, number=first.stream.number)))
             await first.until(lambda: len(first.replies) == 2)
             assert uplink.closing
             assert not uplink.over
-            await line.down.put(wire.encode_reply(Reply(Code.OK, number=second.stream.number)))
+            await line.down.put(codec.encode_reply(Reply(Code.OK, number=second.stream.number)))
             await second.until(lambda: bool(second.replies))
             uplink.close()
 

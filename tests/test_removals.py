@@ -14,7 +14,7 @@ from flarelog.lifecycle import Event, RunState
 from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamId, extend
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from tests.test_server import CHUNK, DATA, OPEN, STREAM, Call, Staying
 
 END = Receipt(len(DATA), extend(0, DATA), 0)
@@ -28,7 +28,7 @@ def play(root: Path, act: Callable[[Server], Awaitable[None]], **options: Any) -
     asyncio.run(go())
 
 
-async def pushed(server: Server, *requests: wire.Request) -> list[Code]:
+async def pushed(server: Server, *requests: codec.Request) -> list[Code]:
     call = Call(list(requests))
     await server._push(None, call)
     return [reply.code for reply in call.replies]

@@ -19,7 +19,7 @@ from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from tests.certificates import auth_context
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -30,7 +30,7 @@ OPEN = Open(STREAM, b"a-producer")
 class Call:
     """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes."""
 
-    def __init__(self, requests: list[wire.Request]) -> None:
+    def __init__(self, requests: list[codec.Request]) -> None:
         self.replies: list[Reply] = []
         self._requests = list(requests)
         self._answered = asyncio.Event()
@@ -39,7 +39,7 @@ class Call:
     async def read(self) -> Any:
         await self._answered.wait()
         self._answered.clear()
-        return wire.encode_request(self._requests.pop(0)) if self._requests else grpc.aio.EOF
+        return codec.encode_request(self._requests.pop(0)) if self._requests else grpc.aio.EOF
 
     async def write(self, reply: Reply) -> None:
         self.replies.append(reply)
@@ -49,7 +49,7 @@ class Call:
         return "a test"
 
 
-def pushed(root: Path, *requests: wire.Request, announced_runs_only: bool = False) -> list[Reply]:
+def pushed(root: Path, *requests: codec.Request, announced_runs_only: bool = False) -> list[Reply]:
     """What a receiver with a store at *root* answers to *requests*."""
 
     async def go() -> list[Reply]:

@@ -11,11 +11,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
+from flarelog.model import Sieve
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.rows import Line
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import plain
-from flarelog.render.sieve import _MOVES, LONGEST, Sieve, Sieving, sieve
+from flarelog.render.sieve import _MOVES, LONGEST, Sieving, sieve
 
 Pieces = list[tuple[int, bytes]]
 

@@ -15,7 +15,7 @@ from flarelog.receiver.server import ServerOptions
 from flarelog.security.tls import Follower, Tls
 from flarelog.sender.sidecar import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.wire import codec as wire
+from flarelog.wire import calls
 from tests.certificates import Authority
 
 SERVER, CLIENT = (ExtendedKeyUsageOID.SERVER_AUTH,), (ExtendedKeyUsageOID.CLIENT_AUTH,)
@@ -94,7 +94,7 @@ def test_who_shows_a_token_needs_the_ca_alone(ca: Authority) -> None:
 
 def test_a_token_never_goes_unencrypted() -> None:
     with pytest.raises(InvalidOption, match="a token goes over TLS alone: give --tls-ca") as refused:
-        wire.channel("127.0.0.1:4721", None, "flarelog_secret")
+        calls.channel("127.0.0.1:4721", None, "flarelog_secret")
     assert "secret" not in str(refused.value)
 
 

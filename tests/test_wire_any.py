@@ -23,11 +23,11 @@ from flarelog.model import (
     Packed,
     Receipt,
     Reply,
+    Sieve,
     StreamId,
     StreamInfo,
 )
-from flarelog.render.sieve import Sieve
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 
 offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)
@@ -41,7 +41,7 @@ marks = st.one_of(
     st.builds(Gap, offsets, words, offsets, texts),
 )
 requests = st.one_of(
-    st.builds(Open, streams, st.binary(max_size=70), words, st.just(wire.MAJOR), texts),
+    st.builds(Open, streams, st.binary(max_size=70), words, st.just(codec.MAJOR), texts),
     st.builds(Chunk, offsets, st.binary(max_size=200), words),
     st.builds(Packed, offsets, st.binary(max_size=200), words, st.sampled_from(Codec), words),
     st.tuples(words, marks),
@@ -67,21 +67,23 @@ sieves = st.builds(
 )
 Coded = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]
 MESSAGES: dict[str, Coded] = {
-    "request": (requests, wire.encode_request, wire.decode_request),
-    "reply": (replies, wire.encode_reply, wire.decode_reply),
-    "info": (infos, wire._encode_info, wire.decode_info),
+    "request": (requests, codec.encode_request, codec.decode_request),
+    "reply": (replies, codec.encode_reply, codec.decode_reply),
+    "info": (infos, codec.encode_info, codec.decode_info),
     "read": (
-        st.builds(wire.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
-        wire._encode_read,
-        lambda raw: wire.read_request(wire._decode_read(raw)),
+        st.builds(codec.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
+        codec.encode_read,
+        lambda raw: codec.read_request(codec.decode_read(raw)),
     ),
-    "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), wire._encode_piece, wire._decode_piece),
+    "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), codec.encode_piece, codec.decode_piece),
     "list": (
-        st.builds(wire.Listing, names, names, st.booleans(), st.tuples(names, names, names), st.integers(0, 2**32 - 1)),
-        wire._encode_list,
-        wire._decode_list,
+        st.builds(
+            codec.Listing, names, names, st.booleans(), st.tuples(names, names, names), st.integers(0, 2**32 - 1)
+        ),
+        codec.encode_list,
+        codec.decode_list,
     ),
-    "run": (names, wire._encode_run, wire._decode_run),
+    "run": (names, codec.encode_run, codec.decode_run),
 }
 LATER = b"\x98\x06\x07"  # field 99, which no version has yet
 
@@ -113,7 +115,7 @@ def test_a_part_of_a_message_or_one_that_is_spoilt_is_heard_or_refused(
     def holds(value: Any, at: int, spoilt: bytes) -> None:
         raw = encode(value)
         for part in (raw[:at], raw[at:], raw[:at] + spoilt + raw[at + len(spoilt) :]):
-            with contextlib.suppress(wire.Malformed, InvalidName):
+            with contextlib.suppress(codec.Malformed, InvalidName):
                 decode(part)
 
     holds()

@@ -34,7 +34,7 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import InotifyWatch
 from flarelog.text import legible
 from flarelog.viewers.console import colours
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from flarelog.wire.packing import AVAILABLE
 
 EXAMPLES = """\b
@@ -328,9 +328,9 @@ async def _talk(receiver: str, run_id: str, options: dict[str, Any]) -> list[Row
 
 
 def _protocol(major: int, minor: int, agent: str) -> Row:
-    if major not in (0, wire.MAJOR):
+    if major not in (0, codec.MAJOR):
         fix = "install matching versions of flarelog"
-        return fail("protocol", f"the receiver speaks version {major}, this machine version {wire.MAJOR}", fix)
+        return fail("protocol", f"the receiver speaks version {major}, this machine version {codec.MAJOR}", fix)
     if major == 0:
         return warn(
             "protocol", "the receiver does not say its version: it is an older one", "install a newer one there"

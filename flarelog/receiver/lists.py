@@ -18,7 +18,7 @@ from flarelog.receiver.peers import Turns
 from flarelog.receiver.workers import Passed
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import totals
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 
 if TYPE_CHECKING:
     from flarelog.receiver.server import Server
@@ -34,7 +34,7 @@ class Lists:
         self._server = server
         self._turns = Turns()
 
-    async def streams(self, asked: wire.Listing, context: Any) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
+    async def streams(self, asked: codec.Listing, context: Any) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """What List answers."""
         server = self._server
         async with server.reading(context) as (peer, patience):
@@ -54,7 +54,7 @@ class Lists:
                         yield part
 
     async def _held(
-        self, asked: wire.Listing, peer: str, identity: Identity
+        self, asked: codec.Listing, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """What the store holds of it, and *identity* may list, in messages."""
         server, streams = self._server, 0
@@ -71,7 +71,7 @@ class Lists:
                 streams += len(infos)
                 for info in infos:
                     state, marks = server.states.of(info.stream), () if asked.one_a_site else info.marks
-                    for part in wire.parts_of(replace(info, state=state, marks=marks)):
+                    for part in codec.parts_of(replace(info, state=state, marks=marks)):
                         if part[1]:
                             async with self._turns.one(peer):
                                 pass  # whoever lists something shorter has a turn in between

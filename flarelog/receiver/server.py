@@ -45,7 +45,7 @@ from flarelog.security.tls import ServerCertificates, Tls
 from flarelog.security.tokens import Tokens
 from flarelog.stores.base import Store
 from flarelog.stores.local.chronicle import CLOSED, LEFT, OPENED
-from flarelog.wire import codec as wire
+from flarelog.wire import codec, service, statuses
 from flarelog.wire.packing import Unpacking
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
@@ -192,13 +192,13 @@ class Server:
         self.bus.publish(Event.SYSTEM_START)
         return self.address
 
-    def _bind(self, address: str, meet: wire.Meet, *, demanded: bool = True) -> str:
+    def _bind(self, address: str, meet: service.Meet, *, demanded: bool = True) -> str:
         """Take *address* for calls that *meet* lets in, and return ``HOST:PORT``; *demanded*: certificates are.
 
         Raises CannotListen.
         """
         age = aging(self.options.max_connection_age) if self._certificates is not None else []
-        server = wire.server(self.options.max_connections, shared=self.workers is not None, more=age)
+        server = service.server(self.options.max_connections, shared=self.workers is not None, more=age)
         server.add_generic_rpc_handlers(self._handlers(meet))
         host, port = parse_address(address)
         try:
@@ -216,12 +216,12 @@ class Server:
         self._servers.append(server)
         return f"{host}:{bound}"
 
-    def _handlers(self, meet: wire.Meet) -> list[Any]:
+    def _handlers(self, meet: service.Meet) -> list[Any]:
         runs: list[Any] = [self._start_run, self._end_run, self._get_run]
         if self.workers is not None and not self.workers.home:
             runs = [partial(self._ask_home, self.workers, method) for method in ("StartRun", "EndRun", "GetRun")]
         more: dict[str, Any] = {"list_runs": self.lists.runs, "remove_run": self._remove_run}
-        return wire.handlers(self._push, self._read, self.lists.streams, *runs, counted=self.call, meet=meet, **more)
+        return service.handlers(self._push, self._read, self.lists.streams, *runs, counted=self.call, meet=meet, **more)
 
     async def _meet_workers(self, workers: Workers) -> None:
         async def states() -> None:
@@ -289,7 +289,7 @@ class Server:
             async with self.call(context):
                 return await workers.ask_home(method, run, context, self.who(context))
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
             raise
 
     def _learn(self, run: str, state: RunState) -> None:
@@ -503,19 +503,19 @@ class Server:
             async with self.peers.reading(context, peer) as patience:
                 yield peer, patience
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
 
-    async def _read(self, request: Any, context: Any) -> AsyncIterator[wire.Found | bytes]:
+    async def _read(self, request: Any, context: Any) -> AsyncIterator[codec.Found | bytes]:
         async with self.reading(context) as (peer, patience):
-            wanted = wire.read_request(request)
+            wanted = codec.read_request(request)
             async with contextlib.aclosing(self._reads(request, wanted, peer, context)) as found:
                 async for piece in found:
                     with patience:
                         yield piece
 
     async def _reads(
-        self, request: Any, wanted: wire.Wanted, peer: str, context: Any
-    ) -> AsyncGenerator[wire.Found | bytes, None]:
+        self, request: Any, wanted: codec.Wanted, peer: str, context: Any
+    ) -> AsyncGenerator[codec.Found | bytes, None]:
         stream = wanted.stream
         owner = self.elsewhere(context, stream.run, stream.site)
         if self.workers is not None and owner is not None:
@@ -531,8 +531,8 @@ class Server:
                 yield found
 
     async def _found(
-        self, wanted: wire.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
-    ) -> AsyncIterator[wire.Found]:
+        self, wanted: codec.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
+    ) -> AsyncIterator[codec.Found]:
         """What *wanted* asks for, of *pieces* of its stream."""
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
@@ -583,7 +583,7 @@ class Server:
                 self.asks(context, Action.START_RUN, run_name(run))
                 return (await self.announce(run, Event.START_RUN)).value
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
             raise
 
     async def _get_run(self, run: str, context: Any) -> str:
@@ -592,7 +592,7 @@ class Server:
                 identity = self.asks(context, Action.GET_RUN, run_name(run))
                 return (self.state(run) if await self.admission.knows(identity, run) else RunState.UNKNOWN).value
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
             raise
 
     async def _end_run(self, run: str, context: Any) -> str:
@@ -605,7 +605,7 @@ class Server:
             if self.state(run) is RunState.ENDING:
                 self._finish(run)
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
         return self.state(run).value
 
     async def _remove_run(self, request: tuple[str, str, bool], context: Any) -> Removed:
@@ -619,7 +619,7 @@ class Server:
                 self.guard.removed(identity, context.peer(), run, site, found)
                 return found
         except FlarelogError as error:
-            await context.abort(wire.status_of(error), str(error))
+            await context.abort(statuses.status_of(error), str(error))
             raise
 
     def spawn(self, work: Any) -> asyncio.Task[None]:

@@ -27,7 +27,7 @@ from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
 from flarelog.stores.base import Appender
 from flarelog.stores.local.chronicle import SILENT
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 from flarelog.wire.uplink import ENDED
 
 if TYPE_CHECKING:
@@ -162,9 +162,9 @@ class Call:
             self._heard_at = self.loop.time()
             try:
                 try:
-                    number, request = wire.decode_said(raw)
+                    number, request = codec.decode_said(raw)
                 except Exception:
-                    number = wire.number_of(raw)
+                    number = codec.number_of(raw)
                     raise
                 session = self._sessions.get(number)
                 if session is not None:
@@ -451,7 +451,7 @@ class Session:
 
     # --- taking
 
-    async def take(self, request: wire.Request) -> None:
+    async def take(self, request: codec.Request) -> None:
         """Take what its producer says. Raises FlarelogError, which ends the stream."""
         if self._receiver is None:  # a producer that does not wait for the answer to its Open
             await self._opened()

@@ -25,7 +25,7 @@ from flarelog.model import Action, Code, Removed, RunInfo, StreamId
 from flarelog.policy import Identity, Role
 from flarelog.security.connections import Connection
 from flarelog.security.guard import TokenCall
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec, service
 from flarelog.wire.uplink import ENDED
 
 HOME = 0
@@ -207,7 +207,7 @@ class Workers:
             "LetGo": grpc.unary_unary_rpc_method_handler(gone),
             "Runs": grpc.unary_stream_rpc_method_handler(told),
         }
-        self._server = wire.server(4 * MAX_WORKERS, local=True)
+        self._server = service.server(4 * MAX_WORKERS, local=True)
         self._server.add_generic_rpc_handlers((*handlers, grpc.method_handlers_generic_handler(_SERVICE, own)))
         try:
             bound = self._server.add_insecure_port(f"unix:{self.socket(self.place.number)}")
@@ -219,7 +219,7 @@ class Workers:
                 " to a short one"
             )
         await self._server.start()
-        self._channels = {number: wire.local_channel(self.socket(number)) for number in self.others}
+        self._channels = {number: calls.local_channel(self.socket(number)) for number in self.others}
         try:
             async with asyncio.timeout(CONNECT_WITHIN):
                 await asyncio.gather(*(channel.channel_ready() for channel in self._channels.values()))
@@ -305,7 +305,7 @@ class Workers:
         """Pass a Push, of which *first* is what was read of it, on to worker *number*, to its end. *patience*: seconds
         that a producer may take for a reply.
         """
-        call = wire.raw_push(self._channels[number])(metadata=((_CALLER, who),))
+        call = calls.raw_push(self._channels[number])(metadata=((_CALLER, who),))
 
         async def up() -> None:
             raw: Any = first
@@ -333,13 +333,13 @@ class Workers:
 
     async def read(self, number: int, request: Any, context: Any, who: bytes) -> AsyncGenerator[bytes, None]:
         """What worker *number* answers to a Read."""
-        call = wire.raw_read(self._channels[number])(request, metadata=((_CALLER, who),))
+        call = calls.raw_read(self._channels[number])(request, metadata=((_CALLER, who),))
         async with contextlib.aclosing(_pieces(call, context)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def list(
-        self, asked: wire.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
+        self, asked: codec.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a List, in the order of the streams' names; *own* is what this one does."""
         others = self.others
@@ -347,10 +347,10 @@ class Workers:
             others = [number for number in others if number == self.place.owner(asked.run, asked.site)]
 
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            call = wire.raw_list(self._channels[number])(asked, metadata=((_CALLER, who),))
+            call = calls.raw_list(self._channels[number])(asked, metadata=((_CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
                 async for raw in pieces:
-                    names = wire.listed(raw)
+                    names = codec.listed(raw)
                     yield names, (names, raw)
 
         async def here() -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
@@ -375,10 +375,10 @@ class Workers:
         """What all workers hold of each run together, in the order of the runs' names; *own* is what this one does."""
 
         async def of(number: int) -> AsyncGenerator[tuple[str, RunInfo], None]:
-            call = wire.raw_list_runs(self._channels[number])(run, metadata=((_CALLER, who),))
+            call = calls.raw_list_runs(self._channels[number])(run, metadata=((_CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
                 async for raw in pieces:
-                    info = wire.decode_run_info(raw)
+                    info = codec.decode_run_info(raw)
                     yield info.run, info
 
         async def here() -> AsyncGenerator[tuple[str, RunInfo], None]:
@@ -398,14 +398,14 @@ class Workers:
 
     async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Any, who: bytes) -> Removed:
         try:
-            return await wire.remove_run(self._channels[HOME], *request, metadata=((_CALLER, who),))
+            return await calls.remove_run(self._channels[HOME], *request, metadata=((_CALLER, who),))
         except grpc.RpcError as error:
             await _abort(context, error)
 
     async def ask_home(self, method: str, run: str, context: Any, who: bytes) -> str:
         """The state that home answers with."""
         try:
-            call = wire.run_call(self._channels[HOME], method, metadata=((_CALLER, who),))
+            call = calls.run_call(self._channels[HOME], method, metadata=((_CALLER, who),))
             return str((await call(run)).state)
         except grpc.RpcError as error:
             await _abort(context, error)

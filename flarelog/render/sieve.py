@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from re import _constants as op  # type: ignore[attr-defined]  # the public functions do not show what a pattern says
 from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
-from flarelog.errors import InvalidOption
+from flarelog.model import MAX_CONTEXT, MAX_TEXT, MAX_TEXTS, Sieve
 from flarelog.render.rows import width
 from flarelog.render.screen import WINDOW
 
-MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 16, 64, 10_000
 LONGEST = 1 << 16  # bytes of a line that is judged
 _HELD = 1 << 18  # bytes of left-out lines in hand, because a later line may want them before it
 _LOOK, _LOOK_TEXT, _EARNED = 6, 1, 1 / 8  # microseconds or so: of a line that is looked at, for a text, a byte's
@@ -47,25 +45,6 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 _MOVES = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
 _OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
 _OTHER_HEADS = {char[0] for char in _OTHER_CASES}
-
-
-@dataclass(frozen=True, slots=True)
-class Sieve:
-    """What is kept: lines with one of the texts *any_of*, UTF-8, with *before* and *after* lines around them.
-
-    Raises InvalidOption for more than a receiver does for anybody.
-    """
-
-    any_of: tuple[bytes, ...]
-    ignore_case: bool = False  # any_of holds small letters
-    before: int = 0
-    after: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < len(self.any_of) <= MAX_TEXTS or any(not 2 <= len(text) <= MAX_TEXT for text in self.any_of):
-            raise InvalidOption(f"a sieve has from 1 to {MAX_TEXTS} texts of 2 to {MAX_TEXT} bytes")
-        if max(self.before, self.after) > MAX_CONTEXT:
-            raise InvalidOption(f"a sieve keeps at most {MAX_CONTEXT} lines of context")
 
 
 def sieve(patterns: Sequence[re.Pattern[str]], before: int = 0, after: int = 0) -> Sieve | None:

@@ -20,7 +20,7 @@ from flarelog.security.tls import Tls, why
 from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.writers import have_writers
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec, statuses
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ WRITERS_EVERY = 0.5  # seconds between two looks at whether the files of a run t
 
 async def reach(receiver: str, tls: Tls | None) -> str:
     """Why the *receiver* does not answer, empty if it does."""
-    async with wire.channel(receiver, tls) as channel:
+    async with calls.channel(receiver, tls) as channel:
         try:
-            await wire.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
-        except (grpc.RpcError, wire.Malformed) as error:
-            sentence = str(wire.error_of(error, receiver)) if isinstance(error, grpc.RpcError) else str(error)
+            await calls.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
+        except (grpc.RpcError, codec.Malformed) as error:
+            sentence = str(statuses.error_of(error, receiver)) if isinstance(error, grpc.RpcError) else str(error)
             return (await asyncio.to_thread(why, receiver, tls)) or sentence
     return ""
 

@@ -51,8 +51,7 @@ from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, best_watch
 from flarelog.sources.files.writers import Writers
 from flarelog.version import __version__
-from flarelog.wire import codec as wire
-from flarelog.wire import listing
+from flarelog.wire import calls, codec, listing, statuses
 from flarelog.wire.packing import Compressing, Compression, Packing, check
 from flarelog.wire.uplink import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
 
@@ -404,8 +403,8 @@ class Sidecar:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(delivery.ended for delivery in self._deliveries.values()):
                 continue
-            with contextlib.suppress(grpc.RpcError, wire.Malformed):
-                about = await wire.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
+            with contextlib.suppress(grpc.RpcError, codec.Malformed):
+                about = await calls.run_call(self.connection(), "GetRun")(self.options.run, timeout=HEED_EVERY)
                 if about.state in _OVER:
                     self.drain_early()
 
@@ -452,7 +451,7 @@ class Sidecar:
                     self.connection(), self.options.run, self.options.site, silence=REPLY_TIMEOUT
                 )
             except grpc.RpcError as error:
-                trouble = wire.error_of(error, self.options.receiver)
+                trouble = statuses.error_of(error, self.options.receiver)
                 if not trouble.retry_safe:
                     raise trouble from error
             except TimeoutError:
@@ -519,7 +518,7 @@ class Sidecar:
         """The call that carries the logs: another one when it has ended, or the certificates have changed."""
         channel = self.connection()
         if self._uplink is None or self._uplink[0] is not channel or self._uplink[1].closing:
-            self._uplink = channel, Uplink(wire.push(channel)(), self.options.heartbeat)
+            self._uplink = channel, Uplink(calls.push(channel)(), self.options.heartbeat)
         return self._uplink[1]
 
     @property
@@ -562,7 +561,7 @@ class Sidecar:
         files = tls.contents() if tls is not None else ()
         if files == self._files:
             return self.channel
-        channel = wire.channel(self.options.receiver, tls)
+        channel = calls.channel(self.options.receiver, tls)
         self._files = files
         return channel
 
@@ -761,7 +760,7 @@ class _Delivery:
             await self._open(stream)
             await self._send(stream)
         except grpc.RpcError as error:
-            trouble = wire.error_of(error, self._sidecar.options.receiver)
+            trouble = statuses.error_of(error, self._sidecar.options.receiver)
             if not trouble.retry_safe:
                 raise trouble from error
             self._again(before, _Lost(str(trouble)))
@@ -791,7 +790,7 @@ class _Delivery:
         epoch = max(producer.epoch, sidecar.epoch)
         agent = f"flarelog/{__version__}"
         backwards = producer.went_backwards
-        stream.put(Open(self.stream, sidecar.producer_id, epoch, wire.MAJOR, agent, self._news(), 1 + sidecar.moves))
+        stream.put(Open(self.stream, sidecar.producer_id, epoch, codec.MAJOR, agent, self._news(), 1 + sidecar.moves))
         while not stream.answered:
             self.wake.clear()
             stream.check()

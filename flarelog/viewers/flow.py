@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, Sieve, StreamId
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import Line, Note
-from flarelog.render.sieve import Sieve, sieve
+from flarelog.render.sieve import sieve
 from flarelog.render.times import stamp
 from flarelog.text import legible
 

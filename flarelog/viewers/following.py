@@ -19,12 +19,11 @@ from typing import Literal, NamedTuple, Protocol
 from flarelog import globs
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_OFFSET, Buffer, Mark, State, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Buffer, Mark, Sieve, State, StreamId, StreamInfo
 from flarelog.receiver import states
 from flarelog.render.merge import ByTime, Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
-from flarelog.render.sieve import Sieve
 from flarelog.viewers.flow import Block, Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
 

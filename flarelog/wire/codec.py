@@ -1,4 +1,4 @@
-"""Between the model and the wire: protobuf messages, codes, gRPC statuses; the one module that knows ``v1``.
+"""Between the model and the wire: the messages of protobuf; the one module that knows ``v1``.
 
 A chunk's payload is the bulk of everything, so chunks alone are encoded and decoded by hand: the same protobuf bytes
 that the generated code makes, with the payload last, copied once on the way out and not at all on the way in. Those
@@ -7,34 +7,18 @@ that are compressed are small, and left to the generated code.
 
 from __future__ import annotations
 
-import asyncio
-import re
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from flarelog.errors import (
-    CannotConnect,
     FlarelogError,
-    Full,
-    InUse,
-    InvalidName,
     InvalidOption,
-    NotAllowed,
-    NotAuthenticated,
-    NotFound,
-    StreamRejected,
-    TimedOut,
-    Unavailable,
 )
 from flarelog.model import (
     MAX_OFFSET,
-    Action,
     Attributes,
     Buffer,
     Chunk,
@@ -54,17 +38,14 @@ from flarelog.model import (
     Removed,
     Reply,
     RunInfo,
+    Sieve,
     State,
     StreamId,
     StreamInfo,
     run_name,
 )
-from flarelog.render.sieve import Sieve
-from flarelog.security.tls import Tls
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
-from flarelog.version import __version__
-from flarelog.wire.wakeups import relieve
 
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
@@ -72,15 +53,10 @@ MAX_TEXT = 1024
 _MARKS_A_MESSAGE = 300
 _TEXTS_A_MESSAGE = 64 << 10  # characters: one message is neither long in the making nor large
 SERVICE = "flarelog.v1.LogService"
-HEALTH = "grpc.health.v1.Health"
 MAX_MESSAGE = 4 << 20
 """Bytes a message may have on the wire; a chunk's own limit is lower, and says so in a sentence."""
 MAX_NUMBER = (1 << 32) - 1
 """Of a stream in its call."""
-LOCAL_AHEAD = 256 << 10
-"""Bytes that another process of the receiver has answered and that wait to be passed on, of each call."""
-CALLS = 200
-"""Calls at once over one connection; one carries all streams of a producer, and each read is another."""
 
 Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News | Leave
 """What a producer says of a stream; a mark comes with its number."""
@@ -93,360 +69,11 @@ class Said(NamedTuple):
     request: Request
 
 
-Meet = Callable[[Any, Action | None], Awaitable[Any]]
-"""Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
-
 _M = TypeVar("_M", bound=Message)
 
 
 class Malformed(FlarelogError):
     """Bytes that are no message of this protocol."""
-
-
-# --- channels
-
-# Identity alone: gRPC unpacks a message whole, and older versions look at its size only then: 4 MiB become 4 GiB.
-_UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
-CHANNEL_OPTIONS: list[tuple[str, Any]] = [
-    _UNCOMPRESSED,
-    ("grpc.max_receive_message_length", MAX_MESSAGE),
-    ("grpc.max_send_message_length", MAX_MESSAGE),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
-    # A receiver that comes back is found within the delivery's own delays, not within gRPC's two minutes.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 10_000),  # in truth the time that one attempt to connect may take
-    ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Two producers in one process must not share what a cut connection does to them.
-    ("grpc.use_local_subchannel_pool", 1),
-]
-SERVER_OPTIONS: list[tuple[str, Any]] = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE),
-    ("grpc.max_send_message_length", MAX_MESSAGE),
-    _UNCOMPRESSED,
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    # Whoever connects and then says nothing, or a byte now and then, is cut off.
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    ("grpc.http2.settings_timeout", 10_000),
-    # Nor is one kept that has no call: who has one again connects again.
-    ("grpc.max_connection_idle_ms", 60_000),
-]
-
-
-def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
-    """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
-    *ahead*: bytes of each call that may be here before anybody reads them; 0: as many as gRPC takes the network for.
-
-    Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
-    """
-    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead)] if ahead else []
-    if tls is None:
-        if token:
-            raise InvalidOption(
-                "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
-                " the token out"
-            )
-        made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
-    else:
-        name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *window, *name])
-    relieve()
-    return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
-
-
-class _Showing:
-    """A channel whose calls show a token.
-
-    Not gRPC's call credentials: those ask Python for it from a thread of gRPC's own, and a channel that is closed in
-    that moment waits for the thread, and the thread for the interpreter, for ever.
-    """
-
-    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
-        self._channel = channel
-        self._metadata = (("authorization", f"Bearer {token}"),)
-
-    def __getattr__(self, name: str) -> Any:
-        made = getattr(self._channel, name)
-        if name not in ("unary_unary", "unary_stream", "stream_stream"):
-            return made
-        return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
-
-
-def server(max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[Any] = ()) -> Any:
-    """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
-    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
-    *more*: options of gRPC's."""
-    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
-    if local:
-        limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
-    # If it were always shared two receivers could have one port, each getting some of the streams.
-    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, *more, ("grpc.so_reuseport", int(shared))])
-    relieve()
-    return made
-
-
-def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push, which takes encoded requests; it gives Malformed, as a value, for an answer that is no Reply.
-
-    What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
-    """
-    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=_reply_or_malformed)
-
-
-def read(channel: grpc.aio.Channel) -> Any:
-    return _answers(channel.unary_stream(f"/{SERVICE}/Read", request_serializer=_encode_read), _decode_piece)
-
-
-def list_streams(channel: grpc.aio.Channel) -> Any:
-    """Undecoded, so that an answer may be measured before it is understood."""
-    return channel.unary_stream(f"/{SERVICE}/List", request_serializer=_encode_list)
-
-
-def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
-    """*how*: what else gRPC takes with a call."""
-    call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=_encode_run)
-
-    async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
-        return _decode_receiver(await call(run, timeout=timeout, **how))
-
-    return answer
-
-
-def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncGenerator[RunInfo, None]:
-    """What ListRuns answers."""
-    return cast("AsyncGenerator[RunInfo, None]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
-
-
-async def remove_run(
-    channel: grpc.aio.Channel, run: str, site: str, force: bool, timeout: float | None = None, **how: Any
-) -> Removed:
-    """What RemoveRun answers. *how*: what else gRPC takes with a call."""
-    call: Any = channel.unary_unary(f"/{SERVICE}/RemoveRun")
-    request = pb.RemoveRunRequest(run=run, site=site, force=force).SerializeToString()
-    found = _parse(pb.RemoveRunResponse, await call(request, timeout=timeout, **how))
-    return Removed(min(found.streams, MAX_OFFSET), min(found.bytes, MAX_OFFSET))
-
-
-def local_channel(path: str) -> grpc.aio.Channel:
-    """A channel to the socket at *path*, of another process of this receiver."""
-    sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
-    again = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
-    # What a reader does not take stays where it is read, and not here once more.
-    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", LOCAL_AHEAD)]
-    made = grpc.aio.insecure_channel(f"unix:{path}", options=[_UNCOMPRESSED, *sizes, *again, *window])
-    relieve()
-    return made
-
-
-def raw_push(channel: grpc.aio.Channel) -> Any:
-    """Push as it is on the wire, either way; so are the answers of the next two, which ask as ``handlers`` decodes."""
-    return channel.stream_stream(f"/{SERVICE}/Push")
-
-
-def raw_read(channel: grpc.aio.Channel) -> Any:
-    return channel.unary_stream(f"/{SERVICE}/Read", request_serializer=lambda request: request.SerializeToString())
-
-
-def raw_list(channel: grpc.aio.Channel) -> Any:
-    return list_streams(channel)
-
-
-def raw_list_runs(channel: grpc.aio.Channel) -> Any:
-    return channel.unary_stream(f"/{SERVICE}/ListRuns", request_serializer=_encode_list_runs)
-
-
-def listed(raw: bytes) -> tuple[str, str, str]:
-    """The names of the stream that a message of List is about."""
-    stream = _parse(pb.StreamInfo, raw).stream
-    return stream.run, stream.site, stream.log
-
-
-def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
-    """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
-
-    async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
-        made = call(request, timeout=timeout)
-        try:
-            async for raw in made:
-                yield decode(raw)
-        finally:
-            made.cancel()  # whoever has enough does not leave the other end waiting
-
-    return answers
-
-
-def handlers(
-    push: Any,
-    read: Any,
-    list_streams: Any,
-    start_run: Any,
-    end_run: Any,
-    get_run: Any,
-    *,
-    counted: Any,
-    meet: Meet | None = None,
-    list_runs: Any = None,
-    remove_run: Any = None,
-) -> list[Any]:
-    """What a gRPC server serves: flarelog's service and the standard health service.
-
-    Each argument takes and gives values of the model, or gives bytes as they are to be on the wire; ``push`` gets its
-    requests undecoded, so that it can answer bad ones. The requests of the others are decoded here: what a deserializer
-    raises, gRPC logs with a traceback. *meet* comes before all of that. *counted* is for the calls that nobody else
-    sees: with a context, something to be in while they last.
-    """
-
-    async def met(context: Any, action: Action | None) -> Any:
-        try:
-            return await meet(context, action) if meet is not None else context
-        except FlarelogError as error:
-            await context.abort(status_of(error), str(error))
-
-    async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
-        try:
-            return decode(raw)
-        except Malformed as error:
-            await context.abort(status_of(error), str(error))
-
-    async def pushed(requests: Any, context: Any) -> None:
-        await push(requests, await met(context, Action.PUSH))
-
-    def run_handler(call: Any, action: Action) -> Any:
-        async def answer(raw: bytes, context: Any) -> bytes:
-            context = await met(context, action)
-            state = await call(await decoded(_decode_run, raw, context), context)
-            return _encode_receiver(
-                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
-            )
-
-        return grpc.unary_unary_rpc_method_handler(answer)
-
-    def stream_handler(
-        call: Any, action: Action, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
-    ) -> Any:
-        async def answers(raw: bytes, context: Any) -> AsyncIterator[Any]:
-            context = await met(context, action)
-            async for answer in call(await decoded(decode, raw, context), context):
-                yield answer
-
-        return grpc.unary_stream_rpc_method_handler(answers, response_serializer=_unless_encoded(encode))
-
-    async def removed(raw: bytes, context: Any) -> bytes:
-        context = await met(context, Action.DELETE)
-        found = await remove_run(await decoded(_decode_remove, raw, context), context)
-        return pb.RemoveRunResponse(streams=found.streams, bytes=found.size).SerializeToString()
-
-    more: dict[str, Any] = {}
-    if list_runs is not None:
-        more["ListRuns"] = stream_handler(list_runs, Action.LIST_RUNS, _decode_list_runs, _encode_run_info)
-    if remove_run is not None:
-        more["RemoveRun"] = grpc.unary_unary_rpc_method_handler(removed)
-
-    async def health(request: bytes, context: Any) -> bytes:
-        # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
-        # SERVING.
-        await met(context, None)
-        if request[2:] not in (b"", SERVICE.encode()):
-            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
-        return b"\x08\x01"
-
-    async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:
-        try:
-            async with counted(context):
-                yield await health(request, context)
-                await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
-        except Full as error:
-            await context.abort(status_of(error), str(error))
-
-    return [
-        grpc.method_handlers_generic_handler(
-            SERVICE,
-            {
-                "Push": grpc.stream_stream_rpc_method_handler(
-                    pushed, response_serializer=_unless_encoded(encode_reply)
-                ),
-                "Read": stream_handler(read, Action.READ, _decode_read, _encode_piece),
-                "List": stream_handler(list_streams, Action.LIST, _decode_list, _encode_info),
-                "StartRun": run_handler(start_run, Action.START_RUN),
-                "EndRun": run_handler(end_run, Action.END_RUN),
-                "GetRun": run_handler(get_run, Action.GET_RUN),
-                **more,
-            },
-        ),
-        # By hand, because the package for it ties its users to one range of protobuf versions.
-        grpc.method_handlers_generic_handler(
-            HEALTH,
-            {
-                "Check": grpc.unary_unary_rpc_method_handler(health),
-                "Watch": grpc.unary_stream_rpc_method_handler(watch_health),
-            },
-        ),
-    ]
-
-
-def _unless_encoded(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
-    return lambda answer: answer if isinstance(answer, bytes) else encode(answer)
-
-
-# --- statuses
-
-_STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
-    InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
-    Malformed: grpc.StatusCode.INVALID_ARGUMENT,
-    NotFound: grpc.StatusCode.NOT_FOUND,
-    InUse: grpc.StatusCode.FAILED_PRECONDITION,
-    NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
-    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
-    # To be asked again: a producer that took it for an empty answer would begin from 0.
-    Full: grpc.StatusCode.UNAVAILABLE,
-    Unavailable: grpc.StatusCode.UNAVAILABLE,
-}
-
-
-def status_of(error: FlarelogError) -> grpc.StatusCode:
-    """The gRPC status that says *error* to the other end."""
-    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
-
-
-def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
-    """What a failed call to *address* means."""
-    status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
-    said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
-    details = legible(said or status.name, 2 * MAX_TEXT)
-    match status:
-        case grpc.StatusCode.NOT_FOUND:
-            return NotFound(details)
-        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
-            return NotAllowed(f"{address} refuses: {details}")
-        case grpc.StatusCode.INVALID_ARGUMENT:
-            return InvalidName(details)
-        case grpc.StatusCode.FAILED_PRECONDITION:
-            return InUse(details)
-        case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return TimedOut(f"{address} did not answer in time")
-        case grpc.StatusCode.UNIMPLEMENTED:
-            return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
-        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
-            return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    return CannotConnect(f"no connection to {address}: {_cause(details)}")
-
-
-# In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
-_WRAPPING = re.compile(
-    r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
-    r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
-)
-_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
-
-
-def _cause(details: str) -> str:
-    if resolving := _RESOLVING.fullmatch(details):
-        return resolving[1]
-    at = 0
-    while wrapping := _WRAPPING.match(details, at):
-        at = wrapping.end()
-    return details[at:]
 
 
 # --- what a producer says
@@ -673,7 +300,7 @@ def decode_reply(raw: bytes) -> Reply:
     )
 
 
-def _reply_or_malformed(raw: bytes) -> Reply | Malformed:
+def reply_or_malformed(raw: bytes) -> Reply | Malformed:
     try:
         return decode_reply(raw)
     except Malformed as error:
@@ -805,6 +432,12 @@ def _marks(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
     return tuple(_mark(message) for message in messages)
 
 
+def listed(raw: bytes) -> tuple[str, str, str]:
+    """The names of the stream that a message of List is about."""
+    stream = _parse(pb.StreamInfo, raw).stream
+    return stream.run, stream.site, stream.log
+
+
 # --- reading and listing
 
 
@@ -823,7 +456,7 @@ Found = tuple[int, Buffer | Mark]
 """What a Read gives: bytes with their offset, or a mark with its number."""
 
 
-def _encode_read(request: tuple[Any, ...]) -> bytes:
+def encode_read(request: tuple[Any, ...]) -> bytes:
     wanted = Wanted(*request)
     message = pb.ReadRequest(start=wanted.start, follow=wanted.follow, stop=wanted.stop)
     _set_stream(message.stream, wanted.stream)
@@ -836,7 +469,7 @@ def _encode_read(request: tuple[Any, ...]) -> bytes:
     return message.SerializeToString()
 
 
-def _decode_read(raw: bytes) -> pb.ReadRequest:
+def decode_read(raw: bytes) -> pb.ReadRequest:
     return _parse(pb.ReadRequest, raw)
 
 
@@ -855,14 +488,14 @@ def read_request(message: pb.ReadRequest) -> Wanted:
     return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve, message.stop)
 
 
-def _encode_piece(piece: Found) -> bytes:
+def encode_piece(piece: Found) -> bytes:
     number, what = piece
     if isinstance(what, Mark):
         return pb.ReadResponse(mark=pb.MarkAt(index=number, mark=_mark_to_pb(what))).SerializeToString()
     return pb.ReadResponse(offset=number, data=bytes(what)).SerializeToString()
 
 
-def _decode_piece(raw: bytes) -> tuple[int, Any]:
+def decode_piece(raw: bytes) -> tuple[int, Any]:
     """A Found. Raises Malformed."""
     message = _parse(pb.ReadResponse, raw)
     if max(message.offset, message.mark.index) > MAX_OFFSET:
@@ -887,14 +520,14 @@ class Listing(NamedTuple):
     limit: int = 0  # streams at most; 0: all
 
 
-def _encode_list(asked: Listing) -> bytes:
+def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
     return message.SerializeToString()
 
 
-def _decode_list(raw: bytes) -> Listing:
+def decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
     after = _text(message.after.run), _text(message.after.site), _text(message.after.log)
     return Listing(_text(message.run), _text(message.site), message.one_a_site, after, message.limit)
@@ -919,7 +552,7 @@ def _texts_of(mark: Mark) -> int:
     return len(mark.words if isinstance(mark, Attributes) else mark.reason)
 
 
-def _encode_info(part: tuple[StreamInfo, int]) -> bytes:
+def encode_info(part: tuple[StreamInfo, int]) -> bytes:
     info, first_mark = part
     message = pb.StreamInfo(
         first=info.first,
@@ -959,26 +592,26 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
     return info, message.first_mark
 
 
-def _encode_run(run: str) -> bytes:
+def encode_run(run: str) -> bytes:
     return pb.RunRequest(run=run).SerializeToString()
 
 
-def _decode_run(raw: bytes) -> str:
+def decode_run(raw: bytes) -> str:
     return _text(_parse(pb.RunRequest, raw).run)
 
 
-def _encode_list_runs(run: str) -> bytes:
+def encode_list_runs(run: str) -> bytes:
     return pb.ListRunsRequest(run=run).SerializeToString()
 
 
-def _decode_list_runs(raw: bytes) -> str:
+def decode_list_runs(raw: bytes) -> str:
     return _text(_parse(pb.ListRunsRequest, raw).run)
 
 
 _TOTALS = ("sites", "streams", "open", "sealed", "gaps")
 
 
-def _encode_run_info(info: RunInfo) -> bytes:
+def encode_run_info(info: RunInfo) -> bytes:
     totals = {name: getattr(info, name) for name in _TOTALS}
     times = {"begun_ms": info.begun, "grown_ms": info.grown}
     return pb.RunInfo(run=info.run, state=info.state, bytes=info.size, **totals, **times).SerializeToString()
@@ -993,12 +626,25 @@ def decode_run_info(raw: bytes) -> RunInfo:
     return RunInfo(run_name(found.run), legible(found.state, 20), size=size, begun=begun, grown=grown, **totals)
 
 
-def _decode_remove(raw: bytes) -> tuple[str, str, bool]:
+def decode_remove(raw: bytes) -> tuple[str, str, bool]:
     message = _parse(pb.RemoveRunRequest, raw)
     return _text(message.run), _text(message.site), message.force
 
 
-def _encode_receiver(about: ReceiverInfo) -> bytes:
+def encode_remove(run: str, site: str, force: bool) -> bytes:
+    return pb.RemoveRunRequest(run=run, site=site, force=force).SerializeToString()
+
+
+def encode_removed(removed: Removed) -> bytes:
+    return pb.RemoveRunResponse(streams=removed.streams, bytes=removed.size).SerializeToString()
+
+
+def decode_removed(raw: bytes) -> Removed:
+    found = _parse(pb.RemoveRunResponse, raw)
+    return Removed(min(found.streams, MAX_OFFSET), min(found.bytes, MAX_OFFSET))
+
+
+def encode_receiver(about: ReceiverInfo) -> bytes:
     return pb.RunResponse(
         state=about.state,
         version=pb.Version(major=about.major, minor=about.minor),
@@ -1007,7 +653,7 @@ def _encode_receiver(about: ReceiverInfo) -> bytes:
     ).SerializeToString()
 
 
-def _decode_receiver(raw: bytes) -> ReceiverInfo:
+def decode_receiver(raw: bytes) -> ReceiverInfo:
     found = _parse(pb.RunResponse, raw)
     return ReceiverInfo(
         legible(found.state, 20),

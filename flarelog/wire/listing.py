@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from flarelog.model import MAX_OFFSET, Mark, StreamInfo
-from flarelog.wire import codec as wire
+from flarelog.wire import calls, codec
 
 PAGE = 2_000
 """Streams: half a second's work of a receiver, which one that is busy does in a few."""
@@ -38,8 +38,8 @@ async def streams(
     """
     listed = _Listed(run, site)
     while True:
-        asked = wire.Listing(run, site, one_a_site, listed.last, PAGE)
-        if not await listed.page(wire.list_streams(channel)(asked, timeout=timeout), silence):
+        asked = codec.Listing(run, site, one_a_site, listed.last, PAGE)
+        if not await listed.page(calls.list_streams(channel)(asked, timeout=timeout), silence):
             return listed.found
 
 
@@ -66,14 +66,14 @@ class _Listed:
                     return heard == len(self.found) - before == PAGE
                 self._size += len(raw) + 200  # the objects that are made of it
                 if self._size > MAX_LISTED:
-                    raise wire.Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
-                part, first_mark = wire.decode_info(raw)
+                    raise codec.Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
+                part, first_mark = codec.decode_info(raw)
                 stream = part.stream
                 names = stream.run, stream.site, stream.log
                 heard += names != latest
                 latest = names
                 if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
-                    raise wire.Malformed(
+                    raise codec.Malformed(
                         f"the receiver lists {stream} with {part.committed} bytes; no stream is as long"
                     )
                 if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
@@ -93,7 +93,7 @@ class _Listed:
             self.found.append(part)
             self._marks = list(part.marks)
         if len(self._marks) > MAX_LISTED_MARKS:
-            raise wire.Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
+            raise codec.Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
 
     def _put_together(self) -> None:
         if self.found:

@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 from flarelog.model import Chunk, Code, Leave, News, Reply
-from flarelog.wire import codec as wire
+from flarelog.wire import codec
 
 HEARTBEAT = 15.0  # seconds without a message after which one is sent
 LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
@@ -58,10 +58,10 @@ class Stream:
         if self.error is not None:
             raise self.error
 
-    def put(self, request: wire.Request) -> None:
+    def put(self, request: codec.Request) -> None:
         """Send *request* behind what was put before, whatever waits. Raises as ``check``, and what encoding it does."""
         self.check()
-        raw = wire.encode_request(request, self.number)
+        raw = codec.encode_request(request, self.number)
         if self.owed is None and not isinstance(request, News):
             self.owed = asyncio.get_running_loop().time()
         self._uplink.put(raw)
@@ -124,7 +124,7 @@ class Uplink:
         if not self._streams:
             self.close()
         elif stream.error is None:
-            self.put(wire.encode_request(Leave(), stream.number))
+            self.put(codec.encode_request(Leave(), stream.number))
 
     def close(self) -> None:
         """End the call; harmless when repeated."""
@@ -194,7 +194,7 @@ class Uplink:
         try:
             while True:
                 reply = await self._call.read()
-                if isinstance(reply, wire.Malformed):
+                if isinstance(reply, codec.Malformed):
                     self._end(Gone(f"answered with what is no reply: {reply}"))
                     return
                 if not isinstance(reply, Reply):
