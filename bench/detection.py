@@ -14,7 +14,8 @@ from pathlib import Path
 from bench import bulk, processes
 from bench.results import Row
 from flarelog.cli import more_descriptors
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 
 FILES = 5000
@@ -58,5 +59,5 @@ async def _looking(root: Path, seconds: float) -> float:
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     sidecar.discovery.close()
-    await sidecar.channel.close()
+    await sidecar.link.close()
     return share * 1e3

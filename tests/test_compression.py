@@ -16,7 +16,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply, extend
 from flarelog.receiver.server import Server, ServerOptions
-from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import packing as compression

@@ -26,7 +26,8 @@ from flarelog.cli import (
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sender.ending import Sending
-from flarelog.sender.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
+from flarelog.sender.options import DRAIN_TIMEOUT, SidecarOptions
+from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS

@@ -31,7 +31,8 @@ from flarelog.policy import Policy
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.security.tls import Tls
 from flarelog.sender.ending import Sending, reach
-from flarelog.sender.sidecar import Outcome, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import Durability, LocalStore
