@@ -33,8 +33,8 @@ class Growing(Memory):
         return self.draining and not self.unread()
 
 
-def held(data: bytes, pace: float = 0.0, code: Code = Code.OK, **more: bool) -> Reply:
-    return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", pace=pace, **more)
+def held(data: bytes, pace: float = 0.0, code: Code = Code.OK, elsewhere: bool = False) -> Reply:
+    return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", pace=pace, elsewhere=elsewhere)
 
 
 def opened(source: Memory, now: float = 0.0, pace: float = 0.0) -> Delivery:
