@@ -100,8 +100,8 @@ log = logging.getLogger(__name__)
     type=click.Choice(COMPRESSIONS),
     default="auto",
     show_default=True,
-    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback, and not while sending is"
-    " faster without. What is stored is the same."
+    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback. Bytes that do not"
+    " become fewer are sent as they are. What is stored is the same."
     + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
 )
 @option(

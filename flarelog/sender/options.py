@@ -34,7 +34,7 @@ class SidecarOptions:
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
     ranks: bool = True  # look which ranks the processes have that write the logs
-    compression: Compression = "auto"  # of what is sent; auto: not on loopback, nor where it is faster without
+    compression: Compression = "auto"  # of what is sent; auto: not on loopback
 
     def __post_init__(self) -> None:
         run_name(self.run)
