@@ -30,38 +30,26 @@ AGENT = f"flarelog/{__version__}"
 
 
 class Source(Protocol):
-    """What gives a log its bytes, its marks and its end."""
+    """What gives a log its bytes, marks and end. ``next``: what stands at *offset* of the stream, *marks* marks having
+    been sent: a mark, at most *room* bytes, or nothing yet; raises OSError. ``covers``: it can go on from there.
+    ``drained``: nothing more will come. ``at_rest``: only a change brings it on. ``urgent``: it is to be asked soon.
+    """
 
     marks: list[Mark]  # all of the stream, in their order
     end: int  # the stream's offset behind the last byte that was read
     draining: bool
 
     @property
-    def has_more(self) -> bool:
-        """Whether something is known to stand behind the end."""
-
+    def has_more(self) -> bool: ...
     @property
-    def at_rest(self) -> bool:
-        """Whether nothing but a change brings it on."""
-
+    def at_rest(self) -> bool: ...
     @property
-    def urgent(self) -> bool:
-        """Whether it is to be looked at soon."""
-
-    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
-        """What stands at *offset* of the stream, *marks* marks having been sent. Raises OSError."""
-
-    def unread(self) -> int:
-        """Bytes behind the end."""
-
-    def covers(self, offset: int, marks: int) -> bool:
-        """Whether it can go on from there."""
-
-    def acknowledged(self, offset: int) -> None:
-        """The receiver holds everything before *offset*."""
-
-    def drained(self, now: float) -> bool:
-        """Whether nothing more will come."""
+    def urgent(self) -> bool: ...
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None: ...
+    def unread(self) -> int: ...
+    def covers(self, offset: int, marks: int) -> bool: ...
+    def acknowledged(self, offset: int) -> None: ...
+    def drained(self, now: float) -> bool: ...
 
 
 class Again(Exception):

@@ -31,7 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class Site(Protocol):
-    """What a log asks of the sidecar that has it."""
+    """What a log asks of the sidecar that has it, and tells it: something was acknowledged, the receiver says that the
+    run is ending, the log has come to its end.
+    """
 
     options: SidecarOptions
     link: Link
@@ -39,14 +41,9 @@ class Site(Protocol):
     compressing: Compressing
     consents: Consents
 
-    def brought(self) -> None:
-        """Something was acknowledged."""
-
-    def drain_early(self) -> None:
-        """The receiver says that the run is ending."""
-
-    def ended(self, log: Log) -> None:
-        """*log* has come to its end."""
+    def brought(self) -> None: ...
+    def drain_early(self) -> None: ...
+    def ended(self, ended: Log) -> None: ...
 
 
 class Log:
