@@ -184,7 +184,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "sites": lambda: sites.measure(places, sizes.crowds, sizes.seconds, rounds),
         "workers": lambda: workers.measure(places, sizes.seconds, rounds),
         "idle": lambda: idle.measure(places, sizes.idle, rounds),
-        "detection": lambda: of_file(detection.of_bulk) + detection.of_idle(places, sizes.seconds, rounds),
+        "detection": lambda: of_file(detection.of_bulk) + detection.of_idle(places, sizes.idle, rounds),
         "reading": lambda: of_file(
             lambda source, places, rounds: reading.measure(source, places, rounds, sizes.seconds)
         ),

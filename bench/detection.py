@@ -14,7 +14,8 @@ from pathlib import Path
 from bench import bulk, processes
 from bench.results import Row
 from flarelog.cli import more_descriptors
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 
 FILES = 5000
@@ -45,8 +46,11 @@ def of_idle(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
 
 async def _looking(root: Path, seconds: float) -> float:
     sidecar = Sidecar(SidecarOptions("127.0.0.1:1", "bench", "site", SourceOptions(str(root))))
-    sidecar.discovery.look(time.monotonic())
-    for tail in sidecar.discovery.tails.values():
+    discovery = sidecar.discovery
+    discovery.learn([], time.monotonic())  # a receiver's record that it waited for would hold up the first opens
+    while len(discovery.tails) < FILES:
+        discovery.look(time.monotonic())
+    for tail in discovery.tails.values():
         while tail.next(tail.end, len(tail.marks), 1 << 20, time.monotonic()) is not None:
             pass
         tail.acknowledged(tail.end)
@@ -57,6 +61,6 @@ async def _looking(root: Path, seconds: float) -> float:
     share = (time.process_time() - used) / (time.perf_counter() - begin)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-    sidecar.discovery.close()
-    await sidecar.channel.close()
+    discovery.close()
+    await sidecar.link.close()
     return share * 1e3

@@ -80,6 +80,10 @@ class CannotConnect(FlarelogError):
     exit_code = CANNOT_CONNECT
 
 
+class ConnectionAged(CannotConnect):
+    """The receiver ended a connection that had come of age, as it does with each: another one goes on where it was."""
+
+
 class NotInstalled(FlarelogError):
     """A package of an extra that this needs is missing."""
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.delivery.producer import DeliveryOptions, State
+from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, InvalidName
 from flarelog.lifecycle import Event
 from flarelog.model import (
@@ -37,8 +37,9 @@ from flarelog.model import (
     extend,
 )
 from flarelog.receiver.server import Server, ServerOptions
-from flarelog.sender import sidecar as sidecars
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.log import Log
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import calls, codec
@@ -301,19 +302,18 @@ async def _deliver(one: Sidecar, heard: Heard, steps: Steps) -> None:
     one.discovery.look(time.monotonic())
     if steps.one(2):
         one.discovery.drain(time.monotonic())
-    delivery = sidecars._Delivery(one, one.discovery.tails["log.txt"])
+    log = Log(one, one.discovery.tails["log.txt"])
     for _ in range(MOST):
-        if not steps or delivery._producer.state is State.SEALED:
+        if not steps or log.delivery.sealed:
             break
         try:
-            with contextlib.suppress(sidecars._Again):
-                await delivery._session()
+            await log.connect()
         except FlarelogError as error:
             hold("\n" not in str(error), str(error))
             break
     for request in heard.said:
         if isinstance(request, Chunk):
             hold(bytes(request.data) in SOURCE, request)
-    outcome = delivery.outcome()
-    hold((outcome.receipt is not None) == (delivery._producer.state is State.SEALED), outcome)
+    outcome = log.outcome()
+    hold((outcome.receipt is not None) == log.delivery.sealed, outcome)
     hold((_site / "log.txt").read_bytes() == SOURCE, "the log has changed")

@@ -12,9 +12,9 @@ DATA, MORE = lines(1000), lines(1000, 1000)
 MISTAKE = """
 import sys
 from flarelog.cli import main
-from flarelog.sidecar import _Delivery
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.tail import Tail
+from flarelog.sender.log import Log
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.tail import Tail
 
 def wrong(kind, name, log_of, when=lambda *_: True):
     right = getattr(kind, name)
@@ -30,7 +30,7 @@ main(prog_name="flarelog")
 A_BUG, THE_DISK = 'ZeroDivisionError("a bug")', 'OSError(5, "Input/output error")'
 NEXT = 'wrong(Tail, "next", lambda self, *_: self.log, lambda self, offset, *_: offset > 0)'
 LOOK = 'wrong(Tail, "look", lambda self, *_: self.log)'
-BEAT = 'wrong(_Delivery, "_beat", lambda self: self.stream.log)'
+BEAT = 'wrong(Log, "_beat", lambda self: self.stream.log)'
 MEET = 'wrong(Discovery, "_meet", lambda self, path, *_: path)'
 RESUME = 'wrong(Tail, "resume", lambda self, *_: self.log)'
 
@@ -103,8 +103,8 @@ def test_a_bug_in_a_heartbeat_ends_its_own_log(place: Place) -> None:
 def test_a_bug_in_the_delivery_to_one_receiver_ends_no_other(place: Place, receiver: Receiver) -> None:
     other = place.serve(store=place.directory / "other")
     where = f"""
-from flarelog.sidecar import Sidecar
-wrong(Sidecar, "record", lambda self: "bad.log" if self.options.receiver == {other.address!r} else "")
+from flarelog.sender.link import Link
+wrong(Link, "record", lambda self, *_: "bad.log" if self._options.receiver == {other.address!r} else "")
 """
     sidecar = mistaken(place, receiver, where, "--receiver", other.address, "--once")
     assert sidecar.ends() == 1

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.receiver import Receiver, Refused
+from flarelog.delivery.sending import Again
+from flarelog.delivery.sending import Delivery as Sending
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
 from flarelog.receiver.session import code_of
@@ -31,6 +33,7 @@ from flarelog.wire.packing import decompress
 from tests.tailing import NoWatch
 
 RUN, SITE = "run", "site"
+WALL = 1_700_000_000.0  # seconds since 1970, when the world's own clock begins
 T = TypeVar("T")
 
 
@@ -209,26 +212,31 @@ class ReceivingEnd:
 
 
 class Delivery:
-    """One log on its way, as ``sidecar._Delivery``."""
+    """One log on its way, as ``sender.log.Log``: what is decided is ``sending``'s, and the call is the test's."""
 
     def __init__(self, end: SendingEnd, tail: Tail) -> None:
-        self.stream = StreamId(RUN, SITE, tail.log)
-        self.tail = tail
-        self.producer = Producer(end.delivery)
-        self.producer.acked, self.producer.marks_acked = tail.end, len(tail.marks)
+        self.sending = Sending(StreamId(RUN, SITE, tail.log), tail, end.delivery)
+        self.stream = self.sending.stream
         self.call: Call | None = None
-        self.opened = False  # the call's first reply came
         self.error: StreamFenced | None = None
         self._end = end
 
     @property
-    def done(self) -> bool:
-        return self.error is not None or self.producer.state is State.SEALED
+    def producer(self) -> Producer:
+        return self.sending.producer
 
-    def open(self) -> Call:
-        self.producer.opened()
-        self.call, self.opened = Call(), False
-        self._write(Open(self.stream, self._end.producer_id, self.producer.epoch))
+    @property
+    def opened(self) -> bool:
+        """Whether the call's first reply came."""
+        return self.call is not None and self.sending.answered
+
+    @property
+    def done(self) -> bool:
+        return self.error is not None or self.sending.sealed
+
+    def open(self, now: float) -> Call:
+        self.call = Call()
+        self._write(self.sending.open(self._end.producer_id, 0, 0, now, WALL + now))
         return self.call
 
     def _write(self, request: codec.Request) -> None:
@@ -237,52 +245,39 @@ class Delivery:
 
     def send(self, count: int, now: float) -> int:
         """Write at most *count* things into the call; returns how many there were."""
-        producer, tail = self.producer, self.tail
         for sent in range(count if self.opened else 0):
-            item = tail.next(producer.position, producer.marks_sent, producer.room(), now)
-            if isinstance(item, bytes):
-                self._write(producer.chunk(item))
-            elif item is not None:
-                mark = replace(item, digest=producer.position_digest)
-                self._write((producer.mark(), mark))
-            elif self._complete(now):
-                self._write(producer.finish())
-            else:
+            if self.sending.gather(now):
                 return sent
+            item = self.sending.next(now, WALL + now)
+            if news := self.sending.news(now, WALL + now):
+                self._write(news)
+            if item is None:
+                return sent
+            self._write(item)
         return count if self.opened else 0
 
     def beat(self) -> None:
-        if self.opened and self.producer.state is not State.FINISHING:
-            self._write(self.producer.heartbeat())
-
-    def _complete(self, now: float) -> bool:
-        producer, tail = self.producer, self.tail
-        return (
-            producer.state in (State.STREAMING, State.PAUSED)
-            and producer.position == tail.end
-            and producer.marks_sent == len(tail.marks)
-            and tail.drained(now)
-        )
+        if self.opened and (beat := self.sending.beat()):
+            self._write(beat)
 
     def hear(self, receiver: ReceivingEnd, now: float) -> bool:
         """The next reply arrives; True if the call has ended with it."""
         assert self.call is not None
-        reply = codec.decode_reply(self.call.replies.popleft())
+        reply, opened = codec.decode_reply(self.call.replies.popleft()), self.opened
         assert reply.code not in (Code.HOLE, Code.CORRUPT), f"{self.stream}: {reply}"
         try:
-            self.producer.receive(reply)
+            self.sending.heard(reply, now)
+            if not opened and self.sending.unknown:
+                record = [info for info in receiver.record() if info.stream == self.stream]
+                self._end.discovery.resume(record, now)
+                self.sending.learned(shown=bool(record))
         except StreamFenced as error:
             self.error = error
             return True
-        if reply.code not in (Code.OK, Code.SEALED):
+        except Again as again:
+            self.sending.ended(again, 0, now)
             return True
-        self.tail.acknowledged(self.producer.acked)
-        if not self.opened:
-            self.opened = True
-            if not self.tail.covers(self.producer.acked, self.producer.marks_acked):
-                record = [info for info in receiver.record() if info.stream == self.stream]
-                self._end.discovery.resume(record, now)
-        return self.producer.state is State.SEALED
+        return self.done
 
 
 class SendingEnd:

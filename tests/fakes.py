@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.receiver import Epochs, Holder, Receiver, Refused
+from flarelog.delivery.sending import Again, Delivery
 from flarelog.model import Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -43,6 +44,37 @@ def generations(source: bytes, *offsets: int) -> list[Mark]:
     return [Generation(at, extend(0, source[:at]), f"log.{n}", 0, f"file-{n}") for n, at in enumerate(offsets)]
 
 
+@dataclass
+class Memory:
+    """A source that is all there: *data*, and its marks."""
+
+    data: bytes
+    marks: list[Mark] = field(default_factory=list)
+    end: int = 0
+    draining = True
+    has_more = at_rest = urgent = False
+
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        end = min(len(self.data), offset + room)
+        if marks < len(self.marks):
+            if self.marks[marks].offset == offset:
+                return self.marks[marks]
+            end = min(end, self.marks[marks].offset)
+        self.end = max(self.end, end)
+        return self.data[offset:end] or None
+
+    def unread(self) -> int:
+        return len(self.data) - self.end
+
+    def covers(self, offset: int, marks: int) -> bool:
+        return True
+
+    def acknowledged(self, offset: int) -> None: ...
+
+    def drained(self, now: float) -> bool:
+        return not self.unread()
+
+
 class Link:
     """A source, its producer, a receiver that commits every *lag* messages, and what that one holds durably.
 
@@ -61,7 +93,9 @@ class Link:
         faults: Mapping[int, Fault] | None = None,
     ) -> None:
         self.source, self.marks = source, list(marks)
-        self.producer = Producer(options)
+        memory = Memory(source)
+        self.delivery = Delivery(STREAM, memory, options or DeliveryOptions())
+        memory.marks += marks  # they come while it is sent, as a file's do
         self.late, self.lag, self.faults = late, lag, dict(faults or {})
         self.stored, self.stored_marks = bytearray(), list[Mark]()
         self.sealed: Receipt | None = None
@@ -80,8 +114,12 @@ class Link:
         receipt = Receipt(len(self.source), extend(0, self.source), len(self.marks))
         return self.stored == self.source and self.stored_marks == self.marks and self.sealed == receipt
 
+    @property
+    def producer(self) -> Producer:
+        return self.delivery.producer
+
     def run(self) -> Link:
-        while self.producer.state is not State.SEALED:
+        while not self.delivery.sealed:
             self.connections += 1
             assert self.connections < FOREVER, "the delivery never ends"
             self.connect()
@@ -92,9 +130,8 @@ class Link:
         self._requests.clear()
         self._replies.clear()
         self._receiver = None
-        self.producer.opened()
-        self._requests.append(Open(STREAM, PRODUCER, self.producer.epoch))
-        while self.producer.state is not State.SEALED:
+        self._requests.append(self.delivery.open(PRODUCER, 0, 0, 0.0, 0.0))
+        while not self.delivery.sealed:
             self._send()
             if not self._greeted:
                 self.most_before_ok = max(self.most_before_ok, len(self._requests))
@@ -104,20 +141,8 @@ class Link:
     # --- the sending end
 
     def _send(self) -> None:
-        producer = self.producer
-        while (room := producer.room()) > 0:
-            end = len(self.source)
-            if producer.marks_sent < len(self.marks):
-                end = self.marks[producer.marks_sent].offset
-            if producer.position < end:
-                self._requests.append(
-                    producer.chunk(self.source[producer.position : min(end, producer.position + room)])
-                )
-            elif producer.marks_sent < len(self.marks):
-                mark = replace(self.marks[producer.marks_sent], digest=producer.position_digest)
-                self._requests.append((producer.mark(), mark))
-            else:
-                self._requests.append(producer.finish())
+        while self.delivery.answered and (item := self.delivery.next(0.0, 0.0)) is not None:
+            self._requests.append(item)
 
     # --- what lies between
 
@@ -149,8 +174,11 @@ class Link:
                 return True
         if self._replies and (self.delivered % 2 or not self._requests):
             reply = self._replies.popleft()
-            self.producer.receive(reply)
-            return reply.code in (Code.OK, Code.SEALED)
+            try:
+                self.delivery.heard(reply, 0.0)
+            except Again:
+                return False
+            return True
         if self._requests:
             request = self._requests.popleft()
             if isinstance(request, Chunk):

@@ -16,11 +16,11 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply, extend
 from flarelog.receiver.server import Server, ServerOptions
-from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import packing as compression
-from flarelog.wire.packing import LARGE, Compressing, Compression, Crew, Packing, compress, decompress
+from flarelog.wire.packing import LARGE, REST, Compressing, Compression, Crew, Packing, compress, decompress
 from tests.test_server import OPEN, Call
 
 LINE = b"2026-11-21 08:00:00,123 - trainer - INFO - step=%d loss=%d\n"
@@ -255,6 +255,23 @@ def test_while_a_large_chunk_is_compressed_nothing_that_stands_behind_it_may_be_
 def test_random_bytes_are_sent_as_they_are() -> None:
     said = chunks(*(os.urandom(MAX_CHUNK) for _ in range(8)))
     assert sent("on", FAR, TAKES, *said) == said
+
+
+def test_what_does_not_become_shorter_is_tried_again_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def counted(data: bytes) -> bytes:
+        tried.append(len(data))
+        return compress(data)
+
+    monkeypatch.setattr(compression, "compress", counted)
+    rest = REST // MAX_CHUNK
+    said = chunks(*(os.urandom(MAX_CHUNK) for _ in range(rest + 2)), TEXT, *[b"x" * MAX_CHUNK] * (rest + 1))
+    went = sent("on", FAR, TAKES, *said)
+    assert went[: rest + 3] == said[: rest + 3], "text beside random bytes waits for the next try"
+    assert tried[:2] == [MAX_CHUNK] * 2, "the first, and the first behind the rest"
+    assert len(tried) == 2 + len([one for one in went if isinstance(one, Packed)])
+    assert isinstance(went[-1], Packed)
 
 
 def test_a_heartbeat_and_a_line_are_sent_as_they_are() -> None:

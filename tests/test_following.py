@@ -11,7 +11,7 @@ from functools import partial
 
 import pytest
 
-from flarelog.errors import InvalidOption, NotFound
+from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Generation, Mark, Sieve, StreamId, StreamInfo
 from flarelog.render.choose import Choice
@@ -274,6 +274,43 @@ def test_a_log_is_read_as_far_as_its_rank_is_known(
     asyncio.run(Following(origin, Selection(RUN), view, display, pytest.fail, ranks=chooser).follow())
     assert display.lines == [f"s: {letter * 4}" for letter in shown for _ in range(200)]
     assert origin.read_at[:3] == [1, 2, 3]
+
+
+class Cut(Held):
+    """One whose reads end at first, after a piece of each, with *error*."""
+
+    def __init__(self, logs: dict[str, bytes], error: FlarelogError) -> None:
+        super().__init__(logs, size=30)
+        self.error = error
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        async for piece in super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop):
+            yield piece
+            if start == 0:
+                raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(
+            CannotConnect("cut"),
+            ["cut; trying again, from where it was", "connected again: nothing is missing"],
+            id="a-lost-connection",
+        ),
+        pytest.param(ConnectionAged("of age"), [], id="one-that-came-of-age"),
+    ],
+)
+def test_what_is_said_of_a_connection_that_is_followed_by_another(error: FlarelogError, said: list[str]) -> None:
+    heard: list[str] = []
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=False)
+    asyncio.run(
+        Following(Cut({"a/log.txt": TWO["a/log.txt"]}, error), Selection(RUN), view, shown, heard.append).follow()
+    )
+    assert [line.split()[-1] for line in shown.lines] == ["a1", "more", "a3"]
+    assert heard == said
 
 
 def test_nothing_there_is_said() -> None:

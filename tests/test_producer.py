@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.delivery.producer import CHUNKS, PROBE, TRANSITIONS, DeliveryOptions, Producer, State
+from flarelog.delivery.producer import CHUNKS, PROBE, TRANSITIONS, DeliveryOptions, Event, Producer, State
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamEnded, StreamFenced, StreamRejected
 from flarelog.model import MAX_CHUNK, Code, Reply, extend
 
@@ -466,3 +466,34 @@ def test_a_stream_that_is_held_asks_with_little() -> None:
     assert producer.room() == 0
     producer.receive(answer(C.OK, 4))
     assert producer.room() == MAX_CHUNK
+
+
+# --- what moves it beside the codes
+
+
+@pytest.mark.parametrize(
+    ("state", "event", "after"),
+    [
+        pytest.param(S.BOOTSTRAP, Event.OPENED, S.BOOTSTRAP, id="a-bootstrap-outlasts-connections"),
+        pytest.param(S.PAUSED, Event.OPENED, S.PAUSED, id="a-pause-outlasts-connections"),
+        pytest.param(S.FINISHING, Event.OPENED, S.STREAMING, id="a-receipt-that-was-lost-is-sent-again"),
+        pytest.param(S.SEALED, Event.OPENED, S.SEALED, id="what-is-sealed-stays-sealed"),
+        pytest.param(S.STREAMING, Event.ANOTHER, S.BOOTSTRAP, id="another-receiver-may-not-know-the-run"),
+        pytest.param(S.FINISHING, Event.ANOTHER, S.BOOTSTRAP, id="nor-one-that-comes-before-the-seal"),
+        pytest.param(S.SEALED, Event.ANOTHER, None, id="another-receiver-opens-nothing-that-is-sealed"),
+        pytest.param(S.PAUSED, Event.TAKEN, S.STREAMING, id="what-is-taken-ends-a-pause"),
+        pytest.param(S.FINISHING, Event.TAKEN, S.FINISHING, id="what-is-taken-last-leaves-the-receipt-where-it-is"),
+        pytest.param(S.BOOTSTRAP, Event.FINISHED, None, id="no-receipt-before-the-first-ok"),
+        pytest.param(S.FINISHING, Event.FINISHED, None, id="one-receipt"),
+    ],
+)
+def test_what_moves_it_beside_the_codes(state: State, event: Event, after: State | None) -> None:
+    assert TRANSITIONS.get((state, event)) is after
+
+
+@pytest.mark.parametrize("code", [C.OK, C.PAUSE, C.EXECUTION_EXCEPTION], ids=lambda code: code.name)
+def test_another_receivers_answer_opens_nothing_that_is_sealed(code: Code) -> None:
+    producer = in_state(S.SEALED)
+    with pytest.raises(StreamRejected, match="another receiver answers while sealed, at offset 4"):
+        producer.receive(answer(code, 4, who=b"B"))
+    assert producer.state is S.SEALED

@@ -19,7 +19,7 @@ def sent(receiver: ReceivingEnd, source: SourceOptions, state: str, number: int)
     sender.discovery.drain(0.0)
     went = 0
     for delivery in sender.logs():
-        call = delivery.open()
+        call = delivery.open(0.0)
         while not delivery.done:
             before = delivery.producer.position
             delivery.send(1, 0.0)

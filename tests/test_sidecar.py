@@ -26,7 +26,9 @@ from flarelog.errors import (
     TimedOut,
 )
 from flarelog.model import StreamId, StreamInfo
-from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions, StreamOutcome
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import Outcome, StreamOutcome
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 
 
@@ -74,17 +76,17 @@ def answered(status: grpc.StatusCode, details: str) -> grpc.aio.AioRpcError:
 def test_the_receivers_record_is_asked_for_until_there_is_an_answer(
     trouble: Exception, tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.sender.sidecar.why", return_value="")
+    mocker.patch("flarelog.sender.link.why", return_value="")
     asked = mocker.patch("flarelog.wire.listing.streams", side_effect=[trouble, []])
 
     async def go() -> list[StreamInfo]:
         sending = DeliveryOptions(first_delay=0.001, max_delay=0.001)
         sidecar = Sidecar(SidecarOptions("127.0.0.1:1", "run-1", "site-1", SourceOptions(str(tmp_path)), sending))
         try:
-            return await sidecar.record()
+            return await sidecar.link.record()
         finally:
             sidecar.discovery.close()
-            await sidecar.channel.close()
+            await sidecar.link.close()
 
     assert asyncio.run(go()) == []
     assert asked.call_count == 2
@@ -100,7 +102,7 @@ def test_a_later_look_at_the_same_logs_has_the_last_word_on_those_that_it_opened
 
 
 def test_what_no_receiver_has_answered_for_is_told_as_unsent(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.sender.sidecar.why", return_value="")
+    mocker.patch("flarelog.sender.link.why", return_value="")
     mocker.patch("flarelog.wire.listing.streams", side_effect=answered(grpc.StatusCode.UNAVAILABLE, "gone"))
     (tmp_path / "a.log").write_bytes(b"one\n")
     (tmp_path / "b.log").write_bytes(b"")

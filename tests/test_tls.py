@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from flarelog.errors import InvalidOption
 from flarelog.receiver.server import ServerOptions
 from flarelog.security.tls import Follower, Tls
-from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import calls
 from tests.certificates import Authority

@@ -13,6 +13,7 @@ import pytest
 
 from flarelog.errors import (
     CannotConnect,
+    ConnectionAged,
     FlarelogError,
     InUse,
     InvalidName,
@@ -503,6 +504,8 @@ def test_the_cause_of_a_failed_call_is_told_whole(details: str, cause: str) -> N
             False,
         ),
         (grpc.StatusCode.UNKNOWN, "", CannotConnect, True),
+        (grpc.StatusCode.UNAVAILABLE, "max connection age", ConnectionAged, True),
+        (grpc.StatusCode.UNAVAILABLE, "Socket closed", CannotConnect, True),
         (grpc.StatusCode.PERMISSION_DENIED, "no", NotAllowed, False),
         (grpc.StatusCode.NOT_FOUND, "gone", NotFound, False),
     ],

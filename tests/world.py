@@ -473,7 +473,7 @@ class World:
         delivery = self._log(index, connected=False)
         if delivery is None or self.receiver is None:
             return False
-        delivery.open()
+        delivery.open(self._now)
         return True
 
     @step
@@ -529,7 +529,7 @@ class World:
     def _cut(self, delivery: Delivery) -> None:
         if delivery.call is not None and self.receiver is not None:
             self.receiver.hang_up(delivery.call)
-        delivery.call, delivery.opened = None, False
+        delivery.call = None
 
     @step
     def cut(self, index: int, arriving: int) -> bool:
@@ -557,7 +557,7 @@ class World:
         before = delivery.producer.state
         moved = delivery.call is None
         if delivery.call is None:
-            delivery.open()
+            delivery.open(self._now)
         moved |= delivery.send(8, self._now) > 0
         moved |= self._arrive(delivery, 100) > 0
         if delivery.call is not None:

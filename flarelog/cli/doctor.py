@@ -27,7 +27,8 @@ from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FAILED, OK, FlarelogError, NotAllowed
 from flarelog.model import log_name, parse_address, run_name, site_name
 from flarelog.security.tls import Tls, why
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions

@@ -26,7 +26,8 @@ from flarelog.cli import (
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sender.ending import Sending
-from flarelog.sender.sidecar import DRAIN_TIMEOUT, Outcome, SidecarOptions, StreamOutcome
+from flarelog.sender.options import DRAIN_TIMEOUT, SidecarOptions
+from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS
@@ -99,8 +100,8 @@ log = logging.getLogger(__name__)
     type=click.Choice(COMPRESSIONS),
     default="auto",
     show_default=True,
-    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback, and not while sending is"
-    " faster without. What is stored is the same."
+    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback. Bytes that do not"
+    " become fewer are sent as they are. What is stored is the same."
     + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
 )
 @option(

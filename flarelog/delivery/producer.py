@@ -3,7 +3,8 @@
 Laws that hold here: the position advances by acks alone (1); until the first OK of a receiver at most one message is
 in flight, an EXECUTION_EXCEPTION is then a miss that moves nothing, and misses are bounded (2); from the first OK on
 it ends the stream, while a restarted receiver is granted a bootstrap of its own (3); whatever was in flight when a
-connection was lost is sent again (4).
+connection was lost is sent again (4). All changes of state stand in one table, and what is absent from it ends the
+stream.
 
 The shell that holds the connection calls, in this order: ``opened``, then ``receive`` with the answer to the open,
 then ``chunk``, ``heartbeat``, ``mark`` and ``finish`` as ``room`` allows, and ``receive`` with every reply. After a
@@ -34,28 +35,52 @@ class State(enum.Enum):
     SEALED = "sealed"
 
 
-S, C = State, Code
-TRANSITIONS = {
+class Event(enum.Enum):
+    """What moves a producer beside the code of a reply."""
+
+    OPENED = "a connection is being opened"
+    ANOTHER = "another receiver answers"  # which may not know the run yet
+    TAKEN = "bytes or marks were taken"  # comes before the code of the reply that says so
+    FINISHED = "the receipt is sent"
+
+
+S, C, E = State, Code, Event
+TRANSITIONS: dict[tuple[State, Code | Event], State] = {
+    (S.BOOTSTRAP, E.OPENED): S.BOOTSTRAP,
+    (S.BOOTSTRAP, E.ANOTHER): S.BOOTSTRAP,
+    (S.BOOTSTRAP, E.TAKEN): S.BOOTSTRAP,
     (S.BOOTSTRAP, C.OK): S.STREAMING,
     (S.BOOTSTRAP, C.EXECUTION_EXCEPTION): S.BOOTSTRAP,  # a miss, at most max_misses of them
     (S.BOOTSTRAP, C.PAUSE): S.BOOTSTRAP,
     (S.BOOTSTRAP, C.GOING_AWAY): S.BOOTSTRAP,
+    (S.STREAMING, E.OPENED): S.STREAMING,
+    (S.STREAMING, E.ANOTHER): S.BOOTSTRAP,
+    (S.STREAMING, E.TAKEN): S.STREAMING,
+    (S.STREAMING, E.FINISHED): S.FINISHING,
     (S.STREAMING, C.OK): S.STREAMING,
     (S.STREAMING, C.HOLE): S.STREAMING,
     (S.STREAMING, C.CORRUPT): S.STREAMING,
     (S.STREAMING, C.PAUSE): S.PAUSED,
     (S.STREAMING, C.GOING_AWAY): S.STREAMING,
-    (S.PAUSED, C.OK): S.PAUSED,  # becomes STREAMING when the OK has moved the offset, see receive()
+    (S.PAUSED, E.OPENED): S.PAUSED,
+    (S.PAUSED, E.ANOTHER): S.BOOTSTRAP,
+    (S.PAUSED, E.TAKEN): S.STREAMING,
+    (S.PAUSED, E.FINISHED): S.FINISHING,
+    (S.PAUSED, C.OK): S.PAUSED,
     (S.PAUSED, C.HOLE): S.PAUSED,
     (S.PAUSED, C.CORRUPT): S.PAUSED,
     (S.PAUSED, C.PAUSE): S.PAUSED,
     (S.PAUSED, C.GOING_AWAY): S.PAUSED,
+    (S.FINISHING, E.OPENED): S.STREAMING,
+    (S.FINISHING, E.ANOTHER): S.BOOTSTRAP,
+    (S.FINISHING, E.TAKEN): S.FINISHING,
     (S.FINISHING, C.OK): S.FINISHING,
     (S.FINISHING, C.SEALED): S.SEALED,
     (S.FINISHING, C.HOLE): S.STREAMING,
     (S.FINISHING, C.CORRUPT): S.STREAMING,
     (S.FINISHING, C.PAUSE): S.PAUSED,
     (S.FINISHING, C.GOING_AWAY): S.STREAMING,
+    (S.SEALED, E.OPENED): S.SEALED,
 }
 
 
@@ -122,8 +147,13 @@ class Producer:
         self._were_in_flight.update(self._in_flight)
         self._seek_back()
         self._awaits_open = True
-        if self.state is State.FINISHING:
-            self.state = State.STREAMING
+        self._move(Event.OPENED)
+
+    def _move(self, event: Event) -> None:
+        after = TRANSITIONS.get((self.state, event))
+        if after is None:
+            raise StreamRejected(f"{event.value} while {self.state.value}, at offset {self.acked}", offset=self.acked)
+        self.state = after
 
     def _seek_back(self) -> None:
         self._in_flight.clear()
@@ -165,7 +195,7 @@ class Producer:
 
     def finish(self) -> Receipt:
         """The receipt: everything up to the position, to be sent when nothing else is left to send."""
-        self.state = State.FINISHING
+        self._move(Event.FINISHED)
         return Receipt(self.position, self.position_digest, self.marks_sent)
 
     @property
@@ -189,7 +219,7 @@ class Producer:
         """
         if reply.incarnation and reply.incarnation != self.incarnation:
             self.incarnation, self.misses = reply.incarnation, 0
-            self.state = State.BOOTSTRAP  # another receiver: it may not know the run yet
+            self._move(Event.ANOTHER)
         self._window = min(self.options.window, reply.window or self.options.window)
         if reply.code is Code.FENCED:
             raise StreamFenced(
@@ -200,8 +230,7 @@ class Producer:
         if reply.code is Code.REJECTED:
             because = reply.reason or "it does not say why"
             raise StreamRefused(f"the receiver refuses it at offset {self.acked}: {because}", offset=self.acked)
-        after = TRANSITIONS.get((self.state, reply.code))
-        if after is None:
+        if (self.state, reply.code) not in TRANSITIONS:
             because = f": {reply.reason}" if reply.reason else ""
             raise StreamRejected(
                 f"the receiver answered {reply.code.name} while {self.state.value}, at offset {self.acked}{because}",
@@ -212,11 +241,10 @@ class Producer:
         moved = self._acknowledge(reply)
         if moved:
             self._refusals = 0
+            self._move(Event.TAKEN)
         if reply.code in (Code.HOLE, Code.CORRUPT):
             self._refused(reply)
-        if self.state is State.PAUSED and moved:
-            after = State.STREAMING
-        self.state = after
+        self.state = TRANSITIONS[self.state, reply.code]
         if reply.code not in (Code.OK, Code.SEALED):
             self._seek_back()
         return self.position

@@ -31,7 +31,8 @@ from flarelog.policy import Policy
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.security.tls import Tls
 from flarelog.sender.ending import Sending, reach
-from flarelog.sender.sidecar import Outcome, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import Durability, LocalStore
@@ -388,7 +389,7 @@ class Producer(_Embedded):
     *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
     files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
     lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well. *compression*: on,
-    off or auto, which is not on loopback, nor while it is faster without.
+    off or auto, which is not on loopback.
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
     receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams

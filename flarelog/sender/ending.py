@@ -17,7 +17,9 @@ import grpc
 
 from flarelog.bus import Bus
 from flarelog.security.tls import Tls, why
-from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import Outcome
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.writers import have_writers
 from flarelog.wire import calls, codec, statuses

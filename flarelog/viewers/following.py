@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
 from flarelog import globs
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import ConnectionAged, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Sieve, State, StreamId, StreamInfo
 from flarelog.receiver import states
@@ -561,7 +561,8 @@ class Following:
             except FlarelogError as error:
                 if not error.retry_safe or (not follow and time.monotonic() - since > PATIENCE):
                     raise
-                self._lost(error)
+                if not isinstance(error, ConnectionAged):
+                    self._lost(error)
             else:
                 return
             await asyncio.sleep(pause)

@@ -1,21 +1,21 @@
 """Chunks compressed on their way: the frames, what is believed of them, and the thread in which large ones are made.
 
-Laws that hold here: what a frame says of itself is compared with what its chunk says before anything is unpacked, and
-never more is unpacked than the chunk says, which is no more than a chunk may hold. What takes long is done in one
-thread, so that it takes one core at most and leaves the loop alone; what is small is done at once.
+Laws that hold here: a chunk goes compressed if that makes it shorter, and bytes that it does not are tried again when
+16 MiB more have gone as they are; on loopback nothing is compressed unless somebody wants it. What a frame says of
+itself is compared with what its chunk says before anything is unpacked, and never more is unpacked than the chunk says,
+which is no more than a chunk may hold. What takes long is done in one thread, so that it takes one core at most and
+leaves the loop alone; what is small is done at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeVar
 
 from flarelog.delivery.receiver import Refused
-from flarelog.delivery.worth import Worth
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Buffer, Chunk, Code, Codec, Packed, Reply, is_loopback, parse_address
 
@@ -32,8 +32,14 @@ T = TypeVar("T")
 AVAILABLE = zstd is not None
 """Whether this installation can compress."""
 Compression = Literal["auto", "on", "off"]
-"""When chunks are compressed; *auto*: not on loopback, and elsewhere unless it goes faster without."""
+"""When chunks are compressed; *auto*: not on loopback."""
 COMPRESSIONS: tuple[Compression, ...] = ("auto", "on", "off")
+LEAST = 512
+"""Bytes of a chunk from which on it is tried: of fewer there is little to gain, whatever they are."""
+PAYS = 1.3
+"""How many times as long as its compressed form a chunk must be."""
+REST = 16 << 20
+"""Bytes that are sent as they are after a chunk that did not pay."""
 LARGE = 64 << 10
 """Bytes from which on a chunk is compressed or unpacked in the thread: a tenth of a millisecond's work."""
 _MAX_WINDOW_LOG = MAX_CHUNK.bit_length() - 1
@@ -129,7 +135,6 @@ class Compressing:
     def __init__(self, mode: Compression, receiver: str, name: str = "") -> None:
         near = is_loopback(name or parse_address(receiver)[0])
         self.wanted = AVAILABLE and mode != "off" and not (mode == "auto" and near)
-        self.compares = mode == "auto"
         self.crew = Crew("flarelog-compress")
 
     def close(self) -> None:
@@ -141,7 +146,7 @@ class Packing:
 
     def __init__(self, compressing: Compressing) -> None:
         self._compressing = compressing
-        self._worth: Worth | None = None  # until a chunk may be compressed
+        self._rest = 0  # bytes that are not tried
         self._taken = False  # the receiver takes what is compressed
         self.busy = False  # a chunk is being compressed: nothing that stands behind it may be sent yet
 
@@ -151,18 +156,18 @@ class Packing:
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
         """*chunk* as it is to be sent."""
         size = len(chunk.data)
-        if not self._taken:
+        if not self._taken or size < LEAST:
             return chunk
-        worth = self._worth = self._worth or Worth(compares=self._compressing.compares)
-        if not worth.tries(size, time.monotonic()):
+        if self._rest > 0:
+            self._rest -= size
             return chunk
-        began = time.monotonic()
         self.busy = True
         try:
             data = await self._compressing.crew.do(size, lambda: compress(chunk.data))
         finally:
             self.busy = False
-        if not worth.pays(size, len(data), time.monotonic() - began):
+        if len(data) * PAYS > size:
+            self._rest = REST
             return chunk
         return Packed(chunk.offset, data, chunk.digest, Codec.ZSTD, size)
 

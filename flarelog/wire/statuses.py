@@ -8,6 +8,7 @@ import grpc
 
 from flarelog.errors import (
     CannotConnect,
+    ConnectionAged,
     FlarelogError,
     Full,
     InUse,
@@ -64,9 +65,11 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
             return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
         case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
             return StreamRejected(f"{address} refuses a message: {details}", offset=0)
-    return CannotConnect(f"no connection to {address}: {_cause(details)}")
+    cause = _cause(details)
+    return (ConnectionAged if cause == _AGED else CannotConnect)(f"no connection to {address}: {cause}")
 
 
+_AGED = "max connection age"  # as gRPC says it
 # In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
 _WRAPPING = re.compile(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "

@@ -21,7 +21,7 @@ from flarelog.integrations.nvflare.told import (
 )
 from flarelog.lifecycle import Event
 from flarelog.security.tls import Tls
-from flarelog.sender.sidecar import Outcome
+from flarelog.sender.outcome import Outcome
 
 log = logging.getLogger(__name__)
 

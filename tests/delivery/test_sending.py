@@ -1,0 +1,162 @@
+"""When a log's connection is made, what goes over it when, and when another one is made."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.delivery.producer import DeliveryOptions
+from flarelog.delivery.sending import (
+    GATHERED,
+    LONGEST_PACE,
+    LOOK_UP,
+    MOST_MOVES,
+    NEWS_EVERY,
+    Again,
+    Delivery,
+    Elsewhere,
+    Lost,
+    Miss,
+)
+from flarelog.model import Chunk, Code, News, Receipt, Reply, StreamId, extend
+from tests.fakes import Memory
+
+STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
+OPTIONS = DeliveryOptions(first_delay=0.1, max_delay=5.0)
+
+
+class Growing(Memory):
+    """A source that is written to."""
+
+    draining = False
+
+    def drained(self, now: float) -> bool:
+        return self.draining and not self.unread()
+
+
+def held(data: bytes, pace: float = 0.0, code: Code = Code.OK, elsewhere: bool = False) -> Reply:
+    return Reply(code, len(data), extend(0, data), 0, b"A", 1, "because", pace=pace, elsewhere=elsewhere)
+
+
+def opened(source: Memory, now: float = 0.0, pace: float = 0.0) -> Delivery:
+    delivery = Delivery(STREAM, source, OPTIONS)
+    delivery.open(ME, 0, 0, now, 0.0)
+    delivery.heard(held(b"", pace), now)
+    return delivery
+
+
+# --- connections
+
+
+def test_the_open_has_the_latest_epoch_and_says_how_often_it_was_elsewhere() -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    said = delivery.open(ME, 7, 3, now=0.0, wall=2.5)
+    assert (said.stream, said.producer, said.epoch, said.moves, said.news) == (STREAM, ME, 7, 4, News(2500, 3))
+    assert not delivery.answered
+
+
+@pytest.mark.parametrize(
+    ("brings", "lasts", "failures"),
+    [
+        pytest.param(b"", 0.0, [0, 1, 2], id="one-that-brought-nothing-is-followed-by-longer-and-longer-pauses"),
+        pytest.param(b"abc", 0.0, [None, 0, 1], id="one-that-brought-it-on-by-none"),
+        pytest.param(b"", OPTIONS.max_delay, [None, None, None], id="nor-one-that-lasted"),
+    ],
+)
+def test_after_a_connection(brings: bytes, lasts: float, failures: list[int | None]) -> None:
+    delivery, now, found = Delivery(STREAM, Memory(b"abc"), OPTIONS), 0.0, []
+    for _ in failures:
+        delivery.open(ME, 0, 0, now, 0.0)
+        delivery.heard(held(brings), now)
+        now += lasts
+        found.append(delivery.ended(Lost("gone"), 0, now))
+    assert found == failures
+
+
+def test_a_receiver_that_takes_a_little_at_each_open_is_not_called_without_a_pause() -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    assert delivery.wait(0.0) <= 0
+    delivery.open(ME, 0, 0, 10.0, 0.0)
+    assert delivery.wait(10.02) == pytest.approx(0.08)
+    assert delivery.wait(10.2) <= 0
+
+
+@pytest.mark.parametrize(("moves", "at_once"), [(1, True), (MOST_MOVES, True), (MOST_MOVES + 1, False)])
+def test_another_process_of_the_receiver_is_looked_for_at_once_and_not_for_ever(moves: int, at_once: bool) -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    delivery.open(ME, 0, 0, 10.0, 0.0)
+    with pytest.raises(Elsewhere) as raised:
+        delivery.heard(held(b"", code=Code.GOING_AWAY, elsewhere=True), 10.0)
+    assert delivery.ended(raised.value, moves, 10.0) is None
+    assert (delivery.wait(10.0) <= 0) is at_once
+    assert delivery.reconnects == 0
+
+
+def test_a_miss_is_told_from_what_people_are_to_hear_of() -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    delivery.open(ME, 0, 0, 0.0, 0.0)
+    with pytest.raises(Miss, match="miss 1 of 12"):
+        delivery.heard(held(b"", code=Code.EXECUTION_EXCEPTION), 0.0)
+    delivery.open(ME, 0, 0, 0.0, 0.0)
+    with pytest.raises(Again, match="answered PAUSE at 0: because"):
+        delivery.heard(held(b"", code=Code.PAUSE), 0.0)
+
+
+def test_bytes_that_the_receivers_record_does_not_show_are_no_place_to_go_on_from() -> None:
+    delivery = Delivery(STREAM, Memory(b"abc"), OPTIONS)
+    delivery.learned(shown=False)
+    delivery.open(ME, 0, 0, 0.0, 0.0)
+    delivery.heard(held(b"abc"), 0.0)
+    delivery.learned(shown=True)
+    with pytest.raises(Again, match="holds 3 bytes that its record does not show"):
+        delivery.learned(shown=False)
+
+
+# --- what goes over one
+
+
+def test_a_log_goes_over_as_bytes_and_a_receipt_when_it_is_drained() -> None:
+    source = Growing(b"abc")
+    delivery = opened(source)
+    chunk = delivery.next(0.0, 0.0)
+    assert isinstance(chunk, Chunk)
+    assert (chunk.data, delivery.next(0.0, 0.0)) == (b"abc", None)
+    source.draining = True
+    assert delivery.beat() is not None
+    assert delivery.next(0.0, 0.0) == Receipt(3, extend(0, b"abc"), 0)
+    assert delivery.beat() is None, "a heartbeat behind the receipt would be one chunk too many"
+    delivery.heard(held(b"abc", code=Code.SEALED), 0.0)
+    assert delivery.sealed
+
+
+@pytest.mark.parametrize(
+    ("pace", "more", "draining", "seconds"),
+    [
+        pytest.param(0.0, b"x", False, 0.0, id="not-unless-the-receiver-asks"),
+        pytest.param(0.1, b"x", False, 0.1, id="for-as-long-as-it-asks"),
+        pytest.param(2.0, b"x", False, LOOK_UP, id="with-a-look-now-and-then"),
+        pytest.param(3600.0, b"x", False, LOOK_UP, id="never-for-longer-than-there-is-reason"),
+        pytest.param(2.0, bytes(GATHERED), False, 0.0, id="not-where-much-has-come"),
+        pytest.param(2.0, b"x", True, 0.0, id="not-at-the-end"),
+    ],
+)
+def test_lines_wait_for_more(pace: float, more: bytes, draining: bool, seconds: float) -> None:
+    source = Growing(b"abc")
+    delivery = opened(source, pace=pace)
+    assert delivery.gather(0.0) == 0, "the first need not wait"
+    delivery.next(0.0, 0.0)
+    source.data += more
+    source.draining = draining
+    assert delivery.gather(0.0) == seconds
+    assert delivery.gather(LONGEST_PACE) == 0
+
+
+def test_how_far_the_source_is_ahead_is_told_now_and_then_while_it_is() -> None:
+    source = Growing(b"abc")
+    delivery = opened(source)
+    delivery.next(0.0, 0.0)
+    source.data += bytes(1000)
+    assert delivery.news(NEWS_EVERY / 2, 0.0) is None
+    assert delivery.news(NEWS_EVERY, 8.0) == News(8000, 1003)
+    assert delivery.news(NEWS_EVERY, 8.0) is None
+    delivery.next(NEWS_EVERY, 0.0)
+    assert delivery.news(2 * NEWS_EVERY, 9.0) is None, "all of it is sent"
