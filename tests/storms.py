@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flarelog.sources.files import discovery, file, identity, record, tail
+from flarelog.sources.files import descriptors, discovery, file, identity, owner, record, tail, walk
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.watch import InotifyWatch
 from tests.tailing import NoWatch, Site
 
 LOG = "log.txt"
-_MODULES: tuple[Any, ...] = (discovery, file, identity, tail, record)
+_MODULES: tuple[Any, ...] = (descriptors, discovery, file, identity, owner, record, tail, walk)
 
 
 class Calls:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
 from flarelog.sources.files.lineage import names_of
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 
 if TYPE_CHECKING:
     from flarelog.sources.consent import Consent

@@ -289,13 +289,20 @@ class Tail:
             file.limit, file.graced = size, False
         return True
 
-    def look(self, now: float) -> None:
-        """Take note of what was truncated, so that nothing is read before and behind it as one."""
+    def look(self, now: float) -> bool:
+        """Take note of what was truncated, so that nothing is read before and behind it as one, and let go what may be;
+        returns whether there may be something to send.
+        """
         for file in self.files:
             if file.begun:
                 self._truncated(file, now)
             elif file.rewritten(now):
                 file.begin_anew(0, file.seen)
+        if self.files and (len(self.files) > 1 or not self.files[0].linked):
+            self.release(now)
+            return len(self.files) > 1 or any(not file.linked or file.size(now) != file.position for file in self.files)
+        # Of very many logs that are quiet, this is what each look costs.
+        return any(file.length != file.position and file.size(now) != file.position for file in self.files)
 
     def insert(self, file: SourceFile) -> None:
         """Hold *file*: before the first that is not begun and younger; what has been begun cannot be overtaken."""
