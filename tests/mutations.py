@@ -766,7 +766,7 @@ MUTANTS = [
     Mutant(
         "discovery: a renamed file that nobody has seen is a log of its own",
         OWNER,
-        "if origin == path or not self.options.matches(origin):",
+        "if origin == path or not self.matches(origin):",
         "if True:",
         "lineage",
     ),

@@ -76,12 +76,12 @@ class Owner:
         since = self.since(tail) if tail is not None and tail.newest is not None else None
         if since is not None and path != name and compare(name, file.age, since) < 0:
             # What was begun after it cannot be overtaken.
-            if not self.options.matches(path):
+            if not self.matches(path):
                 why = "was born before what is already sent of"
                 self.trouble(path, f"{legible(path)} {why} {name}; it is not sent")
                 return None
             name, start = path, -1
-        return (name, start) if name != path or self.options.matches(path) else None
+        return (name, start) if name != path or self.matches(path) else None
 
     def rotated_out(self, left: dict[str, Sight], look: Look) -> dict[str, Sight]:
         """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
@@ -130,7 +130,7 @@ class Owner:
         """
         place = self.ledger.renames.place(path)
         age = Age(found.born, path, math.inf if place is None else place, found.modified)
-        matches, judged = self.options.matches(path), False
+        matches, judged = self.matches(path), False
         tails = self.ledger.tails
         for name in self._originals(path, look if matches else None):
             if not is_surely_rotation(name, path):
@@ -187,7 +187,7 @@ class Owner:
     def _created_as(self, path: str, look: Look) -> str | None:
         """The log as which the file at *path* was created, and from which it was renamed since."""
         origin = self.ledger.renames.origins.get(path, (path, 0))[0]
-        if origin == path or not self.options.matches(origin):
+        if origin == path or not self.matches(origin):
             return None
         return origin if origin in self.ledger.tails or origin in look.strangers or is_rotation(origin, path) else None
 
