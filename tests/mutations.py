@@ -504,7 +504,7 @@ MUTANTS = [
     Mutant(
         "consent: a link leads to what is left out",
         DISCOVERY,
-        "wanted = matches(path) and (not is_link or self._may_be_followed(path))",
+        "wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))",
         "wanted = matches(path)",
         "consent",
     ),
@@ -623,7 +623,7 @@ MUTANTS = [
     ),
     Mutant(
         "identity: a file may be exchanged between the look and the open",
-        DISCOVERY,
+        "sources/files/strangers.py",
         "if file.is_of != found.is_of or file.born != found.born:",
         "if False:",
         "lineage",
@@ -773,8 +773,8 @@ MUTANTS = [
     Mutant(
         "discovery: a directory whose names move is looked into once",
         DISCOVERY,
-        "            dirty, self._unread = dirty | self._unread, set()\n",
-        "            self._unread = set()\n",
+        "            dirty = dirty | self._unread\n",
+        "",
         "storms",
     ),
     Mutant(

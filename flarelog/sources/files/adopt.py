@@ -6,7 +6,6 @@ else than what it acknowledged; files that left the patterns while nobody watche
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -63,10 +62,8 @@ class Adoption:
         ledger = self.ledger
         infos = {info.stream.log: info for info in self._as_called_now(streams)}
         for tail, file in ledger.known.values():
-            if file.fd < 0 and tail.log in infos:  # it may have to be sent again
-                with contextlib.suppress(OSError):
-                    if file.rise(self.walk.root):
-                        tail.files.insert(0, file)
+            if tail.log in infos:  # it may have to be sent again
+                self.descriptors.rise(tail, file, file.path)
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
         ledger.miss({name: shipped(info) for name, info in infos.items()})

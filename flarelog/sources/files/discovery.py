@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from flarelog.errors import InvalidName
-from flarelog.model import Redaction, StreamInfo, log_name
+from flarelog.model import Redaction, StreamInfo
 from flarelog.sources.files.adopt import Adoption
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import SPARE, Descriptors
@@ -26,13 +25,12 @@ from flarelog.sources.files.ledger import Known, Ledger
 from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.sources.files.record import take_back
 from flarelog.sources.files.stored import Stored
+from flarelog.sources.files.strangers import Strangers, Troubles
 from flarelog.sources.files.tail import Tail
-from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, Walk, directory_of
+from flarelog.sources.files.walk import Look, Walk, directory_of
 from flarelog.sources.files.watch import Change, Watch, What
 from flarelog.sources.redaction.file import RedactedFile
-from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +49,7 @@ class Discovery:
     watch: Watch
     # Takes files, and the names that they have, and tells which of them are open for writing; None: nobody can tell.
     openers: Callable[[dict[Inode, str]], set[Inode]] | None = None
-    troubles: dict[str, str] = field(default_factory=dict)  # path: a sentence, for each file that cannot be sent
+    troubles: Troubles = field(default_factory=Troubles)
     held_up: bool = False  # very many files wait for the receiver's record
     _stored: Stored = field(default_factory=Stored)
     _copies: Copies = field(default_factory=Copies)
@@ -59,17 +57,19 @@ class Discovery:
     _walk: Walk = field(init=False)
     _owner: Owner = field(init=False)
     _descriptors: Descriptors = field(init=False)
+    _strangers: Strangers = field(init=False)
     _adoption: Adoption = field(init=False)
-    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
     _unread: set[str] = field(default_factory=set)  # directories whose names changed since they were looked into
     _ask_after: float = -math.inf
-    _started: bool = False
     _resumed: bool = False
 
     def __post_init__(self) -> None:
-        self._walk = Walk(self.options.root, self.watch, self._trouble)
-        self._owner = Owner(self.options, self._ledger, self._trouble)
+        self._walk = Walk(self.options.root, self.watch, self.troubles.tell)
+        self._owner = Owner(self.options, self._ledger, self.troubles.tell)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
+        self._strangers = Strangers(
+            self.options, self._ledger, self._owner, self._copies, self._descriptors, self.troubles, self._unread
+        )
         self._adoption = Adoption(self._walk, self._ledger, self._owner, self._copies, self._descriptors)
 
     @property
@@ -149,7 +149,8 @@ class Discovery:
         touched: set[str] = set()
         for turn in range(READ_AHEAD):
             touched |= self._hear()
-            dirty, self._unread = dirty | self._unread, set()
+            dirty = dirty | self._unread
+            self._unread.clear()
             if not dirty:
                 break
             touched |= self._scan(now, dirty, Look(last=turn == READ_AHEAD - 1))
@@ -219,7 +220,7 @@ class Discovery:
             # Where nobody keeps births, names alone tell an order, and only those of one listing.
             moving = {p for p, s in look.strangers.items() if s.born is None and directory_of(p) in self._unread}
             look.strangers = {path: found for path, found in look.strangers.items() if path not in moving}
-        touched |= self._meet_all(look, now)
+        touched |= self._strangers.meet_all(look, now)
         if only is None:
             # What is not there any more does not wait.
             self.waiting.intersection_update(look.strangers.keys() | {path for _, _, path in grown})
@@ -228,7 +229,7 @@ class Discovery:
             if len(self._owner.passed) > 2 * len(left) + SPARE:
                 self._owner.passed.clear()  # most of them are gone: those that are not are judged anew
         touched |= self._place_all(look, everywhere=only is None)
-        self._started = True
+        self._strangers.started = True
         return touched
 
     def _list(self, only: set[str] | None, look: Look) -> tuple[dict[str, Sight], list[tuple[Tail, SourceFile, str]]]:
@@ -238,7 +239,7 @@ class Discovery:
         ledger, origins, matches = self._ledger, self._ledger.renames.origins, self._owner.matches
         listed = self._walk.entries(only, look.scanned, self._unread, self._owner.wanted, ledger.paths)
         for path, found, is_link in listed:
-            wanted = matches(path) and (not is_link or self._may_be_followed(path))
+            wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
                 look.born[path] = found.born
             if isinstance(found, SourceFile):
@@ -322,173 +323,9 @@ class Discovery:
             self.remembered.pop(key, None)
         return touched
 
-    def _target(self, link: str) -> str:
-        """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
-        target = self._behind(link)
-        return target if target is not None and self.options.matches(target) else link
-
-    def _behind(self, link: str) -> str | None:
-        """The path of what *link* leads to, if that is below the root."""
-        root = os.path.realpath(self.options.root)
-        target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
-        return None if target.startswith("../") else target
-
-    def _may_be_followed(self, link: str) -> bool:
-        """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
-        target = self._behind(link) if self.options.sites else None
-        return target is None or self.options.permits(target)
-
-    def _trouble(self, path: str, sentence: str, bug: Exception | None = None) -> None:
-        if path not in self.troubles:
-            self.troubles[path] = sentence
-            level = logging.WARNING if bug is None else logging.ERROR
-            log.log(level, "%s; the other files go on", sentence, exc_info=bug)
-
-    # --- meeting a file
-
-    def _meet_all(self, look: Look, now: float) -> set[str]:
-        """Open the strangers, the oldest first, and find or make their logs."""
-        touched: set[str] = set()
-        renames = self._ledger.renames
-
-        def order(path: str) -> tuple[bool, float, float, bool, str]:
-            born = look.strangers[path].born
-            place = renames.place(path)
-            return (
-                not self._ledger.has_inode(look.strangers[path]),  # where they are now decides who came before whom
-                math.inf if born is None else born,
-                renames.count + 1 if place is None else place,
-                path in look.links,
-                path,
-            )
-
-        held = False
-        for met in sorted(look.strangers, key=order):
-            path = self._target(met) if met in look.links else met
-            if held and path in self.waiting:
-                continue
-            if self._strange.get(path) == look.strangers[met].is_of:
-                continue
-            try:
-                known = self._meet(path, look.strangers[met], look, now)
-            except Exception as error:  # is that file's alone
-                self._strange[path] = look.strangers[met].is_of
-                self._trouble(path, f"{legible(path)} cannot be sent: {error!r}", error)
-                continue
-            if known is not None:
-                touched.add(known[0].log)
-                look.seen.setdefault(known[1], []).append(path)
-            held = held or path in self.waiting
-        return touched
-
-    def _meet(self, path: str, found: Sight, look: Look, now: float) -> Known | None:
-        """Open the file at *path*, and find or make its log.
-
-        None when it cannot be opened, is not to be sent, or is no longer the one that was *found*: a rename came in
-        between, and the directory is looked into again.
-        """
-        full, ledger = os.path.join(self.options.root, path), self._ledger
-        if self._copies.knows(path, found):
-            self.waiting.discard(path)
-            return None
-        try:
-            file = self._descriptors.open(path, now)
-        except FileNotFoundError:
-            self._unread.add(directory_of(path))
-            return None
-        except OSError as error:
-            if error.errno in NO_DESCRIPTOR:
-                self._descriptors.hold(path)
-            else:
-                self._trouble(path, f"{legible(full)} cannot be read: {error.strerror}")
-            return None
-        self.waiting.discard(path)
-        if file.is_of != found.is_of or file.born != found.born:
-            file.close()
-            self._unread.add(directory_of(path))
-            return None
-        scarce = self._descriptors.scarce(file)
-        if file.identity in ledger.known:  # linked twice, reached by a link, or where nobody keeps births
-            file.close()
-            tail, file = ledger.known[file.identity]
-            if found.born is None:
-                ledger.move(file, path)
-            ledger.renamed(file, path)
-            if file.fd < 0 and file.rest != (found.size, found.modified):
-                self._descriptors.rise(tail, file, path)
-            return tail, file
-        if scarce:
-            file.close()
-            self._descriptors.hold(path)
-            return None
-        copy = self._copies.judge(file, (known for _, known in ledger.known.values()))
-        if copy is not False:
-            if copy:
-                self._copies.note(file)
-            file.close()
-            return None
-        owned = self._owner.of(file, path, found, look)
-        try:
-            if owned is not None:
-                log_name(owned[0])
-        except InvalidName as error:
-            owned = None
-            self._trouble(path, f"{legible(full)} cannot be sent: {error}")
-        if owned is None:
-            file.close()
-            return None
-        self.troubles.pop(path, None)
-        return self._take_in(file, *owned, now)
-
-    def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
-        """Give *file*, which is not known, to the log *name*, from *start* on."""
-        path, size, ledger = file.path, os.fstat(file.fd).st_size, self._ledger
-        tail = ledger.tail(name)
-        if start < 0 and not self._started and self._is_old(file):
-            start = size
-        file.start = min(max(start, 0), size)
-        file.start_at(file.start)
-        file.found_as = name if start < 0 else path
-        ledger.renamed(file, path)
-        absent = ledger.absent.pop(file.identity, None)
-        if absent is not None:
-            take_back(file, absent[1])
-        elif file.identity in tail.begun:
-            tail.take_back(file)
-        ledger.remembered[file.identity] = name, file.start
-        ledger.know(tail, file)
-        ledger.move(file, path)
-        if ledger.draining:
-            file.limit = file.size(now)
-        if not (file.begun and file.lay_down()):
-            tail.insert(file)
-        return tail, file
-
-    def _is_old(self, file: SourceFile) -> bool:
-        """Whether what *file* holds at the start is not to be sent."""
-        limit = self.options.ignore_older
-        stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
-        return self.options.start_at == "end" or stale
-
     def meet_waiting(self, now: float) -> set[str]:
         """While draining: open what waits, as far as there are descriptors; returns the logs."""
-        met: set[str] = set()
-        for path in sorted(self.waiting):
-            try:
-                found = sight(os.path.join(self.options.root, path))
-            except OSError:
-                found = None
-            if found is None or not found.regular:  # it has gone, or something else has its name by now
-                self.waiting.discard(path)
-                continue
-            known = self._meet(path, found, Look(), now)
-            if path in self.waiting:
-                break
-            if known is not None:
-                self._ledger.move(known[1], path)
-                known[1].linked = True
-                met.add(known[0].log)
-        return met
+        return self._strangers.meet_waiting(now)
 
     # --- the receiver's record
 

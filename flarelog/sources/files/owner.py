@@ -53,6 +53,22 @@ class Owner:
             return True
         return next(iter(self._originals(path)), None) is not None
 
+    def target(self, link: str) -> str:
+        """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
+        target = self._behind(link)
+        return target if target is not None and self.matches(target) else link
+
+    def _behind(self, link: str) -> str | None:
+        """The path of what *link* leads to, if that is below the root."""
+        root = os.path.realpath(self.options.root)
+        target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
+        return None if target.startswith("../") else target
+
+    def may_be_followed(self, link: str) -> bool:
+        """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
+        target = self._behind(link) if self.options.sites else None
+        return target is None or self.options.permits(target)
+
     def of(self, file: SourceFile, path: str, found: Sight, look: Look) -> tuple[str, int] | None:
         """The log of *file*, which is not known, and where reading it begins, -1 where that is to be found out; None
         if it is not to be sent.
