@@ -199,7 +199,6 @@ class Discovery:
 
     def _scan(self, now: float, only: set[str] | None, look: Look) -> set[str]:
         """Look into the directories of *only*, or everywhere, and take in what has come and gone."""
-        self._walk.watch = self.watch
         left, grown = self._list(only, look)
         # Every rename that led to what was just seen is reported by now, and later ones bring another look.
         touched = self._hear()
