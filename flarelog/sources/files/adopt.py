@@ -125,13 +125,17 @@ class Adoption:
 
     def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
         """*infos* with the identities that the files they speak of have by now; see identity.same."""
+        infos, known = list(infos), self.ledger.known
+        unknown = [in_order(info).keys() - known.keys() for info in infos]
+        if not any(unknown):
+            return infos
         by_inode: dict[int, list[str]] = {}
-        for key, (_, file) in self.ledger.known.items():
+        for key, (_, file) in known.items():
             by_inode.setdefault(file.is_of[1], []).append(key)
         called = []
-        for info in infos:
+        for info, keys in zip(infos, unknown, strict=True):
             names = {}
-            for recorded in in_order(info).keys() - self.ledger.known.keys():
+            for recorded in keys:
                 found = next((key for key in by_inode.get(inode(recorded)[1], ()) if same(recorded, key)), None)
                 if found is not None:
                     names[recorded] = found
