@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from bench.content import line
 from bench.results import Row
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 
 PIECE = 1 << 18  # bytes that are shown at once
 RULES = Rules(("all",))

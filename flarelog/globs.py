@@ -16,6 +16,8 @@ from flarelog.model import MAX_NAME
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _patterns: dict[str, Callable[[str], object]] = {}
+# Of the program's own patterns: one expression for a name, and one for a path.
+_expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], object]]] = {}
 
 
 def check(patterns: Iterable[str]) -> None:
@@ -29,9 +31,12 @@ def check(patterns: Iterable[str]) -> None:
             raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]") from error
 
 
-def any_of(patterns: Iterable[str], path: str) -> bool:
+def any_of(patterns: tuple[str, ...], path: str) -> bool:
     """Whether one of *patterns* matches *path*, or, where it has no ``/``, the last part of it."""
     name = path.rsplit("/", 1)[-1]
+    if patterns in _expected:
+        of_name, of_path = _expected[patterns]
+        return of_name(name) is not None or of_path(path) is not None
     return any(_compiled(pattern)(path if "/" in pattern else name) for pattern in patterns)
 
 
@@ -53,10 +58,11 @@ def whole(patterns: Iterable[str], name: str) -> bool:
     return False
 
 
-def expect(patterns: Iterable[str]) -> None:
-    """Match *patterns*, the program's own, faster than those of which nothing is known."""
-    for pattern in patterns:
-        _patterns[pattern] = _expression([piece for piece, _ in _tokens(pattern)])
+def expect(patterns: tuple[str, ...]) -> None:
+    """Match *patterns*, the program's own, faster than those of which nothing is known: with one expression."""
+    alike = [[each for each in patterns if ("/" in each) is whole] for whole in (False, True)]
+    of_name, of_path = (_expression("|".join(map(_source, each)) or "(?!)") for each in alike)
+    _expected[patterns] = of_name, of_path
 
 
 def _compiled(pattern: str) -> Callable[[str], object]:
@@ -69,12 +75,17 @@ def _compiled(pattern: str) -> Callable[[str], object]:
         # A regular expression tries each star at each place, times each place of every other: names are a writer's
         # choice, and a long one must not hold up the logs beside it.
         many = sum(piece in _STARS for piece in pieces) > 2
-        _patterns[pattern] = _walk(pieces) if many else _expression(pieces)
+        _patterns[pattern] = _walk(pieces) if many else _expression("".join(map(_text, pieces)))
     return _patterns[pattern]
 
 
-def _expression(pieces: Iterable[str]) -> Callable[[str], object]:
-    return re.compile("".join(map(_text, pieces)) + r"\Z", re.DOTALL).match
+def _expression(source: str) -> Callable[[str], object]:
+    return re.compile(rf"(?:{source})\Z", re.DOTALL).match
+
+
+def _source(pattern: str) -> str:
+    """The regular expression of *pattern*."""
+    return "".join(_text(piece) for piece, _ in _tokens(pattern))
 
 
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}

@@ -74,8 +74,9 @@ from flarelog.security.refusals import address_of
 from flarelog.sources import consent
 from flarelog.sources.files import patterns, record
 from flarelog.sources.files.checkpoint import Checkpoint
-from flarelog.sources.redaction import own, redact
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction import mask
+from flarelog.sources.redaction import patterns as own
+from flarelog.sources.redaction.mask import Rules
 from flarelog.sources.redaction.secret import NAMES, find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.store import LocalStore
@@ -319,7 +320,7 @@ def redaction(raw: bytes) -> None:
     wherever it is cut, when it was shorter, and when it is masked again.
     """
     rules, at, room, data = _RULES[(raw[:1] or b"\0")[0] % 3], (raw[1:2] or b"\0")[0], 1 + len(raw[2:3]), raw[3:]
-    with mock.patch.multiple(redact, **_SMALL), mock.patch.multiple(own, **_OWN_SMALL):
+    with mock.patch.multiple(mask, **_SMALL), mock.patch.multiple(own, **_OWN_SMALL):
         whole, matches, masked = rules.show(lambda begin, end: data[begin:end], 0, len(data), len(data))
         hold(len(whole) == len(data), "another length")
         hold(all(a == b or (a == 42 and b not in b"\r\n") for a, b in zip(whole, data, strict=True)), "not a mask")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flarelog import Bus, Event, Producer
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 from integration.conftest import LOG, SITE, Place, Program, Receiver, append, free_address, until
 
 SECRET = b"hunter2-and-more"

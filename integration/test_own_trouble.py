@@ -31,7 +31,10 @@ A_BUG, THE_DISK = 'ZeroDivisionError("a bug")', 'OSError(5, "Input/output error"
 NEXT = 'wrong(Tail, "next", lambda self, *_: self.log, lambda self, offset, *_: offset > 0)'
 LOOK = 'wrong(Tail, "look", lambda self, *_: self.log)'
 BEAT = 'wrong(Log, "_beat", lambda self: self.stream.log)'
-MEET = 'wrong(Discovery, "_meet", lambda self, path, *_: path)'
+MEET = """
+from flarelog.sources.files.strangers import Strangers
+wrong(Strangers, "_meet", lambda self, path, *_: path)
+"""
 RESUME = 'wrong(Tail, "resume", lambda self, *_: self.log)'
 
 

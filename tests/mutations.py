@@ -63,6 +63,7 @@ class Mutant:
 
 
 IDENTITY, TAIL, DISCOVERY = "sources/files/identity.py", "sources/files/tail.py", "sources/files/discovery.py"
+ADOPT, OWNER = "sources/files/adopt.py", "sources/files/owner.py"
 FILE, RECORD, STORED = "sources/files/file.py", "sources/files/record.py", "sources/files/stored.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/files/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
@@ -73,13 +74,13 @@ SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/c
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
 REDACT, REDACTED, CONSENT, PATTERNS, VIEW, VALUE, OWN = (
-    "sources/redaction/redact.py",
-    "sources/redaction/redacted.py",
+    "sources/redaction/mask.py",
+    "sources/redaction/file.py",
     "sources/consent.py",
     "sources/files/patterns.py",
     "sources/redaction/secret/view.py",
     "sources/redaction/secret/value.py",
-    "sources/redaction/own.py",
+    "sources/redaction/patterns.py",
 )
 
 MUTANTS = [
@@ -503,8 +504,8 @@ MUTANTS = [
     Mutant(
         "consent: a link leads to what is left out",
         DISCOVERY,
-        "wanted = self._matches(path) and (not is_link or self._may_be_followed(path))",
-        "wanted = self._matches(path)",
+        "wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))",
+        "wanted = matches(path)",
         "consent",
     ),
     Mutant(
@@ -587,9 +588,9 @@ MUTANTS = [
     ),
     Mutant(
         "lineage: a log's own name has what it had when the name was listed",
-        DISCOVERY,
+        OWNER,
         "            now = self._now(name, look)\n",
-        "            now = look.sights.get(name)\n",
+        "            now = None\n",
         "lineage",
     ),
     Mutant(
@@ -622,8 +623,8 @@ MUTANTS = [
     ),
     Mutant(
         "identity: a file may be exchanged between the look and the open",
-        DISCOVERY,
-        "if inode(file.identity) != found.is_of or file.born != found.born:",
+        "sources/files/strangers.py",
+        "if file.is_of != found.is_of or file.born != found.born:",
         "if False:",
         "lineage",
     ),
@@ -764,49 +765,49 @@ MUTANTS = [
     ),
     Mutant(
         "discovery: a renamed file that nobody has seen is a log of its own",
-        DISCOVERY,
-        "return origin if origin in self.tails or origin in look.strangers or is_rotation(origin, path) else None",
-        "return None",
+        OWNER,
+        "if origin == path or not self.matches(origin):",
+        "if True:",
         "lineage",
     ),
     Mutant(
         "discovery: a directory whose names move is looked into once",
         DISCOVERY,
-        "            dirty, self._unread = dirty | self._unread, set()\n",
-        "            self._unread = set()\n",
+        "            dirty = dirty | self._unread\n",
+        "",
         "storms",
     ),
     Mutant(
         "discovery: what was begun after it is overtaken",
-        DISCOVERY,
+        OWNER,
         "if since is not None and path != name and compare(name, file.age, since) < 0:",
         "if False:",
         "lineage",
     ),
     Mutant(
         "discovery: a copy of a log that stays is a generation of it",
-        DISCOVERY,
+        OWNER,
         "if until is not None and compare(name, age, until) >= 0:",
         "if False:",
         "storms",
     ),
     Mutant(
         "discovery: what was rotated while nobody watched stays a log of its own",
-        DISCOVERY,
+        ADOPT,
         "                if name != tail.log:\n",
         "                if False:\n",
         "storms",
     ),
     Mutant(
         "discovery: a generation that the receiver holds is begun again",
-        DISCOVERY,
+        OWNER,
         "            return sent.log, 0\n",
         "            return None\n",
         "lineage",
     ),
     Mutant(
         "discovery: late bytes of what was rotated long ago are not looked for",
-        DISCOVERY,
+        OWNER,
         "if created or self._has_grown_since(path, seen) or self._was_met(path, seen):",
         "if created or self._was_met(path, seen):",
         "identity",
@@ -849,8 +850,8 @@ MUTANTS = [
     Mutant(
         "stored: a checkpoint forgets what was not opened",
         DISCOVERY,
-        "held = (*self._known, *self._stored.identities())",
-        "held = (*self._known,)",
+        "held = (*self._ledger.known, *self._stored.identities())",
+        "held = (*self._ledger.known,)",
         "stored",
     ),
     Mutant(
@@ -863,8 +864,8 @@ MUTANTS = [
     Mutant(
         "stored: what the receiver has lost of a file that was let be is lost",
         DISCOVERY,
-        "if self._resumed and self._stored.learn(",
-        "if False and self._stored.learn(",
+        "if self._resumed and self._store(",
+        "if False and self._store(",
         "stored",
     ),
     Mutant(
@@ -876,9 +877,9 @@ MUTANTS = [
     ),
     Mutant(
         "stored: what is remembered of a file that went away is asked for",
-        DISCOVERY,
-        "was = None if key in self._known else self.remembered.get(key)",
-        "was = None if key in self._known else self.remembered[key]",
+        "sources/files/ledger.py",
+        "return key if key not in self.known and key in self.remembered else None",
+        "return key if key not in self.known else None",
         "discovery",
     ),
     Mutant(
@@ -904,14 +905,14 @@ MUTANTS = [
     ),
     Mutant(
         "discovery: start-at end skips what the receiver's log got meanwhile",
-        DISCOVERY,
+        ADOPT,
         "file.start = 0  # a generation that came while nobody watched",
         "pass  # a generation that came while nobody watched",
         "tail",
     ),
     Mutant(
         "discovery: a file that left the patterns is not looked for on resume",
-        DISCOVERY,
+        ADOPT,
         "if self._find_moved(infos.values(), now):",
         "if False:",
         "discovery",
@@ -925,7 +926,7 @@ MUTANTS = [
     ),
     Mutant(
         "discovery: a receiver that lies has any file with a number looked at",
-        DISCOVERY,
+        OWNER,
         "if name is not None and self.options.continues(path, name, met=False):",
         "if name is not None:",
         "discovery consent",
@@ -939,8 +940,8 @@ MUTANTS = [
     ),
     Mutant(
         "discovery: what this sidecar has met is not looked for outside the patterns",
-        DISCOVERY,
-        "was = self.remembered.get(key) or self.remembered.get(earlier(key))",
+        OWNER,
+        "was = self.ledger.remembered.get(key) or self.ledger.remembered.get(earlier(key))",
         "was = None",
         "discovery",
     ),

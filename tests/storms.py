@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from flarelog.sources.files import discovery, file, identity, record, tail
+from flarelog.sources.files import descriptors, discovery, file, identity, owner, record, tail, walk
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.watch import InotifyWatch
 from tests.tailing import NoWatch, Site
 
 LOG = "log.txt"
-_MODULES: tuple[Any, ...] = (discovery, file, identity, tail, record)
+_MODULES: tuple[Any, ...] = (descriptors, discovery, file, identity, owner, record, tail, walk)
 
 
 class Calls:
@@ -141,7 +141,8 @@ class Storm:
         self.write()
         self.site = Site(root, include=(include,))
         self.site.clock = self.chance.choice((None, 0, 60_000))  # the last: every rotated file counts as older
-        self._watch()
+        self.site.discovery.close()
+        self._discover()
         self.calls = Calls()
         self.calls.act = self.act
 
@@ -149,9 +150,8 @@ class Storm:
         self.calls.close()
         self.site.close()
 
-    def _watch(self) -> None:
-        self.site.discovery.watch.close()
-        self.site.discovery.watch = InotifyWatch() if self.inotify else NoWatch()
+    def _discover(self) -> None:
+        self.site.discovery = Discovery(self.site.options, InotifyWatch() if self.inotify else NoWatch())
 
     # --- the writer
 
@@ -226,8 +226,7 @@ class Storm:
         site.discovery.close()
         for _ in range(self.chance.choice((0, 0, 1, 2, 4))):
             self.act_at_rest()
-        site.discovery = Discovery(site.options, NoWatch())
-        self._watch()
+        self._discover()
         start = self.calls.made
         self.calls.due = sorted(start + int(10 ** self.chance.uniform(0, 3)) for _ in range(self.chance.randint(0, 4)))
         if self.chance.random() < 0.6:

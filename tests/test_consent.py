@@ -18,7 +18,7 @@ from flarelog.sources.consent import VARIABLE, Consent, in_force, load, parse
 from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.watch import Change, What
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 from tests.tailing import Site, Stored
 
 FULL = r"""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.sources.files import discovery
+from flarelog.sources.files import descriptors
 from flarelog.sources.files.tail import QUIET
 from tests.tailing import Site
 
@@ -19,7 +19,7 @@ Make = Callable[..., Site]
 def scarce(make_site: Make, monkeypatch: pytest.MonkeyPatch) -> Site:
     """A site of whose files two may be open at once."""
     os.close(lowest := os.open("/dev/null", os.O_RDONLY))
-    monkeypatch.setattr(discovery, "descriptors", lambda: lowest + 2)
+    monkeypatch.setattr(descriptors, "descriptors", lambda: lowest + 2)
     return make_site()
 
 

@@ -133,7 +133,8 @@ def test_files_rotated_while_nobody_watched_and_remembered_by_a_checkpoint_keep_
     site.rename("a.log.1", "a.log.2")
     site.rename("a.log", "a.log.1")
     site.append("a.log", b"generation 3\n")
-    site.discovery = Discovery(site.options, NoWatch(), remembered=remembered)
+    site.discovery = Discovery(site.options, NoWatch())
+    site.discovery.remembered.update(remembered)
     site.settle()
     assert site.content("a.log") == b"generation 1\ngeneration 2\ngeneration 3\n"
     assert list(site.stored) == ["a.log"]
@@ -185,9 +186,7 @@ def test_a_receiver_that_lies_gets_no_file_that_the_patterns_do_not_name(
     with site.open(secret) as file:
         mark = Generation(0, 0, "a.log", 0, identity(file.fileno()))
     lie = StreamInfo(StreamId("run", "site", log), 0, 0, 0, False, (mark,))
-    site.look()
-    site.discovery.adopt([lie])
-    site.discovery.resume([lie], site.now)
+    site.discovery.learn([lie], site.now)
     site.settle()
     assert {name: site.content(name) for name in site.stored} == {"a.log": b"one\n"}
 
@@ -204,9 +203,7 @@ def test_a_receiver_that_lies_gets_no_other_files_beside_one_that_is_named(make_
     site.discovery.close()
     site.discovery = Discovery(site.options, NoWatch())
     lies = [StreamInfo(StreamId("run", "site", log), 0, 4, extend(0, b"one\n"), False, (mark,)) for log in ("a-1.log",)]
-    site.look()
-    site.discovery.adopt(lies)
-    site.discovery.resume(lies, site.now)
+    site.discovery.learn(lies, site.now)
     site.settle()
     assert not any(b"business" in site.content(name) for name in site.stored)
 

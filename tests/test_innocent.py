@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 from tests.shapes import Shape
 
 ALL = Rules(("all",))

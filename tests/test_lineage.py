@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from flarelog.sources.files import walk
 from flarelog.sources.files.file import SourceFile
-from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.watch import Change, What
 from tests.tailing import Site
 
@@ -103,26 +103,32 @@ def test_a_log_that_is_rotated_more_than_once_within_one_listing_keeps_its_gener
     real_scan = os.scandir
     busy: list[str] = []
 
+    class Slow:
+        def __init__(self, entry: os.DirEntry[str]) -> None:
+            self.entry = entry
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.entry, name)
+
+        def stat(self) -> os.stat_result:
+            found = self.entry.stat()
+            if self.entry.name == "log.txt" and not busy:
+                busy.append(self.entry.path)
+                for number in (3, 4, 5):
+                    rotate(number)
+            return found
+
     class LogFirst:
         def __init__(self, path: str) -> None:
             with real_scan(path) as entries:
-                self.entries = sorted(entries, key=lambda entry: entry.name)
+                self.entries = [Slow(entry) for entry in sorted(entries, key=lambda entry: entry.name)]
 
-        def __enter__(self) -> list[os.DirEntry[str]]:
+        def __enter__(self) -> list[Slow]:
             return self.entries
 
         def __exit__(self, *_: object) -> None: ...
 
-    def slow_sight(path: str) -> Sight:
-        found = sight(path)
-        if path.endswith("/log.txt") and not busy:
-            busy.append(path)
-            for number in (3, 4, 5):
-                rotate(number)
-        return found
-
     monkeypatch.setattr(walk, "os", SimpleNamespace(scandir=LogFirst, path=os.path))
-    monkeypatch.setattr(walk, "sight", slow_sight)
     site.settle()
     assert busy
     assert {name: site.content(name) for name in site.stored} == {"log.txt": b"".join(written)}

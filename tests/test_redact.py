@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.sources.redaction import own, redact
-from flarelog.sources.redaction.own import OwnPattern
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction import mask, patterns
+from flarelog.sources.redaction.mask import Rules
+from flarelog.sources.redaction.patterns import OwnPattern
 from flarelog.sources.redaction.secret import NAMES, find, runs
 from tests.shapes import SHAPES, Shape
 
@@ -335,16 +335,16 @@ def test_a_private_key_without_an_end_is_masked_for_a_bounded_length() -> None:
     data = begin + tail
     out = shown(data)
     assert out[: len(begin)] == begin
-    masked, rest = out[len(begin) :][: redact.KEY_BLOCK], out[len(begin) + redact.KEY_BLOCK :]
+    masked, rest = out[len(begin) :][: mask.KEY_BLOCK], out[len(begin) + mask.KEY_BLOCK :]
     assert set(masked) == set(b"*\n")
-    assert rest == data[len(begin) + redact.KEY_BLOCK :]
+    assert rest == data[len(begin) + mask.KEY_BLOCK :]
 
 
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"], ids=["lf", "crlf"])
 def test_a_private_key_that_began_far_before_what_is_read_is_masked(line: bytes) -> None:
     key = b"-----BEGIN PRIVATE KEY-----" + line + (KEY_LINE.encode() + line) * 1000
-    whole, reads = shown(key), range(0, redact.KEY_BLOCK + 200, 500)
-    assert max(reads) > redact.OVERLAP * 4
+    whole, reads = shown(key), range(0, mask.KEY_BLOCK + 200, 500)
+    assert max(reads) > mask.OVERLAP * 4
     for at in reads:
         assert ALL.show(lambda begin, end: key[begin:end], at, 100, len(key))[0] == whole[at : at + 100]
 
@@ -376,13 +376,13 @@ def small() -> Iterator[None]:
         "KEY_BLOCK": 90,
         "_LOOK": 8,
     }
-    with mock.patch.multiple(redact, **sizes), mock.patch.multiple(own, WINDOW=24, OVERLAP=8):
+    with mock.patch.multiple(mask, **sizes), mock.patch.multiple(patterns, WINDOW=24, OVERLAP=8):
         yield
 
 
 def reference(data: bytes, rules: Rules) -> bytes:
     """What is to be shown of a whole file that ended, said as plainly as possible."""
-    window, overlap = redact.WINDOW, redact.OVERLAP
+    window, overlap = mask.WINDOW, mask.OVERLAP
     ends = [at + 1 for at, byte in enumerate(data) if byte in b"\r\n"]
     cuts = [
         at for at in range(window, len(data), window) if not any(byte in b"\r\n" for byte in data[at - window : at])
@@ -396,9 +396,9 @@ def reference(data: bytes, rules: Rules) -> bytes:
         line = data[first:behind]
         spans = [*find(line, rules.names)]
         for text in rules.own:
-            for at in range(0, len(line), own.WINDOW):
-                low = max(0, at - own.OVERLAP)
-                piece = line[low : at + own.WINDOW + own.OVERLAP]
+            for at in range(0, len(line), patterns.WINDOW):
+                low = max(0, at - patterns.OVERLAP)
+                piece = line[low : at + patterns.WINDOW + patterns.OVERLAP]
                 spans += [(low + found.start(), low + found.end()) for found in re.finditer(text.encode(), piece)]
         if end not in ends and behind == len(data) < end + overlap:
             spans.append((0 if rules.own else max(line.rfind(b" "), line.rfind(b"\t")) + 1, len(line)))
@@ -406,11 +406,11 @@ def reference(data: bytes, rules: Rules) -> bytes:
             for at in range(max(begin, first + one), min(end, first + other)):
                 out[at] = ord("*")
     if "keys" in rules.names:
-        for found in redact._KEY_BEGIN.finditer(data):
+        for found in mask._KEY_BEGIN.finditer(data):
             first = found.end(1)
-            last = redact._KEY_END.search(data, first)
+            last = mask._KEY_END.search(data, first)
             stop = len(data) if last is None else last.start()
-            for at in range(first, min(stop, first + redact.KEY_BLOCK)):
+            for at in range(first, min(stop, first + mask.KEY_BLOCK)):
                 out[at] = out[at] if data[at] in b"\r\n" else ord("*")
     return bytes(out)
 
@@ -494,7 +494,7 @@ def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
                 out, matches, masked = out + more, matches + found, masked + bytes_
             assert out == wanted[:end]
             held = data[end:size]
-            assert len(held) < 2 * redact.WINDOW + redact.OVERLAP, "no line is held back for long"
+            assert len(held) < 2 * mask.WINDOW + mask.OVERLAP, "no line is held back for long"
             if end:
                 assert not re.search(rb"[\r\n]", held), "a line that ended is shown"
         counted = rules.show(lambda begin, end: data[begin:end], 0, len(out), len(data))
@@ -518,7 +518,7 @@ def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
     """No four letters of it: what is shown of a file that ends in the middle of one gives none of it away, either."""
     line = (filler * 200)[:before].encode() + b" " + secret.encode()
     data = line + after
-    with mock.patch.multiple(redact, WINDOW=64, OVERLAP=32, _LOOK=8):
+    with mock.patch.multiple(mask, WINDOW=64, OVERLAP=32, _LOOK=8):
         views = [shown(data[: min(size, len(data))]) for size in (*sizes, len(line), len(data))]
     parts = [SECRET[at : at + 4].encode() for at in range(len(SECRET) - 3)]
     assert not any(part in view for view in views for part in parts)
@@ -605,10 +605,10 @@ def test_an_own_pattern_may_ask_where_a_line_begins_and_ends() -> None:
 
 
 def test_where_an_own_pattern_matches_very_often_the_rest_is_masked() -> None:
-    data = b"x" * own.MOST + b" and so on " + b"x" * 40
+    data = b"x" * patterns.MOST + b" and so on " + b"x" * 40
     assert (
         shown(data + b"\n", Rules((), ("x",)))
-        == b"x".replace(b"x", b"*" * own.MOST) + b" and so on " + b"*" * 40 + b"\n"
+        == b"x".replace(b"x", b"*" * patterns.MOST) + b" and so on " + b"*" * 40 + b"\n"
     )
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flarelog.model import Ended, Gap, Generation, Redaction, extents
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.tail import ROTATION_GRACE
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 from tests.tailing import Site
 from tests.test_redact import FILES, reference, small
 

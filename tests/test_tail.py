@@ -497,8 +497,7 @@ def test_what_the_receiver_holds_is_not_in_a_gap_after_a_restart(site: Site) -> 
     site.look()
     site.truncate("a.log")
     record = [site.stored["a.log"].info("a.log")]
-    site.discovery.adopt(record)
-    site.discovery.resume(record, site.now)
+    site.discovery.learn(record, site.now)
     site.append("a.log", b"new\n")
     site.settle()
     assert site.content("a.log") == b"stored\nnew\n"

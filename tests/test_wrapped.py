@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from flarelog.sources.redaction.redact import OVERLAP, WINDOW, Rules
+from flarelog.sources.redaction.mask import OVERLAP, WINDOW, Rules
 from tests.wrapped import BARE_FORMS, ENVELOPES, FORMS, NAMES, wrapped
 
 ALL = Rules(("all",))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsent
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
-from flarelog.sources.redaction.redact import UNREDACTED, Rules
+from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 VARIABLE = "FLARELOG_SITE_POLICY"
 """Names files, with colons between them, that hold whatever else is said: who sets a process's environment has a say

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from flarelog.model import suffix_digest
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight
 from flarelog.sources.files.record import Stretch
 from flarelog.text import legible
 
@@ -30,6 +31,13 @@ _COMPRESSED = (_GZIP_MAGIC, b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x04\x
 Whole = tuple[int, int]
 """(length, CRC-32) of a generation"""
 
+_Key = tuple[int, int, int | str]
+
+
+def _key(path: str, inode: tuple[int, int], born: int | None) -> _Key:
+    """What tells a file from others without its being opened: the path, where nobody keeps births."""
+    return *inode, path if born is None else born
+
 
 @dataclass(slots=True)
 class Copies:
@@ -39,16 +47,17 @@ class Copies:
     # By length: the digests of the stream before and behind each generation that the receiver holds.
     _held: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     closing: bool = False  # the last look is being taken: what cannot be told yet is told now
-    _known: dict[str, int] = field(default_factory=dict)  # identities and sizes of copies
+    _known: dict[_Key, tuple[int, int]] = field(default_factory=dict)  # sizes and times of change of copies
     _said: bool = False
 
-    def knows(self, file: SourceFile) -> bool:
-        """Whether *file*, as it is, was found to be a copy before."""
-        return self._known.get(file.identity) == os.fstat(file.fd).st_size
+    def knows(self, path: str, found: Sight) -> bool:
+        """Whether what is *found* at *path* was seen to be a copy before, and is as it was: it need not be opened."""
+        return self._known.get(_key(path, found.is_of, found.born)) == (found.size, found.modified)
 
     def note(self, file: SourceFile) -> None:
         """*file*, as it is, is not sent."""
-        self._known[file.identity] = os.fstat(file.fd).st_size
+        status = os.fstat(file.fd)
+        self._known[_key(file.path, file.is_of, file.born)] = status.st_size, status.st_mtime_ns
         if not file.rules:
             log.info("%s is a compressed copy of what is sent; it is not sent again", legible(file.path))
         elif not self._said:

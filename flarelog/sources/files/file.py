@@ -14,9 +14,9 @@ import time
 from dataclasses import dataclass
 
 from flarelog.model import extend
-from flarelog.sources.files.identity import HEAD, birth, head, identity
+from flarelog.sources.files.identity import HEAD, Sight, birth, head, identity
 from flarelog.sources.files.lineage import Age
-from flarelog.sources.redaction.redact import UNREDACTED, Rules
+from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
 _READ = 1 << 20
@@ -33,6 +33,7 @@ class SourceFile:
     identity: str
     path: str  # relative to the root, where it was last seen
     found_as: str = ""  # where it was first seen
+    is_of: tuple[int, int] = (0, 0)  # device and inode
     rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
     start: int = 0  # where reading it begins
     position: int = 0  # of the next byte to read
@@ -68,7 +69,8 @@ class SourceFile:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):  # it was replaced since it was found
                 raise FileNotFoundError(errno.ENOENT, "no regular file")
-            file = cls(fd, identity(fd), path, path, length=found.st_size, seen=found.st_size)
+            inode = found.st_dev, found.st_ino
+            file = cls(fd, identity(fd), path, path, inode, length=found.st_size, seen=found.st_size)
             file.opening, file.born = _opening(fd), birth(fd)
         except BaseException:
             os.close(fd)
@@ -83,6 +85,12 @@ class SourceFile:
     def age(self) -> Age:
         """What decides its place among the generations of its log."""
         return Age(self.born, self.path, self.renamed)
+
+    def sight(self) -> Sight:
+        """What a look at it would show."""
+        found = os.fstat(self.fd) if self.fd >= 0 else None
+        size, modified = (found.st_size, found.st_mtime_ns) if found is not None else self.rest
+        return Sight(self.is_of, True, size, modified, self.born)
 
     def __enter__(self) -> SourceFile:
         return self

@@ -95,17 +95,11 @@ def birth(fd: int) -> int | None:
 class Sight(NamedTuple):
     """What stood under a name when it was looked at. Names move: only a descriptor confirms it."""
 
-    device: int
-    inode: int
+    is_of: tuple[int, int]  # device and inode
     regular: bool  # a file, and not a directory, a socket or the like
     size: int  # bytes
     modified: int  # ns since the epoch
     born: int | None  # ns since the epoch; None where that is not kept
-
-    @property
-    def is_of(self) -> tuple[int, int]:
-        """(device, inode)"""
-        return self.device, self.inode
 
 
 def sight(path: str) -> Sight:
@@ -115,7 +109,7 @@ def sight(path: str) -> Sight:
         return seen
     found = os.stat(path)
     regular = stat.S_ISREG(found.st_mode)
-    return Sight(found.st_dev, found.st_ino, regular, found.st_size, found.st_mtime_ns, None)
+    return Sight((found.st_dev, found.st_ino), regular, found.st_size, found.st_mtime_ns, None)
 
 
 def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
@@ -128,8 +122,7 @@ def _statx(directory: int, path: bytes, flags: int) -> Sight | None:
         return None
     mask, mode, inode, size, born, born_ns, modified, modified_ns, major, minor = _STATX_FIELDS.unpack_from(buffer)
     return Sight(
-        os.makedev(major, minor),
-        inode,
+        (os.makedev(major, minor), inode),
         stat.S_ISREG(mode),
         size,
         modified * 1_000_000_000 + modified_ns,

@@ -20,6 +20,7 @@ from flarelog.model import BORN
 _ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
 _LONGEST, _SIGNS = 40, 12  # characters of what is added, and signs of a name behind which it is looked for, at most
 _DATE = 6  # digits
+_BIRTH = re.compile(rf"(?<![^,]){BORN}:([0-9]{{1,19}})(?![^,])")
 _COUNTER = re.compile(r"[._-](\d{1,5})[._-]?")
 
 
@@ -56,9 +57,8 @@ def _place(log: str, age: Age) -> float:
 
 def born_of(notes: str) -> int | None:
     """The birth that a generation's *notes* tell."""
-    said = next((word for word in notes.split(",") if word.startswith(f"{BORN}:")), "")
-    number = said.removeprefix(f"{BORN}:")
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 20 else None
+    said = _BIRTH.search(notes)
+    return int(said[1]) if said is not None else None
 
 
 def birth_note(born: int) -> str:

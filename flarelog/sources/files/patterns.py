@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
+from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
-from flarelog.sources.redaction.redact import Rules
-
-if TYPE_CHECKING:
-    from flarelog.sources.consent import Consent
+from flarelog.sources.redaction.mask import Rules
 
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),

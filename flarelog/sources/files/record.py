@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
 from flarelog.sources.files.file import MARKER, SourceFile
-from flarelog.sources.redaction.redact import Rules
+from flarelog.sources.redaction.mask import Rules
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)

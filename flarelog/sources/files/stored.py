@@ -64,10 +64,10 @@ class Stored:
         """Whether the file that is *found* is one that need not be opened."""
         if found.born is None:
             return False
-        whole = self._wholes.get((found.inode, found.born))
+        whole = self._wholes.get((found.is_of[1], found.born))
         if whole is None or whole.size != found.size or whole.until < found.modified:
             return False
-        self.over.add((found.inode, found.born))
+        self.over.add((found.is_of[1], found.born))
         return True
 
     def awaited(self, crowd: int, now: float) -> bool:

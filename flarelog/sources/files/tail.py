@@ -289,13 +289,21 @@ class Tail:
             file.limit, file.graced = size, False
         return True
 
-    def look(self, now: float) -> None:
-        """Take note of what was truncated, so that nothing is read before and behind it as one."""
+    def look(self, now: float) -> bool:
+        """Take note of what was truncated, so that nothing is read before and behind it as one, and let go what may be;
+        returns whether there may be something to send.
+        """
         for file in self.files:
             if file.begun:
                 self._truncated(file, now)
             elif file.rewritten(now):
                 file.begin_anew(0, file.seen)
+        if len(self.files) > 1 or (self.files and not self.files[0].linked):
+            self.release(now)
+        # Of very many logs that are quiet, this is what each look costs.
+        return len(self.files) > 1 or any(
+            not file.linked or (file.length != file.position and file.size(now) != file.position) for file in self.files
+        )
 
     def insert(self, file: SourceFile) -> None:
         """Hold *file*: before the first that is not begun and younger; what has been begun cannot be overtaken."""
@@ -303,7 +311,7 @@ class Tail:
             self.files.insert(0, file)
             return
         at = len(self.files)  # most are the youngest
-        while at and not self.files[at - 1].begun and self._is_older(file, self.files[at - 1]):
+        while at and not self.files[at - 1].begun and compare(self.log, file.age, self.files[at - 1].age) < 0:
             at -= 1
         self.files.insert(at, file)
 
@@ -313,9 +321,6 @@ class Tail:
         waiting = [file for file in self.files if not file.begun and file.identity not in self.begun]
         waiting.sort(key=functools.cmp_to_key(lambda one, other: compare(self.log, one.age, other.age)))
         self.files = held + waiting
-
-    def _is_older(self, one: SourceFile, other: SourceFile) -> bool:
-        return compare(self.log, one.age, other.age) < 0
 
     def take_back(self, file: SourceFile) -> None:
         """Go on with *file*, a generation that was sent by this process, and that had gone meanwhile."""
@@ -386,11 +391,8 @@ class Tail:
     def lay_down(self) -> None:
         """Everything is sent and sealed: let the descriptors go."""
         for file in self.files:
-            if not file.lay_down():
-                file.close()
-        self.files.clear()
-        self._segments.clear()
-        self._current = None
+            file.lay_down()
+        self.close()
 
     @property
     def current(self) -> SourceFile | None:

@@ -9,18 +9,47 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
+from flarelog.sources.files.lineage import is_rotation
 from flarelog.sources.files.watch import Watch
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
-Entry = tuple[str, Sight, bool]
-"""(path, what stands there, whether a link leads to it)"""
+Entry = tuple[str, Sight | SourceFile, bool]
+"""(path, what stands there, or the known and open file that does, whether a link leads to it)"""
+
+
+def directory_of(path: str) -> str:
+    return os.path.dirname(path) or "."
+
+
+@dataclass(slots=True)
+class Look:
+    """What one look at the directories has shown."""
+
+    last: bool = False  # whether another look may not follow, though names move
+    scanned: set[str] = field(default_factory=set)  # directories
+    born: dict[str, int | None] = field(default_factory=dict)  # by path: births of what may be a log
+    strangers: dict[str, Sight] = field(default_factory=dict)  # of them those that nobody knows
+    links: set[str] = field(default_factory=set)  # of them those that are links
+    seen: dict[SourceFile, list[str]] = field(default_factory=dict)  # known files, and their paths
+    aside: dict[SourceFile, str] = field(default_factory=dict)  # known files under names that are none of a log
+    now: dict[str, Sight | None] = field(default_factory=dict)  # by name: what has it since all that was seen
+    _births: dict[str, list[int]] = field(default_factory=dict)
+
+    def births(self, log: str) -> list[int]:
+        """When those files were born that bear the name of *log*, or one that it is rotated to; the earliest first."""
+        if log not in self._births:
+            self._births[log] = sorted(
+                born for path, born in self.born.items() if born is not None and (path == log or is_rotation(log, path))
+            )
+        return self._births[log]
 
 
 @dataclass(slots=True)
@@ -42,10 +71,15 @@ class Walk:
             self.directories = {d for d in self.directories if d != path and not d.startswith(f"{path}/")}
 
     def entries(
-        self, only: set[str] | None, scanned: set[str], moved: set[str], wanted: Callable[[str], bool]
+        self,
+        only: set[str] | None,
+        scanned: set[str],
+        moved: set[str],
+        wanted: Callable[[str], bool],
+        known: Mapping[str, SourceFile],
     ) -> Iterator[Entry]:
-        """The regular files that are *wanted*, by their paths, in the directories of *only*, and below new ones; None:
-        everywhere.
+        """The regular files that are *wanted*, or *known*, by their paths, in the directories of *only*, and below new
+        ones; None: everywhere.
 
         *scanned* takes the directories that were listed, and *moved* those of them whose names are not as they were at
         the listing before, and of whose changes nobody reports.
@@ -71,7 +105,8 @@ class Walk:
             if directory == ".":
                 self.root_missing = False
             self.directories.add(directory)
-            names: list[tuple[str, Sight]] = []
+            silent = not self.watch.tells or directory in self.unwatched
+            names: list[tuple[str, tuple[int, int], int | None]] = []
             for entry in found:
                 path = entry.name if directory == "." else f"{directory}/{entry.name}"
                 try:
@@ -79,16 +114,26 @@ class Walk:
                         if only is None or path not in self.directories:
                             pending.append(path)
                         continue
-                    if not wanted(path):
+                    file = known.get(path)
+                    if file is not None and file.fd >= 0:
+                        # Nobody else has its inode while it is open: nothing more is asked of very many files.
+                        status = entry.stat()
+                        if (status.st_dev, status.st_ino) == file.is_of:
+                            if silent:
+                                names.append((path, file.is_of, file.born))
+                            yield path, file, entry.is_symlink()
+                            continue
+                    elif file is None and not wanted(path):
                         continue
                     seen = sight(f"{full}/{entry.name}")
                 except OSError:
                     continue  # gone again, or a link to nowhere
                 if seen.regular:
-                    names.append((path, seen))
+                    if silent:
+                        names.append((path, seen.is_of, seen.born))
                     yield path, seen, entry.is_symlink()
-            if not self.watch.tells or directory in self.unwatched:
-                digest = hash(frozenset((path, seen.is_of, seen.born) for path, seen in names))
+            if silent:
+                digest = hash(frozenset(names))
                 if self._listed.get(directory) != digest:
                     moved.add(directory)
                 self._listed[directory] = digest

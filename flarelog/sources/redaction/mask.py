@@ -21,7 +21,7 @@ from itertools import chain
 
 from flarelog.errors import InvalidOption
 from flarelog.model import REDACTED, extend
-from flarelog.sources.redaction.own import OwnPattern
+from flarelog.sources.redaction.patterns import OwnPattern
 from flarelog.sources.redaction.secret import NAMES, find
 
 Fetch = Callable[[int, int], bytes]

@@ -1,0 +1,91 @@
+"""What gives a log its bytes at offsets, its marks and its end.
+
+A source is one log. Files are one kind (``files/``): its incarnations, one behind the other. A process's output, a
+container's log or a pod's is another, and whoever sends a log knows none of this: it asks the source for what stands at
+an offset, and sends that.
+
+**Bytes at offsets.** ``next(offset, marks, room, now)`` is asked for what stands at *offset* of the stream, *marks* of
+its marks having been taken: it answers with a mark, with at most *room* bytes, or with None while nothing is there.
+Bytes are raw, from the first on: nothing is trimmed, changed, or held back until a line is whole, but where masking has
+to see it. The same offset gives the same bytes for as long as they are not acknowledged; no copy is kept for that, they
+are read again.
+
+**Marks in their places.** ``marks`` are all marks of the stream, in order, each with the offset that it stands at: a
+Generation where an incarnation begins, with its identity; an Ended where one ends, and why; a Gap where bytes are known
+to be lost, in their place; Attributes where something is known of who writes. A mark is never taken back once it was
+given, unless the receiver turns out not to have it.
+
+**The receiver's record is the authority.** ``resume(info)`` says what the receiver holds: less than was given, or more,
+if another process gave it. From there on the source goes on, whatever it gave before. An identity that the record has
+is the same file, process or container, or it has ended; it is never begun twice. What the receiver does not hold and
+nobody can read again becomes a Gap. ``covers(offset, marks)`` tells whether that can be asked for without a ``resume``;
+``acknowledged(offset)`` is told what the receiver holds durably, and lets go what was kept for asking again.
+
+**The end.** ``drain(now)``: read what is there, no more, and once again what was added while that was read. From
+``drained(now)`` on nothing more comes: the sender finishes the stream with its receipt, and ``lay_down`` lets go of
+everything. What comes later all the same is another drain's.
+
+**Laws of every source.** It never slows, blocks or fails whoever writes the log: no lock, no lease, no pipe that runs
+full. It raises OSError for what cannot be read now and may be later; any other exception is the end of that log alone.
+It is told the time, *now*, in seconds of a clock that never goes back, and has no thread and no timer: ``urgent`` and
+``at_rest`` say how soon it wants to be asked again though nothing was reported of it.
+
+``tests/contracts/source.py`` plays all this over each implementation.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from flarelog.model import Mark, StreamInfo
+
+
+class Source(Protocol):
+    """One log. Offsets and lengths are in bytes of the stream."""
+
+    log: str  # its name
+    marks: list[Mark]  # all of the stream; their digests are filled in by whoever sends them
+    end: int  # behind the last byte that was given
+    draining: bool
+
+    def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
+        """What stands at *offset*, *marks* marks having been taken: a mark, at most *room* bytes, or nothing yet.
+
+        Raises OSError when it cannot be read.
+        """
+
+    def covers(self, offset: int, marks: int) -> bool:
+        """Whether ``next`` can be asked for that, without the receiver's record."""
+
+    def acknowledged(self, offset: int) -> None:
+        """The receiver holds everything before *offset* durably."""
+
+    def resume(self, info: StreamInfo) -> None:
+        """Go on from what the receiver holds. Raises OSError when that cannot be compared with what is there."""
+
+    def drain(self, now: float) -> None:
+        """From now on read what there is, no more."""
+
+    def drained(self, now: float) -> bool:
+        """Whether a draining source has nothing left to give."""
+
+    def lay_down(self) -> None:
+        """Everything is sent and sealed: let go what is held. What is added may bring it up again."""
+
+    def close(self) -> None:
+        """The process ends."""
+
+    def unread(self) -> int:
+        """How many bytes are there and were not given yet, as far as it is known."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another incarnation waits behind the current one."""
+
+    @property
+    def urgent(self) -> bool:
+        """Whether time alone will bring something on soon."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing but a report that something was added will bring something on."""

@@ -1,0 +1,184 @@
+"""The receiver's record, taken in: which files are whose, and where each log goes on.
+
+The record is the authority. It is taken in before anything is sent, and again whenever the receiver may hold something
+else than what it acknowledged; files that left the patterns while nobody watched are looked for in the whole root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from flarelog.errors import FlarelogError
+from flarelog.model import Generation, StreamInfo
+from flarelog.sources.files.copies import Copies
+from flarelog.sources.files.descriptors import Descriptors
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import inode, same
+from flarelog.sources.files.ledger import Ledger
+from flarelog.sources.files.lineage import compare
+from flarelog.sources.files.owner import Owner
+from flarelog.sources.files.record import in_order, may_have_grown, shipped, wholes
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import Look, Walk
+
+
+@dataclass(slots=True)
+class Adoption:
+    """Brings the files of *ledger* in line with the record."""
+
+    walk: Walk
+    ledger: Ledger
+    owner: Owner
+    copies: Copies
+    descriptors: Descriptors
+
+    def adopt(self, streams: Iterable[StreamInfo]) -> None:
+        """Give each file to the log under which the receiver holds it; once, before anything is sent."""
+        streams = self._as_called_now(streams)
+        for info in streams:
+            self.copies.hold(wholes(info))
+        owner = {key: info.stream.log for info in streams for key in in_order(info)}
+        tails = self.ledger.tails
+        for name, tail in list(tails.items()):
+            for file in list(tail.files):
+                belongs = owner.get(file.identity, name)
+                sent = (known for _, known in self.ledger.known.values())
+                if file.identity not in owner and self.copies.judge(file, sent):  # met before the record was known
+                    self.copies.note(file)
+                    tail.files.remove(file)
+                    self.ledger.forget(file)
+                    file.close()
+                elif belongs != name:
+                    tail.files.remove(file)
+                    other = self.ledger.tail(belongs)
+                    other.files.insert(0, file)
+                    self.ledger.know(other, file)
+            if not tail.files:
+                del tails[name]
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        """Let each log that the record speaks of go on where that ends."""
+        ledger = self.ledger
+        infos = {info.stream.log: info for info in self._as_called_now(streams)}
+        for tail, file in ledger.known.values():
+            if tail.log in infos:  # it may have to be sent again
+                self.descriptors.rise(tail, file, file.path)
+        if self._find_moved(infos.values(), now):
+            infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
+        ledger.miss({name: shipped(info) for name, info in infos.items()})
+        for name, info in infos.items():
+            if name in ledger.tails:
+                self._go_on(ledger.tails[name], info)
+
+    def _go_on(self, tail: Tail, info: StreamInfo) -> None:
+        held = in_order(info)
+        for file in tail.files:
+            if file.start and held and file.identity not in held:
+                file.start = 0  # a generation that came while nobody watched, not an old file
+                self.ledger.remembered[file.identity] = tail.log, 0
+        # What the receiver has lost is sent again in the order in which it was sent before.
+        before = in_order(replace(info, marks=tuple(tail.marks)))
+        order = {key: place for place, key in enumerate(held | before)}
+        tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
+        try:
+            tail.resume(info)
+        except OSError as error:
+            why = f"what was sent cannot be compared with its files: {error.strerror}; start the sidecar again"
+            tail.failed = FlarelogError(why)  # for good: where it goes on is not known
+        except Exception as error:
+            tail.failed = error
+
+    def reunite(self) -> None:
+        """Give the files that were rotated while nobody watched to their logs, now that it is known what is sent of
+        those: such as were taken for logs of their own, such as are out of the patterns, and such as came too early.
+        """
+        owner, tails = self.owner, self.ledger.tails
+        owner.passed.clear()
+        look = Look(born={file.path: file.born for _, file in self.ledger.known.values() if file.linked})
+        for tail in list(tails.values()):
+            since = owner.since(tail) if tail.newest is not None else None
+            for file in [file for file in tail.files if not file.begun and file.identity not in tail.begun]:
+                name = tail.log
+                if since is None:
+                    name = owner.by_name(file.path, file.sight(), look) or name
+                    name = tail.log if name in tails and owner.is_twin(file, tails[name]) else name
+                elif file.path != name and owner.matches(file.path):
+                    none = compare(name, file.age, since) < 0 or owner.is_twin(file, tail)
+                    name = file.path if none else name
+                if name != tail.log:
+                    self._pass_on(file, tail, name)
+            if not tail.files and not tail.marks and tail.log in tails:
+                del tails[tail.log]
+        for tail in tails.values():
+            tail.set_in_order()
+
+    def _pass_on(self, file: SourceFile, tail: Tail, name: str) -> None:
+        """*file*, of which nothing was read, is none of *tail* but of the log *name*."""
+        tail.files.remove(file)
+        other = self.ledger.tail(name)
+        file.found_as, file.start = name, 0
+        file.start_at(0)
+        self.ledger.remembered[file.identity] = name, 0
+        self.ledger.know(other, file)
+        other.insert(file)
+
+    def _as_called_now(self, infos: Iterable[StreamInfo]) -> list[StreamInfo]:
+        """*infos* with the identities that the files they speak of have by now; see identity.same."""
+        infos, known = list(infos), self.ledger.known
+        unknown = [in_order(info).keys() - known.keys() for info in infos]
+        if not any(unknown):
+            return infos
+        by_inode: dict[int, list[str]] = {}
+        for key, (_, file) in known.items():
+            by_inode.setdefault(file.is_of[1], []).append(key)
+        called = []
+        for info, keys in zip(infos, unknown, strict=True):
+            names = {}
+            for recorded in keys:
+                found = next((key for key in by_inode.get(inode(recorded)[1], ()) if same(recorded, key)), None)
+                if found is not None:
+                    names[recorded] = found
+            if names:
+                marks = (
+                    replace(mark, identity=names.get(mark.identity, mark.identity))
+                    if isinstance(mark, Generation)
+                    else mark
+                    for mark in info.marks
+                )
+                info = replace(info, marks=tuple(marks))
+            called.append(info)
+        return called
+
+    def _find_moved(self, infos: Iterable[StreamInfo], now: float) -> bool:
+        """Whether files were found that had left the patterns: those to which bytes may have been added."""
+        ledger = self.ledger
+        wanted: dict[int, list[tuple[str, str]]] = {}
+        for info in infos:
+            for key in may_have_grown(info):
+                if key not in ledger.known:
+                    wanted.setdefault(inode(key)[1], []).append((key, info.stream.log))
+        found_any = False
+        for path, found, _ in self.walk.entries(None, set(), set(), lambda _: True, {}) if wanted else ():
+            likely = [(key, log) for key, log in wanted.get(found.is_of[1], ()) if self.owner.may_be(path, log, key)]
+            if not likely:
+                continue
+            try:
+                file = self.descriptors.open(path, now)
+            except OSError:
+                continue
+            name = next((log for key, log in likely if same(key, file.identity)), None)
+            if name is None or file.identity in ledger.known:
+                file.close()
+                continue
+            file.linked = False
+            file.found_as = name
+            tail = ledger.tail(name)
+            ledger.know(tail, file)
+            ledger.move(file, path)
+            tail.files.insert(0, file)
+            if ledger.draining:
+                file.limit = file.size(now)
+            ledger.remembered.setdefault(file.identity, (name, 0))
+            found_any = True
+        return found_any

@@ -1,0 +1,101 @@
+"""Opens files, as long as there are descriptors; the others wait until some are quiet.
+
+Some descriptors stay free whatever there is to open: for connections and checkpoints, and for the run itself where a
+producer is embedded in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import resource
+from dataclasses import dataclass, field
+
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import lacks
+from flarelog.sources.files.ledger import Ledger
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import NO_DESCRIPTOR, Walk, directory_of
+from flarelog.sources.redaction.file import RedactedFile
+from flarelog.sources.redaction.mask import Rules
+
+log = logging.getLogger(__name__)
+
+SPARE = 64  # descriptors that logs leave free
+SAY_EVERY = 30.0  # seconds
+
+
+def descriptors() -> int:
+    """How many descriptors this process may have before no log is given one."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit - min(SPARE, limit // 2)
+
+
+@dataclass(slots=True)
+class Descriptors:
+    """The descriptors of the files in *ledger*."""
+
+    walk: Walk
+    ledger: Ledger
+    rules: Rules  # what is masked in each file
+    waiting: set[str] = field(default_factory=set)  # paths of files for which there is no descriptor
+    _said: float = -math.inf
+
+    def open(self, path: str, now: float) -> SourceFile:
+        """The file at *path*, with what its file system cannot tell. Raises OSError."""
+        file = (RedactedFile if self.rules else SourceFile).open(self.walk.root, path, now)
+        file.rules = self.rules
+        file.closed = path in self.ledger.renames.closed
+        unwatched = directory_of(path) in self.walk.unwatched
+        file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))
+        if self.rules:
+            file.lacks = (*file.lacks, self.rules.note)
+        return file
+
+    def scarce(self, file: SourceFile) -> bool:
+        """Whether *file* has a descriptor that is to stay free."""
+        return file.fd >= descriptors()
+
+    def hold(self, path: str) -> None:
+        """There is no descriptor for *path*: it waits until another file has come to rest."""
+        self.waiting.add(path)
+        file = self.ledger.paths.get(path)
+        known = self.ledger.known.get(file.identity) if file is not None else None
+        if known is not None:
+            known[0].waiting = True
+
+    def rise(self, tail: Tail, file: SourceFile, path: str) -> None:
+        """Go on with a file that was at rest and looks different."""
+        if file.fd >= 0:
+            return
+        tail.waiting = False
+        self.waiting.discard(path)
+        file.path = path
+        try:
+            if not file.rise(self.walk.root):
+                return
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                self.hold(path)
+            return
+        if self.scarce(file):
+            file.close()
+            self.hold(path)
+            return
+        tail.files.insert(0, file)
+        if self.ledger.draining:
+            file.limit, file.graced = os.fstat(file.fd).st_size, False
+
+    def make_room(self, now: float) -> None:
+        """Lay quiet files to rest though they may grow, if others wait: they are opened again when they do."""
+        if not self.waiting:
+            return
+        for tail in self.ledger.tails.values():
+            tail.rest(now)
+        if now - self._said >= SAY_EVERY:
+            self._said = now
+            sentence = (
+                "%d of the files under %s wait until others are quiet: only %d may be open at once; raise ulimit -n"
+            )
+            log.warning(sentence, len(self.waiting), self.walk.root, descriptors())

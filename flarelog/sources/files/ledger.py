@@ -1,0 +1,137 @@
+"""Which files are known: each under its identity, with its log, and where it stands.
+
+An identity that was begun, by this process or in the receiver's record, is never begun again: to whom it belonged is
+kept though the file has gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight, inode
+from flarelog.sources.files.lineage import names_of
+from flarelog.sources.files.record import Piece
+from flarelog.sources.files.renames import Renames
+from flarelog.sources.files.tail import Tail
+
+Known = tuple[Tail, SourceFile]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The logs under one root, and their files."""
+
+    renames: Renames = field(default_factory=Renames)
+    tails: dict[str, Tail] = field(default_factory=dict)  # by log
+    known: dict[str, Known] = field(default_factory=dict)  # by identity
+    paths: dict[str, SourceFile] = field(default_factory=dict)
+    # By identity: the file's log, and where reading it began; also what an earlier process met.
+    remembered: dict[str, tuple[str, int]] = field(default_factory=dict)
+    # By identity: the log of a generation that the receiver holds and that was not found, and what it holds of it.
+    absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
+    draining: bool = False
+    _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
+    _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, of files that have gone as well
+    # By the number of the inode: identities of what is absent, and how many bytes of the file the receiver holds.
+    _absent_inodes: dict[int, tuple[str, int]] = field(default_factory=dict)
+    _met_inodes: dict[int, str] | None = None  # the same, of what is remembered
+    # By directory: the logs of which a generation was rotated into it, though they are not there themselves.
+    _strayed: dict[str, set[str]] = field(default_factory=dict)
+
+    def tail(self, log: str) -> Tail:
+        """The log of that name, which is made where there is none."""
+        if log not in self.tails:
+            self.tails[log] = Tail(log, draining=self.draining)
+        return self.tails[log]
+
+    def know(self, tail: Tail, file: SourceFile) -> None:
+        """*file* belongs to *tail*."""
+        self.known[file.identity] = tail, file
+        self._inodes[file.is_of] = file.identity
+        self._logs[file.identity] = tail.log
+
+    def forget(self, file: SourceFile) -> None:
+        self.known.pop(file.identity, None)
+        if self._inodes.get(file.is_of) == file.identity:
+            del self._inodes[file.is_of]
+        if self.paths.get(file.path) is file:
+            del self.paths[file.path]
+
+    def has_inode(self, found: Sight) -> bool:
+        """Whether a known file has the inode of what is *found*."""
+        return found.is_of in self._inodes
+
+    def recognised(self, path: str, found: Sight) -> Known | None:
+        """The known file of which *found*, at *path*, is the sight; None if only its descriptor would tell."""
+        known = self.known.get(self._inodes.get(found.is_of, ""))
+        if known is None:
+            return None
+        file = known[1]
+        if found.born is not None and file.born is not None:
+            return known if found.born == file.born else None
+        unchanged = file.fd >= 0 or file.rest == (found.size, found.modified)
+        return known if self.paths.get(path) is file and file.linked and unchanged else None
+
+    def begun(self, identity: str) -> Tail | None:
+        """The log of which the generation *identity* was begun."""
+        tail = self.tails.get(self._logs.get(identity, ""))
+        return tail if tail is not None and identity in tail.begun else None
+
+    # --- where files stand
+
+    def move(self, file: SourceFile, path: str) -> None:
+        """*file* is at *path* by now."""
+        if self.paths.get(file.path) is file:
+            del self.paths[file.path]
+        file.path = path
+        self.paths[path] = file
+        file.closed = file.closed or path in self.renames.closed
+        known = self.known.get(file.identity)
+        directory = os.path.dirname(path)
+        if known is not None and directory != os.path.dirname(known[0].log) and not path.startswith("../"):
+            self._strayed.setdefault(directory, set()).add(known[0].log)
+
+    def renamed(self, file: SourceFile, path: str) -> None:
+        """Note the place of *file*, which is at *path*, among all that were seen to be renamed."""
+        place = self.renames.place(path)
+        if place is not None:
+            file.renamed = place
+
+    def rotated_to(self, path: str) -> Iterable[str]:
+        """The logs of other directories that the name *path* may be a generation of."""
+        return (log for log in self._strayed.get(os.path.dirname(path), ()) if names_of(log, path))
+
+    # --- what the receiver, and an earlier process, said of files that were not found
+
+    def miss(self, held: dict[str, dict[str, Piece]]) -> None:
+        """Take note of what the receiver holds now of some logs, by name and identity, and nobody has found."""
+        self.absent = {key: absent for key, absent in self.absent.items() if absent[0] not in held}
+        self._absent_inodes = {number: at for number, at in self._absent_inodes.items() if at[0] in self.absent}
+        for log, pieces in held.items():
+            for key, piece in pieces.items():
+                self._logs[key] = log
+                if key not in self.known:
+                    self.absent[key] = log, piece
+                    self._absent_inodes[inode(key)[1]] = key, piece.source_end
+
+    def grown_since(self, found: Sight) -> str | None:
+        """The identity that the receiver has of a file of which it holds less than is *found* there by now."""
+        key, end = self._absent_inodes.get(found.is_of[1], ("", 0))
+        return key if key in self.absent and found.size > end else None
+
+    def met_before(self, found: Sight) -> str | None:
+        """The identity of what is *found*, if an earlier process has met it as a log, and this one has not."""
+        key = self._remembered_inodes().get(found.is_of[1], "")
+        return key if key not in self.known and key in self.remembered else None  # what went away is not remembered
+
+    def missed(self, found: Sight) -> bool:
+        """Whether what is *found* may be one of those."""
+        return found.is_of[1] in self._absent_inodes or found.is_of[1] in self._remembered_inodes()
+
+    def _remembered_inodes(self) -> dict[int, str]:
+        if self._met_inodes is None:
+            self._met_inodes = {inode(key)[1]: key for key in self.remembered}
+        return self._met_inodes

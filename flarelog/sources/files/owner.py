@@ -1,0 +1,228 @@
+"""The log that a file belongs to which nobody has seen.
+
+A file belongs to the log whose name it bears, or bore when it was created; one that bears a rotated name belongs to the
+log of that name if it was born after what is sent of it, and before the file that has the log's name now. What was
+begun of a log is never overtaken, and what the receiver says makes no file be read that is none of the site's logs.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight, earlier, sight
+from flarelog.sources.files.ledger import Ledger
+from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.walk import Look
+from flarelog.text import legible
+
+OVERLAP = 1_000_000_000  # ns for which a file is written to after its successor was born, without being doubted
+ASKED = 1 << 14  # paths of which it is kept whether they match the patterns, at most
+
+
+@dataclass(slots=True)
+class Owner:
+    """Finds the logs of files."""
+
+    options: SourceOptions
+    ledger: Ledger
+    trouble: Callable[[str, str], None]  # takes a path and a sentence
+    # (device, inode, birth) of files with a rotated name that are no generation of its log.
+    passed: set[tuple[int, int, int]] = field(default_factory=set)
+    _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
+
+    def matches(self, path: str) -> bool:
+        """Whether the patterns say that what stands at *path* is a log: each name is asked about very often."""
+        known = self._asked.get(path)
+        if known is None:
+            if len(self._asked) >= ASKED:
+                self._asked.clear()
+            known = self._asked[path] = self.options.matches(path)
+        return known
+
+    def wanted(self, path: str) -> bool:
+        """Whether what stands at *path* may be a log, or a generation of one."""
+        if self.matches(path) or path in self.ledger.renames.origins:
+            return True
+        return next(iter(self._originals(path)), None) is not None
+
+    def target(self, link: str) -> str:
+        """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
+        target = self._behind(link)
+        return target if target is not None and self.matches(target) else link
+
+    def _behind(self, link: str) -> str | None:
+        """The path of what *link* leads to, if that is below the root."""
+        root = os.path.realpath(self.options.root)
+        target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
+        return None if target.startswith("../") else target
+
+    def may_be_followed(self, link: str) -> bool:
+        """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
+        target = self._behind(link) if self.options.sites else None
+        return target is None or self.options.permits(target)
+
+    def of(self, file: SourceFile, path: str, found: Sight, look: Look) -> tuple[str, int] | None:
+        """The log of *file*, which is not known, and where reading it begins, -1 where that is to be found out; None
+        if it is not to be sent.
+        """
+        ledger = self.ledger
+        sent = ledger.begun(file.identity)
+        if sent is not None:
+            return sent.log, 0
+        absent = ledger.absent.get(file.identity)
+        if absent is not None:
+            return absent[0], 0
+        known_before = ledger.remembered.get(file.identity) or ledger.remembered.get(earlier(file.identity))
+        if known_before is not None:
+            name, start = known_before
+        else:
+            name, start = self.by_name(path, found, look) or "", -1
+            if name in ledger.tails and self.is_twin(file, ledger.tails[name]):
+                name = path
+            name = name or self._created_as(path, look) or path
+        tail = ledger.tails.get(name)
+        since = self.since(tail) if tail is not None and tail.newest is not None else None
+        if since is not None and path != name and compare(name, file.age, since) < 0:
+            # What was begun after it cannot be overtaken.
+            if not self.matches(path):
+                why = "was born before what is already sent of"
+                self.trouble(path, f"{legible(path)} {why} {name}; it is not sent")
+                return None
+            name, start = path, -1
+        return (name, start) if name != path or self.matches(path) else None
+
+    def rotated_out(self, left: dict[str, Sight], look: Look) -> dict[str, Sight]:
+        """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
+        found: dict[str, Sight] = {}
+        for path, seen in left.items():
+            passed = seen.born is not None and (*seen.is_of, seen.born) in self.passed
+            if passed and not self.ledger.missed(seen) and path not in self.ledger.renames.origins:
+                continue
+            origin = self._created_as(path, look)
+            created = origin is not None and self.options.follows(path, origin)
+            if created or self._has_grown_since(path, seen) or self._was_met(path, seen):
+                found[path] = seen
+            elif not passed:
+                name = self.by_name(path, seen, look)
+                if name is not None and self.options.continues(path, name, met=False):
+                    found[path] = seen
+        return found
+
+    def _has_grown_since(self, path: str, seen: Sight) -> bool:
+        """Whether the file at *path* is one that the receiver holds less of than it has by now."""
+        key = self.ledger.grown_since(seen)
+        return key is not None and self.may_be(path, self.ledger.absent[key][0], key)
+
+    def _was_met(self, path: str, seen: Sight) -> bool:
+        """Whether the file at *path* is one that an earlier process has met as a log, and of which nothing was sent."""
+        key = self.ledger.met_before(seen)
+        return key is not None and self.may_be(path, self.ledger.remembered[key][0], key)
+
+    def may_be(self, path: str, log: str, key: str) -> bool:
+        """Whether the file at *path* may be taken for *key*, a generation of *log*, because the receiver says so."""
+        was = self.ledger.remembered.get(key) or self.ledger.remembered.get(earlier(key))
+        return self.options.continues(path, log, was is not None, was[0] if was is not None else "")
+
+    def _originals(self, path: str, look: Look | None = None) -> Iterable[str]:
+        """The logs that the file at *path* may be a generation of, as its name says; also such as *look* shows."""
+        directory, _, name = path.rpartition("/")
+        for original in originals(name):
+            log_path = f"{directory}/{original}" if directory else original
+            if log_path in self.ledger.tails or (look is not None and log_path in look.born):
+                yield log_path
+        yield from self.ledger.rotated_to(path)
+
+    def by_name(self, path: str, found: Sight, look: Look) -> str | None:
+        """The log of which the unknown file at *path* is a generation that was rotated before anyone saw it: its name
+        says so, and it was born after what is known of the log, and before the file that has the log's name now.
+        """
+        place = self.ledger.renames.place(path)
+        age = Age(found.born, path, math.inf if place is None else place, found.modified)
+        matches, judged = self.matches(path), False
+        tails = self.ledger.tails
+        for name in self._originals(path, look if matches else None):
+            if not is_surely_rotation(name, path):
+                continue
+            # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
+            now = self._now(name, look)
+            until = Age(now.born, name, modified=now.modified) if now is not None else None
+            if until is not None and compare(name, age, until) >= 0:
+                judged = True
+                continue
+            since = self.since(tails[name]) if name in tails else None
+            judged |= since is not None
+            if since is not None and compare(name, age, since) > 0:
+                return name
+            begun = name in tails and tails[name].newest is not None
+            if matches and not begun and now is not None and self._came_before(name, path, found, look):
+                return name
+        if judged and found.born is not None:
+            self.passed.add((*found.is_of, found.born))
+        return None
+
+    def _now(self, name: str, look: Look) -> Sight | None:
+        """What stands at *name* since all of *look* was seen: a log may be rotated more than once in one listing."""
+        if name not in look.now:
+            try:
+                found = sight(os.path.join(self.options.root, name))
+            except OSError:
+                found = None
+            look.now[name] = found if found is not None and found.regular else None
+        return look.now[name]
+
+    def _came_before(self, name: str, path: str, found: Sight, look: Look) -> bool:
+        """Whether the file at *path* is an older generation of the log *name*, of which nothing was sent yet: nobody
+        wrote to it any more when the next one was born. Without births the name has to do.
+        """
+        if found.born is None:
+            return True
+        births, now = look.births(name), self._now(name, look)
+        after = bisect.bisect_right(births, found.born)
+        latest = now.born if now is not None and now.born is not None else found.born
+        following = births[after] if after < len(births) else latest
+        return found.born < following and found.modified <= following + OVERLAP
+
+    def since(self, tail: Tail) -> Age | None:
+        """The age that a generation of *tail* is above which nobody has seen; None while that cannot be said."""
+        newest = tail.newest
+        if newest is None:
+            return tail.files[0].age if tail.files else None
+        known = self.ledger.known.get(newest.identity)
+        if known is not None:
+            return replace(known[1].age, born=newest.born)
+        return Age(newest.born) if newest.born is not None else None
+
+    def _created_as(self, path: str, look: Look) -> str | None:
+        """The log as which the file at *path* was created, and from which it was renamed since."""
+        origin = self.ledger.renames.origins.get(path, (path, 0))[0]
+        if origin == path or not self.matches(origin):
+            return None
+        return origin if origin in self.ledger.tails or origin in look.strangers or is_rotation(origin, path) else None
+
+    def is_twin(self, file: SourceFile, tail: Tail) -> bool:
+        """Whether *file* seems to be a copy of the generation of *tail* that was born before it: bytes were added to
+        that later, or a word was added to its name (log.txt.bak), and *file* holds what it begins with. Somebody has
+        copied it, and nothing was rotated then.
+        """
+        if file.born is None or file.length == 0 or tail.newest is None:
+            return False
+        older = [other for other in tail.files if other.born is not None and other.born < file.born]
+        newest = self.ledger.known.get(tail.newest.identity)
+        older += [newest[1]] if newest is not None and newest[1] not in older else []
+        last = max(older, key=lambda other: other.born or 0, default=None)
+        if last is None:
+            return False
+        with contextlib.suppress(OSError), SourceFile.open(self.options.root, last.path, 0.0) as its:
+            overlap = 0 if is_numbered(tail.log, file.path) else -math.inf
+            written_since = os.fstat(its.fd).st_mtime_ns - file.born - OVERLAP
+            if its.identity == last.identity and written_since > overlap:
+                return its.begins_like(file)
+        return False

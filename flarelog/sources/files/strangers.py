@@ -1,0 +1,198 @@
+"""Files that nobody knows yet: opened, and given to their logs.
+
+What was found under a name is confirmed by its descriptor before anything is made of it. The oldest come first, and
+what goes wrong with one file is that file's alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from dataclasses import dataclass, field
+
+from flarelog.errors import InvalidName
+from flarelog.model import log_name
+from flarelog.sources.files.copies import Copies
+from flarelog.sources.files.descriptors import Descriptors
+from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.identity import Sight, sight
+from flarelog.sources.files.ledger import Known, Ledger
+from flarelog.sources.files.owner import Owner
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.record import take_back
+from flarelog.sources.files.walk import NO_DESCRIPTOR, Look, directory_of
+from flarelog.text import legible
+
+log = logging.getLogger(__name__)
+
+
+class Troubles(dict[str, str]):
+    """By path: a sentence, for each file that cannot be sent."""
+
+    def tell(self, path: str, sentence: str, bug: Exception | None = None) -> None:
+        """Say it once."""
+        if path not in self:
+            self[path] = sentence
+            level = logging.WARNING if bug is None else logging.ERROR
+            log.log(level, "%s; the other files go on", sentence, exc_info=bug)
+
+
+@dataclass(slots=True)
+class Strangers:
+    """Opens files, and takes them into *ledger*."""
+
+    options: SourceOptions
+    ledger: Ledger
+    owner: Owner
+    copies: Copies
+    descriptors: Descriptors
+    troubles: Troubles
+    unread: set[str]  # takes the directories whose names changed since they were looked into
+    started: bool = False  # what is met from now on has come since the start
+    _strange: dict[str, tuple[int, int]] = field(default_factory=dict)  # files that are not looked at any more
+
+    def meet_all(self, look: Look, now: float) -> set[str]:
+        """Open the strangers, the oldest first, and find or make their logs."""
+        touched: set[str] = set()
+        renames = self.ledger.renames
+
+        def order(path: str) -> tuple[bool, float, float, bool, str]:
+            born = look.strangers[path].born
+            place = renames.place(path)
+            return (
+                not self.ledger.has_inode(look.strangers[path]),  # where they are now decides who came before whom
+                math.inf if born is None else born,
+                renames.count + 1 if place is None else place,
+                path in look.links,
+                path,
+            )
+
+        held = False
+        for met in sorted(look.strangers, key=order):
+            path = self.owner.target(met) if met in look.links else met
+            if held and path in self.descriptors.waiting:
+                continue
+            if self._strange.get(path) == look.strangers[met].is_of:
+                continue
+            try:
+                known = self._meet(path, look.strangers[met], look, now)
+            except Exception as error:  # is that file's alone
+                self._strange[path] = look.strangers[met].is_of
+                self.troubles.tell(path, f"{legible(path)} cannot be sent: {error!r}", error)
+                continue
+            if known is not None:
+                touched.add(known[0].log)
+                look.seen.setdefault(known[1], []).append(path)
+            held = held or path in self.descriptors.waiting
+        return touched
+
+    def _meet(self, path: str, found: Sight, look: Look, now: float) -> Known | None:
+        """Open the file at *path*, and find or make its log.
+
+        None when it cannot be opened, is not to be sent, or is no longer the one that was *found*: a rename came in
+        between, and the directory is looked into again.
+        """
+        full, ledger = os.path.join(self.options.root, path), self.ledger
+        if self.copies.knows(path, found):
+            self.descriptors.waiting.discard(path)
+            return None
+        try:
+            file = self.descriptors.open(path, now)
+        except FileNotFoundError:
+            self.unread.add(directory_of(path))
+            return None
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:
+                self.descriptors.hold(path)
+            else:
+                self.troubles.tell(path, f"{legible(full)} cannot be read: {error.strerror}")
+            return None
+        self.descriptors.waiting.discard(path)
+        if file.is_of != found.is_of or file.born != found.born:
+            file.close()
+            self.unread.add(directory_of(path))
+            return None
+        scarce = self.descriptors.scarce(file)
+        if file.identity in ledger.known:  # linked twice, reached by a link, or where nobody keeps births
+            file.close()
+            tail, file = ledger.known[file.identity]
+            if found.born is None:
+                ledger.move(file, path)
+            ledger.renamed(file, path)
+            if file.fd < 0 and file.rest != (found.size, found.modified):
+                self.descriptors.rise(tail, file, path)
+            return tail, file
+        if scarce:
+            file.close()
+            self.descriptors.hold(path)
+            return None
+        copy = self.copies.judge(file, (known for _, known in ledger.known.values()))
+        if copy is not False:
+            if copy:
+                self.copies.note(file)
+            file.close()
+            return None
+        owned = self.owner.of(file, path, found, look)
+        try:
+            if owned is not None:
+                log_name(owned[0])
+        except InvalidName as error:
+            owned = None
+            self.troubles.tell(path, f"{legible(full)} cannot be sent: {error}")
+        if owned is None:
+            file.close()
+            return None
+        self.troubles.pop(path, None)
+        return self._take_in(file, *owned, now)
+
+    def _take_in(self, file: SourceFile, name: str, start: int, now: float) -> Known:
+        """Give *file*, which is not known, to the log *name*, from *start* on."""
+        path, size, ledger = file.path, os.fstat(file.fd).st_size, self.ledger
+        tail = ledger.tail(name)
+        if start < 0 and not self.started and self._is_old(file):
+            start = size
+        file.start = min(max(start, 0), size)
+        file.start_at(file.start)
+        file.found_as = name if start < 0 else path
+        ledger.renamed(file, path)
+        absent = ledger.absent.pop(file.identity, None)
+        if absent is not None:
+            take_back(file, absent[1])
+        elif file.identity in tail.begun:
+            tail.take_back(file)
+        ledger.remembered[file.identity] = name, file.start
+        ledger.know(tail, file)
+        ledger.move(file, path)
+        if ledger.draining:
+            file.limit = file.size(now)
+        if not (file.begun and file.lay_down()):
+            tail.insert(file)
+        return tail, file
+
+    def _is_old(self, file: SourceFile) -> bool:
+        """Whether what *file* holds at the start is not to be sent."""
+        limit = self.options.ignore_older
+        stale = limit is not None and time.time() - os.fstat(file.fd).st_mtime > limit
+        return self.options.start_at == "end" or stale
+
+    def meet_waiting(self, now: float) -> set[str]:
+        """While draining: open what waits, as far as there are descriptors; returns the logs."""
+        met: set[str] = set()
+        for path in sorted(self.descriptors.waiting):
+            try:
+                found = sight(os.path.join(self.options.root, path))
+            except OSError:
+                found = None
+            if found is None or not found.regular:  # it has gone, or something else has its name by now
+                self.descriptors.waiting.discard(path)
+                continue
+            known = self._meet(path, found, Look(), now)
+            if path in self.descriptors.waiting:
+                break
+            if known is not None:
+                self.ledger.move(known[1], path)
+                known[1].linked = True
+                met.add(known[0].log)
+        return met
