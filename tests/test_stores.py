@@ -19,13 +19,13 @@ from flarelog.delivery.receiver import Holder
 from flarelog.errors import Full, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId, extend
-from flarelog.stores.base import Store
+from flarelog.stores.base import RunRecord, Store
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
-from flarelog.stores.local.directory import Directory
 from flarelog.stores.local.store import LocalStore
-from tests.contract import CONTRACT, DATA, STREAM, A, B, Fact, filled, read
+from tests.contracts.store import CONTRACT, DATA, STREAM, A, B, Fact, filled, read
 
 Durability = Literal["disk", "memory"]
 
@@ -692,9 +692,9 @@ def test_a_torn_state_of_a_run_costs_that_state_only(tmp_path: Path) -> None:
             await store.set_run("run-1", RunState.RUNNING)
             with (tmp_path / "store/run-1/.run.journal").open("ab") as file:
                 file.write(b'12345678 {"t":"run","ru')
-            assert await store.runs() == {"run-1": RunState.RUNNING}
+            assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
             await store.set_run("run-1", RunState.ENDED)
-            assert await store.runs() == {"run-1": RunState.ENDED}
+            assert await store.runs() == {"run-1": RunRecord(RunState.ENDED)}
 
     run(go())
 
@@ -753,7 +753,7 @@ def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(tmp_path
             assert len(appender.marks) == count
 
     asyncio.run(write())
-    lines = LocalStore(tmp_path).journal_path(STREAM).read_bytes().splitlines(keepends=True)
+    lines = LocalStore(tmp_path).layout.journal_path(STREAM).read_bytes().splitlines(keepends=True)
     for end in range(len(lines) + 1):  # wherever a crash cuts it
         journal = journals.replay(b"".join(lines[:end]))
         assert journal.committed <= len(journal.marks)
@@ -769,7 +769,7 @@ def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeyp
         return replay(raw)
 
     monkeypatch.setattr(journals, "replay", counted)
-    monkeypatch.setattr("flarelog.stores.local.store._SETTLED", 0)
+    monkeypatch.setattr("flarelog.stores.local.listing._SETTLED", 0)
 
     async def lists() -> None:
         async with LocalStore(tmp_path) as store:
@@ -793,7 +793,7 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
 ) -> None:
     """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
     monkeypatch.setattr("flarelog.stores.local.appender._COMPACT_AFTER", 20)
-    monkeypatch.setattr("flarelog.stores.local.store._POLL", 0.001)
+    monkeypatch.setattr("flarelog.stores.local.followers._POLL", 0.001)
     replayed: list[int] = []
     replay = journals.replay
 

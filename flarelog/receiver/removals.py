@@ -16,7 +16,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Code, Open, Removed, run_name, site_name
-from flarelog.stores.local.removal import Extent, in_use
+from flarelog.stores.base import Extent, in_use
 
 if TYPE_CHECKING:
     from flarelog.receiver.server import Server

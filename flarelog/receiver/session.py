@@ -25,8 +25,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Action, Buffer, Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
-from flarelog.stores.base import Appender
-from flarelog.stores.local.chronicle import SILENT
+from flarelog.stores.base import SILENT, Appender
 from flarelog.wire import codec as wire
 from flarelog.wire.uplink import ENDED
 

@@ -1,4 +1,4 @@
-"""What every store must do: ``CONTRACT`` is run over each in ``test_stores.py``."""
+"""What every store must do: ``CONTRACT`` is run over each in ``tests/test_stores.py``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from flarelog.errors import Fenced, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
-from flarelog.stores.base import Appender, Store
+from flarelog.stores.base import Appender, RunRecord, Store
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -444,10 +444,10 @@ async def the_states_of_runs_are_remembered(store: Store) -> None:
     await store.set_run("run-1", RunState.REGISTERED)
     await store.set_run("run-2", RunState.RUNNING)
     await store.set_run("run-1", RunState.ENDED)
-    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
     assert [info async for info in store.list()] == []
     await filled(store)
-    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
 
 
 # --- what leaves
@@ -482,7 +482,7 @@ async def a_site_is_removed_and_the_others_of_its_run_stay(store: Store) -> None
     await store.set_run("run-1", RunState.RUNNING)
     assert await store.remove("run-1", "site-1") == Removed(1, len(DATA))
     assert [info.stream async for info in store.list()] == [OTHER_SITE]
-    assert await store.runs() == {"run-1": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
     with pytest.raises(NotFound, match="there is no site site-1 in run run-1"):
         await store.remove("run-1", "site-1")
 
