@@ -15,12 +15,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
-from flarelog.errors import Unavailable
-from flarelog.model import EMPTY_DIGEST, REDACTED, Extent, Generation, Redaction, StreamId, extend, extents
+from flarelog.errors import NotFound, Unavailable
+from flarelog.model import EMPTY_DIGEST, REDACTED, Extent, Generation, Redaction, StreamId, StreamInfo, extend, extents
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
-from flarelog.stores.local.journal import Journal, replay
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores.base import Evidence, Reader
 from flarelog.text import legible
 
 _READ = 1 << 20
@@ -75,15 +74,15 @@ class Files:
         return path.relative_to(self.root).as_posix()
 
 
-def verify(store: LocalStore, streams: Iterable[StreamId], source: Path | None = None) -> list[Verdict]:
+def verify(store: Reader, streams: Iterable[StreamId], source: Path | None = None) -> list[Verdict]:
     """Compare the bytes of *streams* with their journals and, where *source* is given, with the files under it."""
     files = Files(source) if source is not None else None
     verdicts: dict[StreamId, Verdict] = {}
-    journals: dict[StreamId, Journal] = {}
+    journals: dict[StreamId, StreamInfo] = {}
     for stream in streams:
         try:
             verdicts[stream], journals[stream] = _compared(store, stream, files)
-        except (OSError, Unavailable) as error:
+        except (OSError, NotFound, Unavailable) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             verdicts[stream] = Verdict(stream, 0, 0, 0, f"cannot be read: {why}")
     if files is not None:
@@ -96,51 +95,45 @@ def verify(store: LocalStore, streams: Iterable[StreamId], source: Path | None =
     return list(verdicts.values())
 
 
-def _compared(store: LocalStore, stream: StreamId, files: Files | None) -> tuple[Verdict, Journal]:
-    """Raises OSError, and Unavailable where the store has something in the place of a file."""
-    with store.directory(stream) as directory:
-        held = replay(directory.read(store.journal_path(stream).name))
-        fd = directory.open(store.path(stream).name, os.O_RDONLY)
-    try:
-        found = _against_journal(stream, fd, held)
+def _compared(store: Reader, stream: StreamId, files: Files | None) -> tuple[Verdict, StreamInfo]:
+    """Raises OSError; NotFound; Unavailable where the store has something in the place of a file."""
+    with store.evidence(stream) as held:
+        found = _against_store(held)
         if found.first is None and files is not None:
-            found = _against_source(stream, fd, held, files, found.text)
-    finally:
-        os.close(fd)
-    return replace(found, redacted=held.redacted if held.sealed else None), held
+            found = _against_source(held, files, found.text)
+    return replace(found, redacted=held.info.redacted), held.info
 
 
-def _against_journal(stream: StreamId, fd: int, held: Journal) -> Verdict:
-    begin, digest = 0, EMPTY_DIGEST
-    size = os.fstat(fd).st_size
+def _against_store(held: Evidence) -> Verdict:
+    begin, digest, size = 0, EMPTY_DIGEST, held.size
+    stream, committed = held.info.stream, held.lengths[-1][0] if held.lengths else 0
     for end, expected in held.lengths:
         if end > size:
-            return Verdict(
-                stream, held.committed, 0, size, f"ends at offset {size}, but {held.committed} bytes were committed"
-            )
+            return Verdict(stream, committed, 0, size, f"ends at offset {size}, but {committed} bytes were committed")
         at = begin
         while at < end:
-            piece = os.pread(fd, min(_READ, end - at), at)
+            piece = held.read(min(_READ, end - at), at)
+            if not piece:
+                break  # somebody cuts it off meanwhile
             digest, at = extend(digest, piece), at + len(piece)
         if digest != expected:
             text = f"differs between offset {begin} and {end} from what was committed"
-            return Verdict(stream, held.committed, 0, begin, text)
+            return Verdict(stream, committed, 0, begin, text)
         begin = end
-    behind = size - held.committed
+    behind = size - committed
     # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
-    return Verdict(stream, held.committed, 0, text=f"ok, and {behind} bytes that are not committed" if behind else "ok")
+    return Verdict(stream, committed, 0, text=f"ok, and {behind} bytes that are not committed" if behind else "ok")
 
 
-def _against_source(stream: StreamId, fd: int, held: Journal, files: Files, text: str) -> Verdict:
-    compared = 0
-    for extent in extents(held.marks, held.committed):
+def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
+    stream, committed, compared = held.info.stream, held.info.committed, 0
+    for extent in extents(held.info.marks, committed):
         path = files.of(extent)
         if path is None:
             continue
         with open(path, "rb", opener=_without_waiting) as file:
             at = 0
-            while at < extent.length:
-                ours = os.pread(fd, min(_READ, extent.length - at), extent.offset + at)
+            while ours := held.read(min(_READ, extent.length - at), extent.offset + at):
                 theirs = os.pread(file.fileno(), len(ours), extent.source_offset + at)
                 masked = _MASK if extent.redacted else None
                 if ours != theirs:
@@ -154,18 +147,18 @@ def _against_source(stream: StreamId, fd: int, held: Journal, files: Files, text
                     first = extent.offset + at + same
                     name = legible(str(path))  # as whoever writes there chose it
                     text = f"differs at offset {first} from {name}, offset {extent.source_offset + at + same}"
-                    return Verdict(stream, held.committed, compared + at + same, first, text)
+                    return Verdict(stream, committed, compared + at + same, first, text)
                 at += len(ours)
         compared += extent.length
-    return Verdict(stream, held.committed, compared, text=text)
+    return Verdict(stream, committed, compared, text=text)
 
 
 # --- what stands in the wrong stream, or in two places
 
 
-def _misplaced(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+def _misplaced(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tuple[StreamId, int, str]]:
     """(stream, offset, sentence) of bytes of a site that another of its streams holds as well, or should hold alone."""
-    sites: dict[tuple[str, str], dict[StreamId, Journal]] = {}
+    sites: dict[tuple[str, str], dict[StreamId, StreamInfo]] = {}
     for stream, held in journals.items():
         sites.setdefault((stream.run, stream.site), {})[stream] = held
     for held_there in sites.values():
@@ -173,7 +166,7 @@ def _misplaced(journals: dict[StreamId, Journal], files: Files) -> Iterator[tupl
         yield from _strayed(held_there, files)
 
 
-def _held_twice(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+def _held_twice(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tuple[StreamId, int, str]]:
     pieces: dict[str, list[tuple[StreamId, Extent]]] = {}
     for stream, held in journals.items():
         for extent in extents(held.marks, held.committed):
@@ -198,7 +191,7 @@ def _masked_as(extent: Extent) -> str:
     return next((word for word in extent.notes.split(",") if word.partition(":")[0] == REDACTED), "")
 
 
-def _strayed(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[StreamId, int, str]]:
+def _strayed(journals: dict[StreamId, StreamInfo], files: Files) -> Iterator[tuple[StreamId, int, str]]:
     """Generations that stand, by their births, between two of another log of which theirs is a rotated name."""
     logs = {stream: [mark for mark in held.marks if isinstance(mark, Generation)] for stream, held in journals.items()}
     for stream, held in journals.items():
@@ -214,7 +207,7 @@ def _strayed(journals: dict[StreamId, Journal], files: Files) -> Iterator[tuple[
                     yield stream, extent.offset, f"{text}, which is a generation of log {log}"
 
 
-def _renamed(stream: StreamId, held: Journal, streams: Iterable[StreamId], files: Files) -> str:
+def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], files: Files) -> str:
     """Which bytes of *stream* are those of a file that has another log's name by now. It may have been renamed."""
     others = {other.log for other in streams if (other.run, other.site) == (stream.run, stream.site)} - {stream.log}
     for extent in extents(held.marks, held.committed):

@@ -23,6 +23,7 @@ import pytest
 import flarelog
 from flarelog.lifecycle import RunState
 from flarelog.receiver.server import SEALED_EVERY
+from flarelog.stores.base import RunRecord
 from flarelog.stores.local.store import LocalStore
 from integration.conftest import (
     LOG,
@@ -89,7 +90,7 @@ def test_a_run_that_was_ending_when_its_receiver_was_killed_ends_under_the_next_
     store.root.mkdir()
     asyncio.run(store.set_run(RUN, RunState.ENDING))
     with flarelog.Receiver(str(store.root), join_timeout=0.5):
-        until(lambda: asyncio.run(store.runs()) == {RUN: RunState.ENDED}, "the run ends")
+        until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
 
 
 def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_is_sealed(place: Place) -> None:
@@ -102,9 +103,9 @@ def test_under_the_next_receiver_a_run_ends_when_everything_that_is_held_of_it_i
     asyncio.run(store.set_run(RUN, RunState.ENDING))
     with flarelog.Receiver(str(receiver.store), join_timeout=3600) as again:
         time.sleep(2 * SEALED_EVERY)
-        assert asyncio.run(store.runs()) == {RUN: RunState.ENDING}
+        assert asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDING)}
         assert place.sidecar(again.address, "--once").ends() == 0
-        until(lambda: asyncio.run(store.runs()) == {RUN: RunState.ENDED}, "the run ends")
+        until(lambda: asyncio.run(store.runs()) == {RUN: RunRecord(RunState.ENDED)}, "the run ends")
 
 
 # --- the store went backwards

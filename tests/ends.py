@@ -207,7 +207,7 @@ class ReceivingEnd:
         self.store._open.clear()
         if self.store._threads is not None:
             self.store._threads.shutdown()
-        os.close(self.store._lock_fd)
+        os.close(self.store.lock)
         self._runner.close()
 
 

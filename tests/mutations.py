@@ -69,7 +69,7 @@ CHECKPOINT, RECEIVER, PRODUCER = "sources/files/checkpoint.py", "delivery/receiv
 POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
 GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
-DIRECTORY = "stores/local/directory.py"
+DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
 FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
 
@@ -206,7 +206,7 @@ MUTANTS = [
     ),
     Mutant(
         "completion: whoever asks for sites gets all their logs",
-        LOCAL,
+        "stores/local/listing.py",
         "                        if one_a_site:\n                            break\n",
         "",
         "stores",
@@ -1229,7 +1229,7 @@ MUTANTS = [
     ),
     Mutant(
         "store: two receivers share a store",
-        LOCAL,
+        "stores/local/lock.py",
         "fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         "pass",
         "stores",
@@ -1292,9 +1292,9 @@ MUTANTS = [
     ),
     Mutant(
         "store: whoever follows reads a journal anew each time",
-        LOCAL,
-        "stream in self._followers else None",
-        "stream in self._open else None",
+        "stores/local/listing.py",
+        "growing = self.growing.get(stream)",
+        "growing = None",
         "stores",
     ),
     Mutant(
@@ -1982,7 +1982,7 @@ MUTANTS = [
     ),
     Mutant(
         "store: a list says of a log what it was",
-        LOCAL,
+        "stores/local/listing.py",
         "if known is not None and known[0] == state:",
         "if known is not None:",
         "stores",
@@ -2834,23 +2834,23 @@ MUTANTS = [
     # --- copies, and a site's word
     Mutant(
         "mirror: a copy that somebody changed stays as it is",
-        "sinks/mirror.py",
-        "if await self.store.aside(partial(self._sum, stream)) != held:",
-        "if False:",
+        "sinks/base.py",
+        "return await copy.held() == held",
+        "return True",
         "mirror",
     ),
     Mutant(
         "mirror: a run's directory is made",
         "sinks/mirror.py",
-        'return Directory(self.root / stream.run, (stream.site, *stream.log.split("/")[:-1]), make=make)',
-        'return Directory(self.root, (stream.run, stream.site, *stream.log.split("/")[:-1]), make=make)',
+        "return Directory(self._run, self._parts, make=True)",
+        "return Directory(self._run.parent, (self._run.name, *self._parts), make=True)",
         "mirror",
     ),
     Mutant(
         "mirror: it ends with what is there",
-        "sinks/mirror.py",
-        "self.store.growth(stream, follow=True)",
-        "self.store.growth(stream, follow=False)",
+        "sinks/base.py",
+        "self._store.growth(stream, end, follow=True)",
+        "self._store.growth(stream, end, follow=False)",
         "mirror",
     ),
     Mutant(
@@ -2883,7 +2883,7 @@ MUTANTS = [
     ),
     Mutant(
         "removal: whoever follows a stream that is gone goes on with the next of its name",
-        "stores/local/store.py",
+        "stores/local/followers.py",
         "if wake in self._ended:",
         "if False:",
         "stores",
@@ -2978,9 +2978,9 @@ MUTANTS = [
     ),
     Mutant(
         "store: a list of one run looks at all of them",
-        "stores/local/store.py",
-        "partial(self._directories, only=one_run)",
-        "self._directories",
+        "stores/local/listing.py",
+        "partial(layout.names, only=one_run)",
+        "layout.names",
         "store_paths",
     ),
     Mutant(
@@ -3156,7 +3156,7 @@ MUTANTS = [
     ),
     Mutant(
         "store: a worker lists what is another's",
-        LOCAL,
+        "stores/local/listing.py",
         "if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):",
         "if not wanted(run, site):",
         "stores",
@@ -3262,14 +3262,14 @@ MUTANTS = [
     ),
     Mutant(
         "shares: a log that is there counts once more",
-        "stores/local/store.py",
-        "        if os.path.lexists(journal):\n            return held, Footprint()\n",
+        "stores/local/footprint.py",
+        "    if os.path.lexists(journal):\n        return Footprint()\n",
         "",
         "shares",
     ),
     Mutant(
         "shares: directories that are made are not counted",
-        "stores/local/store.py",
+        "stores/local/layout.py",
         'int(number >= len(("run", "site")))',
         "0",
         "shares",
@@ -3284,7 +3284,7 @@ MUTANTS = [
     Mutant(
         "shares: a removed site's logs count",
         "stores/local/store.py",
-        "for of_sites in (self._epochs, self.footprints):",
+        "for of_sites in (self._epochs, self._footprints):",
         "for of_sites in (self._epochs,):",
         "shares",
     ),
@@ -3325,7 +3325,7 @@ MUTANTS = [
     ),
     Mutant(
         "shares: directories are made under one lock",
-        "stores/local/directory.py",
+        "stores/directory.py",
         "return _making.setdefault(path, threading.Lock())",
         "return _making.setdefault(Path(), threading.Lock())",
         "shares",

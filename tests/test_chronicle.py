@@ -13,9 +13,10 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId, extend
 from flarelog.receiver.happenings import GROUPS, Happenings
+from flarelog.stores.base import FORGOTTEN, NAMED, Happening
 from flarelog.stores.local import chronicle
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.chronicle import FORGOTTEN, LIMIT, NAMED, Happening, happenings, line, name_of
+from flarelog.stores.local.chronicle import LIMIT, happenings, line, name_of
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.local.timeline import timeline
 

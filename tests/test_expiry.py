@@ -16,7 +16,9 @@ from flarelog.errors import InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.receiver.retention import Keep, Retention
-from flarelog.stores.local.removal import Extent, extent
+from flarelog.stores.base import Extent, RunRecord
+from flarelog.stores.local import runs
+from flarelog.stores.local.removal import extent
 from flarelog.stores.local.store import LocalStore
 
 DAY = 86_400.0
@@ -47,7 +49,7 @@ async def expire(store: LocalStore, age: float, meanwhile: Callable[[], Awaitabl
         gone.append(run)
 
     await store.clear()
-    await Retention(store.root, Keep(age / DAY), remove).look(time.time(), 0.0)
+    await Retention(store, Keep(age / DAY), remove).look(time.time(), 0.0)
     await store.clear()
     return gone
 
@@ -147,7 +149,7 @@ def test_a_run_stays_that_was_announced_while_its_files_were_looked_at(tmp_path:
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
         assert await expire(store, 7 * DAY, lambda: store.set_run("run", RunState.RUNNING)) == []
-        assert await store.runs() == {"run": RunState.RUNNING}
+        assert await store.runs() == {"run": RunRecord(RunState.RUNNING)}
 
     play(tmp_path, act)
 
@@ -156,8 +158,8 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
     async def act(store: Racing) -> None:
         await stored(store, "run", days=8)
         was = extent(store.root / "run")
-        write, go_on, looked = store._write_run, threading.Event(), asyncio.Event()
-        monkeypatch.setattr(store, "_write_run", lambda *what: go_on.wait() and write(*what))
+        write, go_on, looked = runs.write, threading.Event(), asyncio.Event()
+        monkeypatch.setattr(runs, "write", lambda *what: go_on.wait() and write(*what))
         writing = asyncio.create_task(store.set_run("run", RunState.RUNNING))
         await asyncio.sleep(0)
 
@@ -172,7 +174,7 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
         await writing
         with pytest.raises(InUse, match="has changed, and was not removed"):
             await removing
-        assert await store.runs() == {"run": RunState.RUNNING}
+        assert await store.runs() == {"run": RunRecord(RunState.RUNNING)}
 
     play(tmp_path, act)
 

@@ -78,3 +78,12 @@ def test_two_modules_know_cryptography() -> None:
         if re.search(r"(from|import) cryptography\b", path.read_text())
     }
     assert users == {"security/certs.py", "security/certificate.py"}  # which make them, and read a peer's
+
+
+def test_one_module_knows_the_local_store() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if any(name.startswith("flarelog.stores.local") for name in imports(path))
+    }
+    assert {name for name in users if not name.startswith("stores/local/")} == {"stores/choose.py"}

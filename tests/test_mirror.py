@@ -11,20 +11,21 @@ from pathlib import Path
 import pytest
 
 from flarelog.model import EMPTY_DIGEST, Receipt, StreamId, extend
+from flarelog.sinks.base import Feed
 from flarelog.sinks.mirror import Mirror
 from flarelog.stores.base import Appender
 from flarelog.stores.local.store import LocalStore
 
 STREAM = StreamId("job-1", "site-1", "log.txt")
 
-Act = Callable[[Mirror, Appender, Path], Awaitable[None]]
+Act = Callable[[Feed, Appender, Path], Awaitable[None]]
 
 
 @asynccontextmanager
-async def mirrored(place: Path) -> AsyncIterator[tuple[Mirror, Appender]]:
+async def mirrored(place: Path) -> AsyncIterator[tuple[Feed, Appender]]:
     async with LocalStore(place / "store", "memory") as store:
         appender = await store.appender(STREAM, b"producer")
-        mirror = Mirror(store, place / "jobs")
+        mirror = Feed(store, Mirror(place / "jobs"))
         mirror.follow(STREAM)
         yield mirror, appender
         await mirror.leave()
@@ -36,7 +37,7 @@ async def append(appender: Appender, data: bytes) -> None:
     await appender.sync()
 
 
-async def seal(mirror: Mirror, appender: Appender) -> None:
+async def seal(mirror: Feed, appender: Appender) -> None:
     await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
     assert await mirror.settled(STREAM.run, 10.0)
 
@@ -53,14 +54,14 @@ def play(tmp_path: Path, act: Act) -> Path:
 
     async def run() -> None:
         async with mirrored(tmp_path) as (mirror, appender):
-            await act(mirror, appender, mirror.path(STREAM))
+            await act(mirror, appender, Mirror(tmp_path / "jobs").path(STREAM))
 
     asyncio.run(run())
     return tmp_path / "jobs" / str(STREAM)
 
 
 def test_what_is_committed_is_in_the_copy_at_once_and_after_the_seal(tmp_path: Path) -> None:
-    async def act(mirror: Mirror, appender: Appender, path: Path) -> None:
+    async def act(mirror: Feed, appender: Appender, path: Path) -> None:
         await append(appender, b"one\n")
         await copied(path, b"one\n")
         await append(appender, b"two\n" * 50_000)  # more than is written in the loop
@@ -83,7 +84,7 @@ def replace(path: Path) -> None:
 def test_a_copy_that_somebody_changed_is_whole_in_the_end_and_the_store_always(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
-    async def act(mirror: Mirror, appender: Appender, path: Path) -> None:
+    async def act(mirror: Feed, appender: Appender, path: Path) -> None:
         await append(appender, b"one\n")
         await copied(path, b"one\n")
         change(path)
@@ -123,7 +124,7 @@ def test_a_link_in_the_place_of_the_copy_is_not_followed(tmp_path: Path) -> None
 
 
 def test_an_empty_stream_has_an_empty_copy(tmp_path: Path) -> None:
-    async def act(mirror: Mirror, appender: Appender, path: Path) -> None:
+    async def act(mirror: Feed, appender: Appender, path: Path) -> None:
         assert appender.digest == extend(EMPTY_DIGEST, b"")
         await seal(mirror, appender)
 

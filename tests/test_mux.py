@@ -17,6 +17,7 @@ from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.memory import MemoryStore
 from flarelog.wire import codec
 from flarelog.wire import uplink as mux
 from flarelog.wire.uplink import MAX_WAITING, Gone, Stream, Uplink
@@ -206,7 +207,7 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
 
 def test_what_is_said_of_the_whole_call_is_heard_by_those_who_wait_for_their_open(tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20), LocalStore(tmp_path, "memory") as store:
+        async with asyncio.timeout(20), MemoryStore() as store:
             server = Server(store, ServerOptions(max_peer_calls=1))
             first = Ends(server)
             await first.log("0.log").opened()
@@ -390,7 +391,7 @@ def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None
 
 def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path) -> None:
     async def go() -> None:
-        async with asyncio.timeout(20), LocalStore(tmp_path, "memory") as store:
+        async with asyncio.timeout(20), MemoryStore() as store:
             server = Server(store, ServerOptions())
             loud, calm = Ends(server), Ends(server)
             for ends in (loud, calm):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,24 @@ def test_what_is_not_there_and_what_cannot_be_named(tmp_path: Path) -> None:
         assert await pushed(server, OPEN, CHUNK, END) == [Code.OK, Code.OK, Code.SEALED]  # nothing is held back
 
     play(tmp_path, act)
+
+
+def test_a_run_with_many_open_logs_is_said_to_be_removed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def act(server: Server) -> None:
+        calls = [Staying([Open(StreamId("run-1", "site-1", f"{n}.txt"), b"a-producer")]) for n in range(5)]
+        pushing = [asyncio.create_task(server._push(None, call)) for call in calls]
+        while not all(call.replies for call in calls):
+            await asyncio.sleep(0)
+        await server.removals.remove("run-1", force=True)
+        assert [call.replies[-1].code for call in calls] == [Code.REJECTED] * 5
+        for task in pushing:
+            task.cancel()
+        await asyncio.gather(*pushing, return_exceptions=True)
+
+    play(tmp_path, act)
+    (said,) = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert said.startswith("run run-1 was removed at the receiver")
+    assert said.endswith("; 5 of its logs were open")
 
 
 def test_the_end_of_a_run_that_is_removed_meanwhile_does_not_bring_it_back(tmp_path: Path) -> None:

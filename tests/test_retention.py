@@ -13,8 +13,8 @@ from flarelog.errors import InUse, InvalidOption
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId
 from flarelog.receiver.retention import DAY, Ages, Keep, Retention, Stamp, stamped
-from flarelog.stores.local.directory import Directory
-from flarelog.stores.local.removal import Extent
+from flarelog.stores.base import Extent
+from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
 
 NOW = 1_800_000_000.0  # seconds since 1970
@@ -77,7 +77,7 @@ class Playing:
 
     def again(self) -> None:
         """In another process."""
-        self.retention = Retention(self.store.root, self.keep, self._remove)
+        self.retention = Retention(self.store, self.keep, self._remove)
 
     async def _remove(self, run: str, was: Extent, why: str) -> None:
         await self.store.remove(run, was=was)
@@ -113,7 +113,7 @@ def test_runs_go_after_so_many_days_ended_or_not(tmp_path: Path) -> None:
             stream = await playing.holds(run, days=days, state=state)
         appender = await playing.store.appender(stream, b"producer")
         os.utime(playing.store.path(stream), (NOW - 8 * DAY,) * 2)
-        os.utime(playing.store.journal_path(stream), (NOW - 8 * DAY,) * 2)
+        os.utime(playing.store.layout.journal_path(stream), (NOW - 8 * DAY,) * 2)
         await playing.retention.look(NOW, 0.0)
         assert playing.gone == ["silent", "ended"]
         await playing.retention.look(NOW + HOUR, HOUR)

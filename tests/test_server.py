@@ -19,6 +19,7 @@ from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.memory import MemoryStore
 from flarelog.wire import codec
 from tests.certificates import auth_context
 
@@ -112,7 +113,7 @@ def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_pat
     path.write_text("defaults = true\n")
 
     async def go() -> list[Reply]:
-        async with asyncio.timeout(10), LocalStore(tmp_path / "store", "memory") as store:
+        async with asyncio.timeout(10), MemoryStore() as store:
             server, call = Server(store, ServerOptions(policy=PolicyFile(path))), Staying([OPEN])
             asking = asyncio.create_task(Standing(server).run())
             pushing = asyncio.create_task(server._push(None, call))
@@ -244,7 +245,7 @@ def test_stopping_ends_within_its_bound_whatever_a_call_does(
             await asyncio.Event().wait()
 
     async def go() -> None:
-        async with asyncio.timeout(10), LocalStore(tmp_path, "memory") as store:
+        async with asyncio.timeout(10), MemoryStore() as store:
             server = Server(store)
             server._servers.append(Stuck())  # type: ignore[arg-type]
             await server.stop()

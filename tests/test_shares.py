@@ -15,7 +15,7 @@ from flarelog.lifecycle import Event, RunState
 from flarelog.model import Code, Gap, Open, StreamId, extend
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.server import Server
-from flarelog.stores.local.directory import Directory
+from flarelog.stores.directory import Directory
 from flarelog.stores.local.store import LocalStore
 from tests.test_removals import listed, play, pushed
 from tests.test_server import CHUNK, DATA, Staying
@@ -91,7 +91,7 @@ def test_what_a_store_held_before_counts_however_much_it_is() -> None:
 def test_who_began_a_run_is_known_after_a_restart(tmp_path: Path) -> None:
     async def makers() -> dict[str, str]:
         async with LocalStore(tmp_path, "memory") as store:
-            return await store.makers()
+            return {run: record.maker for run, record in (await store.runs()).items() if record.maker}
 
     async def begin(server: Server) -> None:
         assert await pushed(server, Open(A, b"a-producer")) == [Code.OK, Code.OK]

@@ -19,7 +19,7 @@ from flarelog.receiver.standing import Standing
 from flarelog.security.certificate import Outdated, Presented
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates, Tls
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores.memory import MemoryStore
 from tests.certificates import Authority, auth_context
 from tests.test_server import Staying
 
@@ -51,7 +51,7 @@ async def replies_when(
     """What a push of the certificate of *tls* hears when *happens* did, and *later* seconds are over."""
     own = ca.issue("receiver", hosts=("localhost",))
     own = Tls(own.ca, own.cert, own.key, crl=ca.revokes())
-    async with asyncio.timeout(20), LocalStore(tmp_path / "store", "memory") as store:
+    async with asyncio.timeout(20), MemoryStore() as store:
         server = Server(store, ServerOptions(tls=own))
         server.guard.certificates = ServerCertificates(own)
         standing, call = Standing(server), Shown([OPENED], tls)
@@ -121,7 +121,7 @@ def test_a_site_is_told_of_the_runs_that_it_is_in(tmp_path: Path) -> None:
             return auth_context(self.name)
 
     async def go() -> list[str]:
-        async with LocalStore(tmp_path / "store", "memory") as store:
+        async with MemoryStore() as store:
             await store.set_run("run-1", RunState.RUNNING)
             server = Server(store, ServerOptions(policy=Policy()))
             await server.register("run-1", Event.ABOUT_TO_START_RUN)

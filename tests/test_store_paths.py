@@ -18,11 +18,12 @@ from flarelog.model import Receipt, StreamId
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.stores.base import RunRecord
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.directory import Directory
 from flarelog.stores.local.store import LocalStore
-from tests.contract import DATA, STREAM, A, filled, read
+from tests.contracts.store import DATA, STREAM, A, filled, read
 
 DIRECTORY = Path("run-1/site-1/rank-0")
 LOG, JOURNAL = DIRECTORY / "log.txt", DIRECTORY / ".log.txt.journal"
@@ -340,7 +341,7 @@ def test_the_runs_state_is_not_written_through_what_was_planted(store: Path, out
         again = LocalStore(store)
         with pytest.raises(StoreError, match=SENTENCE):
             await again.set_run("run-1", RunState.ENDED)
-        assert await again.runs() == {}
+        assert await again.runs() == {"run-1": RunRecord(RunState.UNKNOWN)}
 
     run(go())
 

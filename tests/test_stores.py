@@ -8,10 +8,11 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,13 +20,15 @@ from flarelog.delivery.receiver import Holder
 from flarelog.errors import Full, NotAllowed, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Ended, Gap, Generation, Receipt, StreamId, extend
-from flarelog.stores.base import Store
+from flarelog.stores.base import Extent, RunRecord, Store
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
-from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.removal import extent
 from flarelog.stores.local.store import LocalStore
-from tests.contract import CONTRACT, DATA, STREAM, A, B, Fact, filled, read
+from flarelog.stores.memory import MemoryStore
+from tests.contracts.store import CONTRACT, DATA, STREAM, WITHOUT_ROOM, A, B, Fact, FullFact, filled, read
 
 Durability = Literal["disk", "memory"]
 
@@ -39,6 +42,7 @@ async def local_store(root: Path, durability: Durability) -> AsyncIterator[Store
 STORES = [
     pytest.param(lambda root: local_store(root, "disk"), id="local-disk"),
     pytest.param(lambda root: local_store(root, "memory"), id="local-memory"),
+    pytest.param(lambda root: MemoryStore(), id="memory"),
 ]
 
 
@@ -48,6 +52,25 @@ def test_contract(make: Callable[[Path], Any], check: Fact, tmp_path: Path) -> N
     async def go() -> None:
         async with make(tmp_path / "store") as store:
             await check(store)
+
+    asyncio.run(go())
+
+
+@contextmanager
+def no_room(store: Store) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if isinstance(store, MemoryStore):
+            patch.setattr(store, "room", 0)
+        patch.setattr(os, "pwrite", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
+        yield
+
+
+@pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__.replace("_", "-")) for check in WITHOUT_ROOM])
+@pytest.mark.parametrize("make", STORES)
+def test_contract_without_room(make: Callable[[Path], Any], check: FullFact, tmp_path: Path) -> None:
+    async def go() -> None:
+        async with make(tmp_path / "store") as store:
+            await check(store, lambda: no_room(store))
 
     asyncio.run(go())
 
@@ -692,9 +715,9 @@ def test_a_torn_state_of_a_run_costs_that_state_only(tmp_path: Path) -> None:
             await store.set_run("run-1", RunState.RUNNING)
             with (tmp_path / "store/run-1/.run.journal").open("ab") as file:
                 file.write(b'12345678 {"t":"run","ru')
-            assert await store.runs() == {"run-1": RunState.RUNNING}
+            assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
             await store.set_run("run-1", RunState.ENDED)
-            assert await store.runs() == {"run-1": RunState.ENDED}
+            assert await store.runs() == {"run-1": RunRecord(RunState.ENDED)}
 
     run(go())
 
@@ -753,7 +776,7 @@ def test_of_many_marks_no_byte_is_committed_before_those_in_front_of_it(tmp_path
             assert len(appender.marks) == count
 
     asyncio.run(write())
-    lines = LocalStore(tmp_path).journal_path(STREAM).read_bytes().splitlines(keepends=True)
+    lines = LocalStore(tmp_path).layout.journal_path(STREAM).read_bytes().splitlines(keepends=True)
     for end in range(len(lines) + 1):  # wherever a crash cuts it
         journal = journals.replay(b"".join(lines[:end]))
         assert journal.committed <= len(journal.marks)
@@ -769,7 +792,7 @@ def test_a_list_reads_no_journal_again_that_is_as_it_was(tmp_path: Path, monkeyp
         return replay(raw)
 
     monkeypatch.setattr(journals, "replay", counted)
-    monkeypatch.setattr("flarelog.stores.local.store._SETTLED", 0)
+    monkeypatch.setattr("flarelog.stores.local.listing._SETTLED", 0)
 
     async def lists() -> None:
         async with LocalStore(tmp_path) as store:
@@ -793,7 +816,7 @@ def test_whoever_follows_another_process_s_store_reads_on_in_its_journals(
 ) -> None:
     """Also where the journal is rewritten on the way, and the log comes from another receiver in the end."""
     monkeypatch.setattr("flarelog.stores.local.appender._COMPACT_AFTER", 20)
-    monkeypatch.setattr("flarelog.stores.local.store._POLL", 0.001)
+    monkeypatch.setattr("flarelog.stores.local.followers._POLL", 0.001)
     replayed: list[int] = []
     replay = journals.replay
 
@@ -853,3 +876,31 @@ def test_an_opening_that_is_given_up_leaves_nothing_open(tmp_path: Path, monkeyp
             assert await (await store.appender(STREAM, B)).append(0, DATA) in (0, len(DATA))
 
     asyncio.run(give_up())
+
+
+def test_the_state_of_a_run_that_is_moved_away_meanwhile_brings_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> Extent:
+        looking.set()
+        go_on.wait()
+        return extent(path)
+
+    async def go() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            await (await filled(store)).close()
+            monkeypatch.setattr("flarelog.stores.local.store.extent", slow)
+            removing = asyncio.create_task(store.remove("run-1"))
+            await asyncio.to_thread(looking.wait)
+            ending = asyncio.create_task(store.set_run("run-1", RunState.ENDED))
+            await asyncio.sleep(0)
+            go_on.set()
+            await removing
+            await ending
+            assert not (tmp_path / "run-1").exists()
+            await store.set_run("run-1", RunState.RUNNING)  # who says so afterwards means a new one
+            assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
+
+    run(go())

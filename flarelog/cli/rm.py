@@ -13,7 +13,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.runs import held
 from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo, moment, run_name, site_name
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores import choose
 
 
 @click.command
@@ -93,7 +93,7 @@ async def _remove(
     if not os.path.isdir(store):
         raise NotFound(f"there is no store at {store}")
     try:
-        async with LocalStore(store) as local:
+        async with choose.store(store) as local:
             found = await local.remove(run_id, site)
             await local.clear()
             return found

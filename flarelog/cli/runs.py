@@ -14,8 +14,8 @@ from flarelog.cli import aligned, client, client_options, one_source, option, ru
 from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo, moment, run_name, run_record
+from flarelog.stores import choose
 from flarelog.stores.base import totals
-from flarelog.stores.local.store import LocalStore
 
 
 @click.command
@@ -72,10 +72,9 @@ async def held(store: str, run_id: str) -> list[RunInfo]:
     """The runs in *store*, a directory, or *run_id* alone if it is there. Raises NotFound."""
     if not os.path.isdir(store):
         raise NotFound(f"there is no store at {store}")
-    local = LocalStore(store)
-    names = [run_id] if run_id in local.run_names() else [] if run_id else local.run_names()
-    found = {name: RunInfo(name, (await local.run_state(name)).value) for name in names}
-    async with aclosing(local.list(f"{run_id}/" if run_id else "")) as streams, aclosing(totals(streams)) as infos:
+    reader = choose.reader(store)
+    found = {name: RunInfo(name, record.state.value) for name, record in (await reader.runs(run_id)).items()}
+    async with aclosing(reader.list(f"{run_id}/" if run_id else "")) as streams, aclosing(totals(streams)) as infos:
         async for info in infos:
             if info.run in found:
                 found[info.run] = replace(info, state=found[info.run].state)

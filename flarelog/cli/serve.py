@@ -52,7 +52,8 @@ from flarelog.security.access import PolicyFile
 from flarelog.security.connections import AGE
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
-from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.stores import choose
+from flarelog.stores.base import Durability, Store
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
 COLLECT_EVERY = 60.0  # seconds
@@ -263,13 +264,13 @@ def command(
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
-        mine = LocalStore(store, kind, lock=place.lock, mine=place.mine)
+        mine = choose.store(store, kind, lock=place.lock, mine=place.mine)
         run(_serve(mine, settings, None, keep, Workers(place)))
         forget(place)
     elif workers > 1:
-        run(supervise(LocalStore(store, kind), settings, workers, partial(_announce, store, ready_file)))
+        run(supervise(choose.store(store, kind), settings, workers, partial(_announce, store, ready_file)))
     else:
-        run(_serve(LocalStore(store, kind), settings, ready_file, keep))
+        run(_serve(choose.store(store, kind), settings, ready_file, keep))
 
 
 def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
@@ -306,7 +307,7 @@ async def _collect() -> None:
 
 
 async def _serve(
-    store: LocalStore, options: ServerOptions, ready_file: str | None, keep: Keep, workers: Workers | None = None
+    store: Store, options: ServerOptions, ready_file: str | None, keep: Keep, workers: Workers | None = None
 ) -> None:
     stopped = asyncio.Event()
     if workers is None:
@@ -320,10 +321,10 @@ async def _serve(
         on_hangup(server.reread)
         await server.start()
         if keep and server.is_home:
-            server.spawn(Retention(store.root, keep, server.removals.expire).run())
+            server.spawn(Retention(store, keep, server.removals.expire).run())
         try:
             if workers is None:
-                _announce(str(store.root), ready_file, server.address, server.reader_address)
+                _announce(store.name, ready_file, server.address, server.reader_address)
             else:
                 say_ready()
             await stopped.wait()

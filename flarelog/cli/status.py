@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import sys
 import time
@@ -25,7 +24,8 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores import choose
+from flarelog.stores.base import RunRecord
 from flarelog.text import legible
 
 EXAMPLES = """\b
@@ -185,19 +185,18 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if connected is not None:
         state = (await connected.about(asked.run)).state if asked.run else ""
     elif store is not None:
-        kept = LocalStore(store)
-        found = [replace(info, state=State(grown=_age(kept, info))) for info in found]
-        state = (await kept.runs()).get(asked.run, RunState.UNKNOWN).value if asked.run else ""
+        kept = choose.reader(store)
+        found = [replace(info, state=State(grown=_age(info))) for info in found]
+        state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
     if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
         state = "sealed"
     return found, "" if state == RunState.UNKNOWN.value else state
 
 
-def _age(store: LocalStore, info: StreamInfo) -> float | None:
-    """Seconds since the latest byte was written; None when there is no file."""
-    with contextlib.suppress(OSError):
-        return max(0.0, time.time() - os.lstat(store.path(info.stream)).st_mtime)
-    return None
+def _age(info: StreamInfo) -> float | None:
+    """Seconds since the latest byte was committed, or the log begun; None when neither is known."""
+    at = info.grown or info.begun
+    return max(0.0, time.time() - at / 1000) if at else None
 
 
 async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, where: str) -> None:

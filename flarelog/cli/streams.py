@@ -14,7 +14,7 @@ from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores import choose
 from flarelog.text import legible
 
 
@@ -69,7 +69,7 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
         raise NotFound(f"there is no store at {store}")
     else:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        found = [info async for info in LocalStore(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
+        found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
     if run_id and not found and not sites:
         raise NotFound(f"{connected.address if connected is not None else store} holds no stream of run {run_id}")
     return found

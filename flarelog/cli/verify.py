@@ -11,7 +11,7 @@ from flarelog.cli import option, redaction_text, run
 from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
 from flarelog.model import run_name
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores import choose
 from flarelog.verify import Verdict, verify
 
 
@@ -46,7 +46,7 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     run_name(run_id)
     if not root.is_dir():
         raise NotFound(f"there is no store at {root}")
-    store = LocalStore(root)
+    store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
         raise NotFound(f"{root} holds no stream of run {run_id}")

@@ -25,7 +25,7 @@ from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
 from flarelog.receiver.server import ServerOptions
 from flarelog.receiver.workers import HOME, Place
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores.base import Store
 
 _STDIN = 0
 _READY = b"ready\n"
@@ -83,9 +83,7 @@ def forget(place: Place) -> None:
 # --- the process that looks after them
 
 
-async def supervise(
-    store: LocalStore, options: ServerOptions, count: int, announce: Callable[[str, str], object]
-) -> None:
+async def supervise(store: Store, options: ServerOptions, count: int, announce: Callable[[str, str], object]) -> None:
     """Serve with *count* workers until told to stop; *announce*: gets both addresses when all are ready.
 
     Raises CannotListen, StoreLocked, NotAllowed; WorkerEnded. Exits as a worker did that could not begin.

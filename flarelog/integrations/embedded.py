@@ -35,7 +35,8 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.stores import choose
+from flarelog.stores.base import Durability, Store
 from flarelog.wire.packing import Compression
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
@@ -144,7 +145,7 @@ class _Embedded:
 class Beside(Protocol):
     """What lives in the loop beside a receiver's server, and reads its store."""
 
-    def begin(self, server: Server, store: LocalStore) -> None:
+    def begin(self, server: Server, store: Store) -> None:
         """*server* is about to listen; its bus tells, in the loop, of each stream."""
 
     async def end(self) -> None:
@@ -196,7 +197,7 @@ class Receiver(_Embedded):
             compression=compression,
             **asdict(limits or Limits()),
         )
-        self._store = LocalStore(store, durability)
+        self._store = choose.store(store, durability)
         self._beside = beside
         self._server: Server | None = None
 
@@ -228,7 +229,7 @@ class Receiver(_Embedded):
 
     def _leave(self, background: _background.Background) -> None:
         if not self._end(background, JOIN_TIMEOUT):
-            log.warning("the receiver of %s did not stop within %g s", self._store.root, JOIN_TIMEOUT)
+            log.warning("the receiver of %s did not stop within %g s", self._store.name, JOIN_TIMEOUT)
 
     def _end(self, background: _background.Background, timeout: float) -> bool:
         server, self._server = self._server, None
@@ -252,7 +253,7 @@ class Receiver(_Embedded):
             ended = self._end(background, self._exit_timeout) if (background := self._background) else True
         except KeyboardInterrupt:
             ended = False
-        return [] if ended else [f"the receiver of {self._store.root} did not stop in time"]
+        return [] if ended else [f"the receiver of {self._store.name} did not stop in time"]
 
     def forget(self) -> None:
         server = self._server

@@ -22,8 +22,9 @@ from flarelog.receiver.retention import Keep as Kept
 from flarelog.receiver.retention import Retention
 from flarelog.receiver.server import Server
 from flarelog.security.tls import Tls
+from flarelog.sinks.base import Feed
 from flarelog.sinks.mirror import Mirror
-from flarelog.stores.local.store import Durability, LocalStore
+from flarelog.stores.base import Durability, Store
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
@@ -67,9 +68,9 @@ class Jobs:
         self._finished: dict[str, bool] = {}  # whether the run's streams were handed on
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, server: Server, store: LocalStore) -> None:
+    def begin(self, server: Server, store: Store) -> None:
         self._server, self._store = server, store
-        self._mirror = Mirror(store, self._directory)
+        self._mirror = Feed(store, Mirror(self._directory))
         server.bus.subscribe(self._opened, Event.STREAM_OPENED)
         server.bus.subscribe(self._ended, Event.STREAM_ENDED)
         if self._kept:
@@ -133,7 +134,7 @@ class Jobs:
 
     def _serves(self, notice: Notice) -> None:
         """The server has its port: before that, another receiver may be the one of this store."""
-        self._server.spawn(Retention(self._store.root, self._kept, self._server.removals.expire).run())
+        self._server.spawn(Retention(self._store, self._kept, self._server.removals.expire).run())
 
     def _opened(self, notice: Notice) -> None:
         if notice.stream is not None and notice.stream.site != SERVER:

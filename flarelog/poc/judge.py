@@ -16,7 +16,8 @@ from flarelog.errors import GAPS, OK
 from flarelog.model import Gap, Generation, StreamInfo
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.talk import MISSED, OPENED, RUN, told
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores import choose
+from flarelog.stores.base import Reader
 
 if TYPE_CHECKING:
     from flarelog.poc.intruders import Intruder
@@ -83,7 +84,7 @@ class IntruderVerdict:
 
 async def judge(evidence: Evidence) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
     """A verdict for each site, and for each intruder."""
-    store = LocalStore(evidence.work / "store")
+    store = choose.reader(evidence.work / "store")
     held = {(info.stream.site, info.stream.log): info async for info in store.list(f"{RUN}/")}
     return await _sites(evidence, store, held), [_intruder(intruder, held) for intruder in evidence.intruders]
 
@@ -97,7 +98,7 @@ def _intruder(intruder: Intruder, held: _Held) -> IntruderVerdict:
     return IntruderVerdict(intruder.who, intruder.claims, intruder.tried, stored, refused, intruder.answer)
 
 
-async def _sites(evidence: Evidence, store: LocalStore, held: _Held) -> list[SiteVerdict]:
+async def _sites(evidence: Evidence, store: Reader, held: _Held) -> list[SiteVerdict]:
     misses, opened = told(evidence.work, MISSED), told(evidence.work, OPENED)
     verdicts = []
     for name in evidence.options.names:
@@ -129,7 +130,7 @@ _EMPTY = hashlib.sha256().hexdigest()
 _NOTHING: dict[str, Any] = {"bytes": 0, "sha256": _EMPTY, "generations": []}
 
 
-async def _log(store: LocalStore, log: str, wrote: dict[str, Any], info: StreamInfo | None) -> LogVerdict:
+async def _log(store: Reader, log: str, wrote: dict[str, Any], info: StreamInfo | None) -> LogVerdict:
     if info is None:
         return LogVerdict(log, wrote["bytes"], 0, 0, wrote["sha256"], _EMPTY, False, False)
     data = b"".join([piece async for _, piece in store.read(info.stream)])

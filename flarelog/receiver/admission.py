@@ -19,8 +19,7 @@ from flarelog.model import Code, Open, StreamId
 from flarelog.policy import Identity, site_of
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.session import code_of
-from flarelog.stores.base import Appender
-from flarelog.stores.local.store import OPENING
+from flarelog.stores.base import OPENING, Appender
 
 if TYPE_CHECKING:
     from flarelog.receiver.server import Server

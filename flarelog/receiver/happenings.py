@@ -13,8 +13,7 @@ from collections.abc import Callable
 
 from flarelog.errors import StoreError
 from flarelog.model import StreamId
-from flarelog.stores.base import Store
-from flarelog.stores.local.chronicle import CALL, LONGEST, PAUSED, RESUMED, Happening
+from flarelog.stores.base import CALL, LONGEST, PAUSED, RESUMED, Happening, Store
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Code, Open, Removed, run_name, site_name
-from flarelog.stores.local.removal import Extent, in_use
+from flarelog.stores.base import Extent, in_use
 
 if TYPE_CHECKING:
     from flarelog.receiver.server import Server
@@ -104,7 +104,10 @@ class Removals:
         server.store.hold(run, site)
         if force:
             why = f"run {run} was removed at the receiver; {AGAIN}"
-            for session in server.sessions_of(run, site):
+            sessions = list(server.sessions_of(run, site))
+            if sessions and not server.said(why):  # once, and not of each log
+                log.warning("%s; %d of its logs were open", why, len(sessions))
+            for session in sessions:
                 session.leave(Code.REJECTED, why)
             end = clock() + END_WITHIN
             while server.store.open_streams(run, site) and clock() < end:

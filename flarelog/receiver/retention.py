@@ -12,29 +12,23 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
-from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound
+from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound, StoreError
 from flarelog.lifecycle import RunState
 from flarelog.receiver.states import spoken
-from flarelog.stores.local.directory import Directory
-from flarelog.stores.local.removal import Extent, extent
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores.base import Extent, Store
 
 log = logging.getLogger(__name__)
 
 DAY = 86_400.0  # seconds
 EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; where there is a limit in bytes
 SPARE = 20  # times as long as a look takes passes until the next one, at least
-SOME = 50  # runs that are looked at in one go
 SAY_AGAIN = 86_400.0  # seconds until the same trouble is said again
-_STAMP = ".retention"
+_STAMP = "retention"  # what the store remembers it by
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +88,12 @@ class Ages:
 
 
 class Retention:
-    """Keeps a store within what *keep* says. *remove*: removes a run if it is still as it was found, and says why;
+    """Keeps *store* within what *keep* says. *remove*: removes a run if it is still as it was found, and says why;
     raises InUse or NotFound where it is not.
     """
 
-    def __init__(self, root: Path, keep: Keep, remove: Callable[[str, Extent, str], Awaitable[None]]) -> None:
-        self._root, self._keep, self._remove = root, keep, remove
-        self._reader = LocalStore(root)
+    def __init__(self, store: Store, keep: Keep, remove: Callable[[str, Extent, str], Awaitable[None]]) -> None:
+        self._store, self._keep, self._remove = store, keep, remove
         self._ages = Ages()
         self._looked: float | None = None  # by the clock that cannot be set
         self._said: dict[str, float] = {}
@@ -113,16 +106,14 @@ class Retention:
                 await self.look(time.time(), began)
             except FlarelogError as error:
                 self._say(f"runs that are no longer needed cannot be removed: {error}", began)
-            except OSError as error:
-                self._say(f"runs that are no longer needed cannot be looked for: {error}", began)
             every = EVERY if self._keep.size is None else EVERY_FULL
             await asyncio.sleep(max(every, SPARE * (time.monotonic() - began)))
 
     async def look(self, wall: float, clock: float) -> None:
         """Remove what is to go at *wall*, seconds since 1970; *clock*: seconds of one that cannot be set."""
-        stamp = await asyncio.to_thread(self._stamp, wall, 0.0 if self._looked is None else clock - self._looked)
+        stamp = await self._stamp(wall, 0.0 if self._looked is None else clock - self._looked)
         self._looked = clock
-        found = await self._found()
+        found = dict(await self._store.extents())
         self._ages.look(found, clock, anew=stamp.held == DAY)
         if stamp.held:
             self._say(
@@ -146,7 +137,7 @@ class Retention:
         for run in self._ages.oldest_first(found):
             if size <= limit:
                 return
-            ended = self._ages.age(run, wall, clock) >= DAY or await self._reader.run_state(run) is RunState.ENDED
+            ended = self._ages.age(run, wall, clock) >= DAY or await self._ended(run)
             why = f"the store's runs take {size:,} bytes, and it is the oldest that has ended (--keep-bytes {limit})"
             if ended and await self._gone(run, found[run], why):
                 size -= found[run].all_bytes
@@ -165,30 +156,18 @@ class Retention:
             return False
         return True
 
-    async def _found(self) -> dict[str, Extent]:
-        names = await asyncio.to_thread(self._reader.run_names)
-        found: dict[str, Extent] = {}
-        for at in range(0, len(names), SOME):  # in between the loop has the interpreter to itself
-            found |= await asyncio.to_thread(partial(self._extents, names[at : at + SOME]))
-        return found
+    async def _ended(self, run: str) -> bool:
+        recorded = (await self._store.runs(run)).get(run)
+        return recorded is not None and recorded.state is RunState.ENDED
 
-    def _extents(self, runs: Iterable[str]) -> dict[str, Extent]:
-        return {run: extent(self._root / run) for run in runs}
-
-    def _stamp(self, wall: float, elapsed: float) -> Stamp:
+    async def _stamp(self, wall: float, elapsed: float) -> Stamp:
         """The stamp of this look, which stands in the store for the next one."""
         before = None
-        with Directory(self._root) as directory:
-            with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
-                before = Stamp(*map(float, directory.read(_STAMP).split()))
-            now = stamped(before, wall, elapsed)
-            with contextlib.suppress(OSError):  # a full disk must not keep runs from going
-                fd = directory.open_new(f"{_STAMP}.new")
-                try:
-                    os.write(fd, b"%f %f\n" % now)
-                finally:
-                    os.close(fd)
-                directory.rename(f"{_STAMP}.new", _STAMP)
+        with contextlib.suppress(ValueError, TypeError):
+            before = Stamp(*map(float, (await self._store.note(_STAMP)).split()))
+        now = stamped(before, wall, elapsed)
+        with contextlib.suppress(StoreError):  # a full disk must not keep runs from going
+            await self._store.set_note(_STAMP, b"%f %f\n" % now)
         return now
 
     def _say(self, sentence: str, clock: float) -> None:

@@ -43,8 +43,7 @@ from flarelog.security.connections import AGE, MAX_AGE, aging
 from flarelog.security.guard import Guard, identity_of
 from flarelog.security.tls import ServerCertificates, Tls
 from flarelog.security.tokens import Tokens
-from flarelog.stores.base import Store
-from flarelog.stores.local.chronicle import CLOSED, LEFT, OPENED
+from flarelog.stores.base import CLOSED, LEFT, OPENED, Store
 from flarelog.wire import codec, service, statuses
 from flarelog.wire.packing import Unpacking
 from flarelog.wire.uplink import IDLE_TIMEOUT
@@ -306,8 +305,9 @@ class Server:
 
     async def recall(self) -> None:
         """Learn which runs the store holds, before any other is known."""
-        self._runs, makers = await self.store.runs(), await self.store.makers()
-        self.admission.runs.known({run: makers.get(run, "") for run in self.unended()})
+        found = {run: one for run, one in (await self.store.runs()).items() if one.state is not RunState.UNKNOWN}
+        self._runs = {run: one.state for run, one in found.items()}
+        self.admission.runs.known({run: found[run].maker for run in self.unended()})
 
     @property
     def runs(self) -> list[str]:

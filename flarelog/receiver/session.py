@@ -25,8 +25,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Action, Buffer, Chunk, Code, Leave, News, Open, Packed, Receipt, Reply
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
-from flarelog.stores.base import Appender
-from flarelog.stores.local.chronicle import SILENT
+from flarelog.stores.base import SILENT, Appender
 from flarelog.wire import codec
 from flarelog.wire.uplink import ENDED
 
@@ -287,8 +286,8 @@ class Call:
     def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
         """Log a refusal."""
         quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
-        # A stream that is held asks again and again.
-        quiet = quiet or (reply.code is Code.PAUSE and self.server.said(str(error)))
+        # A stream that is held asks again and again, and a thousand may be refused for one reason.
+        quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self.server.said(str(error)))
         level = logging.DEBUG if quiet else logging.WARNING
         log.log(level, "%s: %s at offset %d: %s", where, reply.code.name, reply.committed, error)
 

@@ -1,22 +1,106 @@
-"""The Store contract; one suite of tests (``tests/contract.py``) runs over every store.
+"""The Store contract: where committed bytes live. One suite of tests runs over every store (tests/contracts/store.py).
 
-Three rules hold in each: bytes are appended only at the end (a part that is held already is trimmed, a hole is
-refused); what lies at an offset never changes; after a newer appender of a stream has advanced, older ones get
-``Fenced``. Nothing is committed before it is as durable as the store promises. Errors are those of
-``flarelog.errors`` (Hole, Fenced, Full, Unavailable); each carries ``committed``.
+What holds in each:
+
+- Bytes are appended only at the end. A part that is held already is trimmed; a hole is refused (``Hole``).
+- What lies at an offset never changes. Nothing is committed, shown or told before it is as durable as the store
+  promises; what is committed is as long and as good after a crash.
+- A stream has one appender at a time. After a newer one has claimed it, older ones get ``Fenced``, and so does a
+  producer that comes back behind a newer one: epochs are those of ``delivery.receiver.Epochs``, one order a site.
+- Errors are those of ``flarelog.errors``, and each carries ``committed``: Hole, Fenced; Full: there is no room, nothing
+  is lost, and the same append may be tried again; Unavailable: the outcome is unknown, ask ``last_offset``. Where a
+  docstring names no error, none but Unavailable and Full come.
+
+A ``Reader`` needs no claim on a store and may be used beside its one receiver; a ``Store`` is the receiver's own. A
+distributed store, for which ``last_offset`` and ``list`` ask a server, fits as well: nothing here says file, and what
+is answered at once (``open_streams``, ``hold``, ``release``) is of this process alone. ``choose`` has the places where
+stores come from: a new store is one file and a line there.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, Self
 
 from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
+from flarelog.errors import NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
-from flarelog.stores.local.chronicle import Happening
-from flarelog.stores.local.removal import Extent
+
+Durability = Literal["disk", "memory"]
+"""What a store promises of committed bytes: that they survive a power cut, or only that process."""
+
+OPENING = 8
+"""Streams that are opened side by side: a log that makes directories waits until they are durable."""
+
+Bytes = Callable[[int, int], bytes]
+"""So many bytes from an offset, or fewer, as ``os.pread`` gives them; it may be called in a thread."""
+
+PIECE = 128 << 10  # bytes that are handed out at most: so much of each reader that takes nothing stays in memory
+
+
+class RunRecord(NamedTuple):
+    """What is recorded of a run."""
+
+    state: RunState = RunState.UNKNOWN
+    maker: str = ""  # the site that began it; empty: it was announced
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What a run, or a site of one, takes of a store."""
+
+    files: int  # logs
+    log_bytes: int
+    all_bytes: int  # journals and records included
+    changed: float  # when anything in it last changed: seconds since 1970, 0 where there is nothing
+
+
+class Evidence(NamedTuple):
+    """A stream as it lies there, and what the store vouches for: for verification, which compares the two."""
+
+    info: StreamInfo
+    lengths: Sequence[tuple[int, int]]  # (length, digest) of prefixes, growing; the last is what is committed
+    size: int  # bytes that are there, committed or not
+    read: Bytes
+
+
+# --- what became of streams
+
+NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
+LONGEST = 300  # characters of a reason
+OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
+CALL, FORGOTTEN = "call ended", "forgotten"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """What happened to streams of one site in one run.
+
+    *what*: ``opened``: a producer has them. ``left``: nobody has them any more, and they are not sealed. ``paused``:
+    their producer was told to wait, ``resumed``: it goes on. ``silent``: nothing was heard any more, since *since*.
+    ``closed``: they count as ended without a receipt. ``call ended``: one that had so many of them. ``forgotten``: so
+    many lines were, from *since* on.
+    """
+
+    at: int  # the receiver's time, as all others milliseconds since 1970
+    what: str
+    why: str = ""
+    count: int = 1  # streams
+    logs: tuple[str, ...] = ()  # the names of some of them
+    since: int = 0  # 0: nothing more is known
+
+    def with_more(self, log: str) -> Happening:
+        """To one more stream."""
+        room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
+        return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
+
+
+# --- the contract
 
 
 class Appender(Protocol):
@@ -66,25 +150,25 @@ class Appender(Protocol):
         """Commit what is left and let go; harmless when repeated."""
 
 
-class Store(Protocol):
-    """Streams by their ids."""
+class Reader(Protocol):
+    """Streams by their ids, to read."""
 
-    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> Appender:
-        """Open *stream* for *producer*, creating it; older appenders of it are fenced. Raises Fenced, Full,
-        Unavailable.
-        """
-
-    async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
-        """What the logs of the stream's site in its run take beside their bytes, kept up to date from now on, and what
-        opening the stream is to make. Raises Unavailable.
-        """
+    name: str  # what people know the store by
+    left_out: set[str]  # a sentence for each thing in the store that is not shown, because it is none of its own
 
     async def last_offset(self, stream: StreamId) -> int | None:
         """The committed offset; None (which is not 0) if there is no such stream."""
 
     def read(self, stream: StreamId, start: int = 0, follow: bool = False) -> AsyncGenerator[tuple[int, bytes], None]:
         """Committed bytes from *start* on, with their offsets, in order. With *follow*: until the stream is sealed
-        and read. Raises NotFound.
+        and read. Raises NotFound: also while it follows, when the stream is removed.
+        """
+
+    def growth(
+        self, stream: StreamId, start: int = 0, follow: bool = False
+    ) -> AsyncGenerator[tuple[Bytes, StreamInfo], None]:
+        """How to read the committed bytes of *stream*, until the next of these, and what is known of it, whenever it
+        has grown behind *start* or ends. Ends, and raises, as ``read`` does.
         """
 
     async def marks(self, stream: StreamId, first: int = 0) -> Sequence[Mark]:
@@ -103,20 +187,58 @@ class Store(Protocol):
         sites in runs that are *wanted*: of others no stream is read.
         """
 
-    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
-        """Remember the *state* of *run*, and which site began it; empty: it was announced."""
-
-    async def runs(self) -> dict[str, RunState]:
-        """The runs that are known, with their states."""
-
-    async def makers(self) -> Mapping[str, str]:
-        """Which site began each of the runs that were not announced."""
+    async def runs(self, run: str = "") -> dict[str, RunRecord]:
+        """The runs that are there, or *run* alone, with what is recorded of them."""
 
     async def sites(self, run: str) -> Collection[str]:
         """The sites of *run* that the store knows."""
 
+    async def extents(self) -> Mapping[str, Extent]:
+        """What each run takes, which takes time to find out. What goes or comes meanwhile counts as changed now."""
+
+    def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
+        """What can be compared of *stream*, while that is entered. Raises NotFound, Unavailable."""
+
+    def path(self, stream: StreamId) -> Path:
+        """The file of the bytes of *stream*, for others that take files. Raises NotFound where the store has none."""
+
+
+class Store(Reader, Protocol):
+    """A store to write. Use as an asynchronous context manager.
+
+    Raises, on entering: NotAllowed when it cannot be written, StoreLocked when another receiver has it.
+    """
+
+    lock: int  # the descriptor of a lock that is lent to the other processes of this receiver; below 0: there is none
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+    def forget(self) -> None:
+        """In a forked child: let go of what the store holds, so that it ends with the parent."""
+
+    async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> Appender:
+        """Open *stream* for *producer*, creating it; older appenders of it are fenced. Raises Fenced, Full,
+        Unavailable.
+        """
+
+    async def footprint(self, stream: StreamId) -> tuple[Footprint, Footprint]:
+        """What the logs of the stream's site in its run take beside their bytes, kept up to date from now on, and what
+        opening the stream is to make.
+        """
+
+    async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
+        """Remember the *state* of *run*, and which site began it; empty: it was announced."""
+
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
-        """Write down what happened to streams of *site*, for people; in a bounded place. Raises Full, Unavailable."""
+        """Write down what happened to streams of *site*, for people; in a bounded place."""
+
+    async def note(self, name: str) -> bytes:
+        """What ``set_note`` was last told under *name*; else nothing."""
+
+    async def set_note(self, name: str, said: bytes) -> None:
+        """Remember a few bytes of the receiver's own for the next one."""
 
     # --- what leaves
 
@@ -140,7 +262,31 @@ class Store(Protocol):
         """Another process has removed it: what is remembered of it here no longer holds, and its readers end."""
 
     async def clear(self) -> None:
-        """Free what removed runs took; what a crash left of them as well. It may take long. Raises Unavailable."""
+        """Free what removed runs took; what a crash left of them as well. It may take long."""
+
+
+# --- what every store says in the same words, and does in the same way
+
+
+def absent(run: str, site: str = "") -> NotFound:
+    return NotFound(f"there is no site {site} in run {run}" if site else f"there is no run {run}")
+
+
+def in_use(run: str, site: str, streams: int) -> str:
+    """Why it is not removed."""
+    where = f"site {site} in run {run}" if site else f"run {run}"
+    logs = "a log" if streams == 1 else f"{streams} logs"
+    return f"{logs} of {where} {'is' if streams == 1 else 'are'} open: end it first (flarelog run-end), or say --force"
+
+
+def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """What *read* gives of *stream* from *start* to *end*, as is committed. Raises Unavailable."""
+    while start < end:
+        data = read(min(PIECE, end - start), start)
+        if not data:
+            raise Unavailable(f"{stream} ends at offset {start}, but its journal says {end}")
+        yield start, data
+        start += len(data)
 
 
 async def totals(

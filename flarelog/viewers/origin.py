@@ -8,7 +8,6 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -95,9 +94,9 @@ class StoreOrigin:
         self.name = os.fspath(root)
         if not os.path.isdir(root):
             raise NotFound(f"there is no store at {self.name}")
-        from flarelog.stores.local.store import LocalStore  # who reads from a receiver does not wait for it
+        from flarelog.stores import choose  # who reads from a receiver does not wait for it
 
-        self._store = LocalStore(Path(root))
+        self._store = choose.reader(root)
 
     async def __aenter__(self) -> StoreOrigin:
         return self
@@ -112,20 +111,21 @@ class StoreOrigin:
         return [info async for info in self._store.list(f"{run}/", wanted=wanted)]
 
     async def state(self, run: str) -> RunState:
-        return await self._store.run_state(run)
+        recorded = (await self._store.runs(run)).get(run)
+        return RunState.UNKNOWN if recorded is None else recorded.state
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
-        from flarelog.stores.local.store import pieces
+        from flarelog.stores.base import pieces
 
         sieving = Sieving(sieve, start) if sieve is not None else None
         async with aclosing(self._store.growth(stream, start, follow)) as growth:
-            async for fd, info in growth:
+            async for read, info in growth:
                 for mark in info.marks[first_mark:]:
                     yield first_mark, mark
                     first_mark += 1
-                for offset, data in pieces(stream, fd, start, min(stop, info.committed) if stop else info.committed):
+                for offset, data in pieces(stream, read, start, min(stop, info.committed) if stop else info.committed):
                     for piece in [(offset, data)] if sieving is None else sieving.feed(offset, data):
                         yield piece
                     if start // _BREATH != (start := offset + len(data)) // _BREATH:

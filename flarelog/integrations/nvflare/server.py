@@ -38,7 +38,7 @@ from flarelog.security.certs import names_of
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes
-from flarelog.stores.local.store import Durability
+from flarelog.stores.base import Durability
 
 log = logging.getLogger(__name__)
 

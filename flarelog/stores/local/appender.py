@@ -16,31 +16,43 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
-from flarelog.delivery.receiver import Holder, size_of
+from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
-from flarelog.errors import Fenced, Full, Hole, NotAllowed, StoreError, Unavailable
+from flarelog.errors import Fenced, Hole, NotAllowed, StoreError, Unavailable
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
+from flarelog.stores.directory import Directory, meaning, read_all
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.directory import Directory
 from flarelog.stores.local.journal import Journal
-
-if TYPE_CHECKING:
-    from flarelog.stores.local.store import LocalStore
+from flarelog.stores.local.layout import Layout
 
 log = logging.getLogger(__name__)
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 _MARKS_A_COMMIT = 256  # while their lines are made, nobody else is served
 _MARK_BYTES_A_COMMIT = 256 << 10
 _COMPACT_AFTER = 8192  # records, of which a length takes about 50 bytes
-_READ = 1 << 20  # bytes that recovery reads at a time
 
 
-def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
-    kind = Full if error.errno in _NO_ROOM else Unavailable
-    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
+class Home(Protocol):
+    """What an appender needs of its store."""
+
+    layout: Layout
+
+    def footprint_of(self, stream: StreamId) -> Footprint:
+        """What the logs of the stream's site take."""
+
+    def epochs(self, stream: StreamId) -> Epochs:
+        """The producers of the stream's site. Raises Full, Unavailable."""
+
+    async def in_thread(self, work: Callable[[], None]) -> None:
+        """Do *work*, a commit."""
+
+    def changed(self, stream: StreamId) -> None:
+        """More of it is committed, or it is sealed."""
+
+    def closed(self, appender: LocalAppender) -> None:
+        """It writes nothing more."""
 
 
 class LocalAppender:
@@ -52,12 +64,13 @@ class LocalAppender:
 
     max_chunk = MAX_CHUNK
 
-    def __init__(self, store: LocalStore, stream: StreamId) -> None:
+    def __init__(self, home: Home, stream: StreamId) -> None:
         self.stream = stream
         self.journal = Journal()
-        self._store = store
-        self._disk = store.durability == "disk"
-        self._name, self._journal_name = store.path(stream).name, store.journal_path(stream).name
+        self._home = home
+        self._disk = home.layout.durable
+        self._name = stream.log.rpartition("/")[2]
+        self._journal_name = f".{self._name}.journal"
         self._data_fd = self._journal_fd = -1
         self._journal_size = 0
         self._journal_kept = 0  # bytes of the journal whose commit succeeded
@@ -67,7 +80,7 @@ class LocalAppender:
         self._new_marks: list[Mark] = []
         self._committing: asyncio.Task[None] | None = None  # one at a time; the descriptors are its own until it ends
         self._gone: StoreError | None = None  # why nothing may be appended any more
-        self.footprint = store.footprints.get((stream.run, stream.site)) or Footprint()  # its site's, this log included
+        self.footprint = home.footprint_of(stream)  # its site's, this log included
 
     # --- what is held
 
@@ -104,7 +117,7 @@ class LocalAppender:
     def open(self) -> None:
         """Open or create both files, and recover."""
         try:
-            with self._store.directory(self.stream, make=True) as directory:
+            with self._home.layout.directory(self.stream, self.footprint) as directory:
                 self._open_in(directory)
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
@@ -138,7 +151,7 @@ class LocalAppender:
             directory.sync()
 
     def _recover(self, directory: Directory) -> None:
-        raw = b"".join(iter(lambda: os.read(self._journal_fd, _READ), b""))
+        raw = read_all(self._journal_fd)
         self.journal = journals.replay(raw)
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
@@ -177,7 +190,7 @@ class LocalAppender:
     def claimed_by(self, producer: bytes, epoch: int) -> Holder:
         """The holder once *producer* has the stream. Raises Fenced."""
         try:
-            return self._store.epochs(self.stream).claim(self.journal.holder, producer, epoch)
+            return self._home.epochs(self.stream).claim(self.journal.holder, producer, epoch)
         except Fenced as error:
             raise Fenced(str(error), committed=self.committed) from error
 
@@ -234,7 +247,7 @@ class LocalAppender:
         at = journals.now()
         line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
         await self._record(line, lambda: self._sealed(receipt, at))
-        self._store.changed(self.stream)
+        self._home.changed(self.stream)
 
     def _sealed(self, receipt: Receipt, at: int) -> None:
         self.journal.sealed, self.journal.redacted, self.journal.ended = True, receipt.redacted, at
@@ -255,7 +268,7 @@ class LocalAppender:
             if fd >= 0:
                 os.close(fd)
         self._data_fd = self._journal_fd = -1
-        self._store.closed(self)
+        self._home.closed(self)
 
     def _check(self) -> None:
         if self._gone is not None:
@@ -288,7 +301,7 @@ class LocalAppender:
         if written > journal.committed:
             journal.records += 1
             journal.add_length(written, digest, at)
-        self._store.changed(self.stream)
+        self._home.changed(self.stream)
 
     async def _record(self, line: bytes, done: Callable[[], None] = lambda: None) -> None:
         """Make one journal line durable, behind whatever is being committed, then call *done*."""
@@ -310,7 +323,7 @@ class LocalAppender:
     async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
         """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
         try:
-            await self._store.in_thread(lambda: self._write_and_sync(lines))
+            await self._home.in_thread(lambda: self._write_and_sync(lines))
         except (OSError, Unavailable) as error:
             self._broken(error)
         finally:
@@ -343,7 +356,7 @@ class LocalAppender:
 
     def _write_journal(self, lines: bytes) -> None:
         if self.journal.records > self._compact_at:
-            with self._store.directory(self.stream) as directory:
+            with self._home.layout.directory(self.stream) as directory:
                 self._compact(directory)
         done = 0
         while done < len(lines):

@@ -11,46 +11,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flarelog.stores.base import FORGOTTEN, LONGEST, Happening
+from flarelog.stores.directory import Directory
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.directory import Directory
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten
-NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
-LONGEST = 300  # characters of a reason
-_READ = 1 << 20
-
-OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED, CALL, FORGOTTEN = (
-    *("opened", "left", "paused", "resumed", "silent", "closed", "call ended"),
-    "forgotten",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """What happened to streams of one site in one run.
-
-    *what*: ``opened``: a producer has them. ``left``: nobody has them any more, and they are not sealed. ``paused``:
-    their producer was told to wait, ``resumed``: it goes on. ``silent``: nothing was heard any more, since *since*.
-    ``closed``: they count as ended without a receipt. ``call ended``: one that had so many of them. ``forgotten``: so
-    many lines were, from *since* on.
-    """
-
-    at: int  # the receiver's time, as all others milliseconds since 1970
-    what: str
-    why: str = ""
-    count: int = 1  # streams
-    logs: tuple[str, ...] = ()  # the names of some of them
-    since: int = 0  # 0: nothing more is known
-
-    def with_more(self, log: str) -> Happening:
-        """To one more stream."""
-        room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
-        return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
 def name_of(site: str) -> str:

@@ -47,11 +47,14 @@ def found(site: Path) -> Counted:
     return Counted(logs, directories, size)
 
 
-def missing(root: Path, stream: StreamId, journal: Path) -> Footprint:
-    """What opening *stream*, whose *journal* is to lie below *root*, makes. Raises OSError."""
-    site, directory = root / stream.run / stream.site, journal.parent
-    directories = 0
-    while directory != site and not os.path.lexists(directory):
+def missing(stream: StreamId, journal: str) -> Footprint:
+    """What opening *stream*, whose *journal* is to be at that path, makes. Raises OSError."""
+    if os.path.lexists(journal):
+        return Footprint()
+    directory, directories = journal, 0
+    for _ in range(stream.log.count("/")):  # from below upwards
+        directory = os.path.dirname(directory)
+        if os.path.lexists(directory):
+            break
         directories += 1
-        directory = directory.parent
     return Footprint(1, directories)

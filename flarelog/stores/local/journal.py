@@ -37,6 +37,9 @@ _REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
 _HOLDER = b'{"t":"holder",'
 _HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
+_LENGTH = re.compile(
+    rb'\{"t":"length","n":(0|[1-9]\d{,18}),"d":(0|[1-9]\d{,9}),"m":(0|[1-9]\d{,18}),"at":(0|[1-9]\d{,18})\}'
+)
 _GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
 LOST = "the journal has lost what was marked here"
@@ -45,6 +48,7 @@ _OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kin
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
 _TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
 _KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
+_JSON = json.JSONDecoder()
 _TIMES = ("at", "clock")
 _SAID = {kind: [each.name for each in fields(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 
@@ -293,13 +297,22 @@ def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
             rested = begin
             time.sleep(_REST)
         try:
-            good = len(line) > 9 and int(line[:8], 16) == extend(0, line[9:])
-            record = json.loads(line[9:].decode()) if good else None
+            record = _record(line[9:]) if len(line) > 9 and int(line[:8], 16) == extend(0, line[9:]) else None
         except (ValueError, RecursionError):  # nested deeper than Python's parser goes
             record = None
         yield record if isinstance(record, dict) else None
     if begin < len(raw):
         yield None
+
+
+def _record(body: bytes) -> Any:
+    """What a good line says. Raises ValueError, RecursionError."""
+    if length := _LENGTH.fullmatch(body):  # nearly all lines of a long journal: a fifth of the time that JSON takes
+        n, digest, marks, at = map(int, length.groups())
+        return {"t": "length", "n": n, "d": digest, "m": marks, "at": at}
+    text = body.decode()
+    record, end = _JSON.raw_decode(text)
+    return record if end == len(text) else None
 
 
 def holder_of(raw: bytes) -> Holder:

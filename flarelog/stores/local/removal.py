@@ -11,24 +11,14 @@ import os
 import shutil
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-from flarelog.errors import NotFound, Unavailable
+from flarelog.errors import Unavailable
+from flarelog.stores.base import Extent
+from flarelog.stores.directory import Directory
 from flarelog.stores.local.chronicle import name_of
-from flarelog.stores.local.directory import Directory
 
 REMOVED = ".removed."  # no run's name begins with a dot
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """What a directory of a run, or of a site, takes."""
-
-    files: int  # logs
-    log_bytes: int
-    all_bytes: int  # journals and records included
-    changed: float  # when anything in it last changed: seconds since 1970, 0 where there is nothing
 
 
 def extent(directory: Path) -> Extent:
@@ -84,14 +74,3 @@ def clear(path: Path) -> None:
             path.unlink() if path.is_symlink() else shutil.rmtree(path)
     except OSError as error:
         raise Unavailable(f"{path} could not be removed: {error.strerror}") from error
-
-
-def absent(run: str, site: str = "") -> NotFound:
-    return NotFound(f"there is no site {site} in run {run}" if site else f"there is no run {run}")
-
-
-def in_use(run: str, site: str, streams: int) -> str:
-    """Why it is not removed."""
-    where = f"site {site} in run {run}" if site else f"run {run}"
-    logs = "a log" if streams == 1 else f"{streams} logs"
-    return f"{logs} of {where} {'is' if streams == 1 else 'are'} open: end it first (flarelog run-end), or say --force"

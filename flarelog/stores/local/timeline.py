@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from flarelog.model import Mark, StreamId
+from flarelog.stores.base import Happening
 from flarelog.stores.local import chronicle
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.chronicle import Happening
-from flarelog.stores.local.store import LocalStore
+from flarelog.stores.local.runs import JOURNAL
+from flarelog.stores.local.store import LocalReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Moment:
     text: str = ""  # of a run: its state
 
 
-async def timeline(store: LocalStore, run: str, site: str = "") -> list[Moment]:
+async def timeline(store: LocalReader, run: str, site: str = "") -> list[Moment]:
     """The moments of *run*, or of *site* in it and of the run as a whole, in the order of their times.
 
     Of the growth of one log at most a few hundred points are told: the first and the last of each stretch of time. What
@@ -44,8 +45,8 @@ async def timeline(store: LocalStore, run: str, site: str = "") -> list[Moment]:
     return sorted(found, key=lambda moment: moment.at)
 
 
-def _of_run(store: LocalStore, run: str) -> list[Moment]:
-    records = journals.records(store.run_record(run))
+def _of_run(store: LocalReader, run: str) -> list[Moment]:
+    records = journals.records(store.layout.raw((run,), JOURNAL))
     return [
         Moment(record["at"], "run", text=str(record.get("state")))
         for record in records
@@ -53,14 +54,14 @@ def _of_run(store: LocalStore, run: str) -> list[Moment]:
     ]
 
 
-def _of_site(store: LocalStore, run: str, site: str) -> list[Moment]:
-    raw = store.raw_of((run,), chronicle.name_of(site))
+def _of_site(store: LocalReader, run: str, site: str) -> list[Moment]:
+    raw = store.layout.raw((run,), chronicle.name_of(site))
     found = [
         Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
         for one in chronicle.happenings(raw)
     ]
-    for stream in store.streams_of(run, site):
-        found += _of_stream(stream, store.journal_of(stream))
+    for stream in store.layout.streams(run, site):
+        found += _of_stream(stream, store.layout.journal(stream))
     return found
 
 

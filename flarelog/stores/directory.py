@@ -1,4 +1,4 @@
-"""A directory of a local store, held open, and the files in it: nothing below the root is reached through a link.
+"""A directory of a store or a copy, held open, and the files in it: nothing below the root is reached through a link.
 
 Whoever else can write into a store must not make its receiver read or write elsewhere. So each part of a path is
 opened relative to the one before it and may be no symbolic link, and a file must be a regular one that has no second
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from flarelog.errors import InvalidName, Unavailable
+from flarelog.errors import Full, InvalidName, Unavailable
 
 DIRECTORY_MODE, FILE_MODE = 0o750, 0o640  # at most: a stricter umask makes them stricter
 
@@ -26,13 +26,13 @@ LOCK = ".lock"  # of the store, in its root
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY  # without waiting for the other end of a FIFO
-_READ = 1 << 20
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EFBIG}
 
-_making: WeakValueDictionary[Path, threading.Lock] = WeakValueDictionary()  # a lock of each that is being made
+_making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # a lock of each that is being made
 _finding = threading.Lock()  # for those locks alone: nobody has it while he asks the disk
 
 
-def _lock_of(path: Path) -> threading.Lock:
+def _lock_of(path: str) -> threading.Lock:
     with _finding:
         return _making.setdefault(path, threading.Lock())
 
@@ -41,8 +41,25 @@ def link(path: Path) -> Unavailable:
     return Unavailable(f"{path} is a symbolic link, and the store follows none: move it away")
 
 
-def folds_case(root: int) -> bool:
-    """Whether the file system of the store's *root* takes names for one that differ in case alone: its lock tells."""
+def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
+    """What *error*, because of which *what* failed, is for whoever asked the store."""
+    kind = Full if error.errno in _NO_ROOM else Unavailable
+    return kind(f"{what}: {os.strerror(error.errno or 0)}", committed=committed)
+
+
+def unless_gone(error: OSError) -> None:
+    """Raises Full or Unavailable, unless nothing is there, or something that is none of flarelog's.
+
+    A store that cannot be read for want of descriptors must not pass for an empty one: a producer would begin from 0.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+        raise meaning(error, f"{error.filename} could not be read") from error
+
+
+def folds_case(root: int) -> bool | None:
+    """Whether the file system of the store's *root* takes names for one that differ in case alone: its lock tells, and
+    where there is none yet, nobody knows.
+    """
 
     def lock(name: str) -> tuple[int, int] | None:
         try:
@@ -51,16 +68,25 @@ def folds_case(root: int) -> bool:
             return None
         return found.st_dev, found.st_ino
 
-    other = lock(LOCK.upper())
-    return other is not None and other == lock(LOCK)
+    own = lock(LOCK)
+    return None if own is None else own == lock(LOCK.upper())
+
+
+def read_all(fd: int, begin: int = 0) -> bytes:
+    """What the file *fd* holds behind *begin*, as long as it is now: one system call, if nobody cuts it off."""
+    end, found = os.fstat(fd).st_size, b""
+    while begin < end and (part := os.pread(fd, end - begin, begin)):
+        found, begin = found + part if found else part, begin + len(part)
+    return found
 
 
 class Directory:
     """The directory *parts* below *root*. Use as a context manager.
 
     With *make* what is missing is made, and with *durable* it is made durable; *made* is told the number of each part
-    that was. Raises OSError (NotADirectoryError where a part is a file), Unavailable where a part is a link, and
-    InvalidName where a part, or a file that is opened, is there in other letters.
+    that was; *folds*: what ``folds_case`` tells, if it is known. Raises OSError (NotADirectoryError where a part is a
+    file), Unavailable where a part is a link, and InvalidName where a part, or a file that is opened, is there in other
+    letters.
     """
 
     def __init__(
@@ -71,10 +97,11 @@ class Directory:
         make: bool = False,
         durable: bool = False,
         made: Callable[[int], None] = lambda number: None,
+        folds: bool | None = None,
     ) -> None:
         self._root, self._parts = root, list[str]()
         self.fd = os.open(root, _DIRECTORY & ~os.O_NOFOLLOW)
-        self._folds = folds_case(self.fd)
+        self.folds = folds_case(self.fd) if folds is None else folds
         try:
             for number, part in enumerate(parts):
                 if self._descend(part, make, durable):
@@ -91,7 +118,9 @@ class Directory:
         """Go on to *part*; whether it was made."""
         # Streams are opened side by side: none may use a directory before whoever makes it has made it durable. Who
         # makes another one does not wait for that.
-        with _lock_of(self.path / part) if make and durable else contextlib.nullcontext():
+        if not (make and durable):
+            return self._take_part(part, make, durable)
+        with _lock_of("/".join((str(self._root), *self._parts, part))):
             return self._take_part(part, make, durable)
 
     def _take_part(self, part: str, make: bool, durable: bool) -> bool:
@@ -123,7 +152,7 @@ class Directory:
 
     def _demand_letters(self, name: str) -> None:
         """Raises InvalidName where *name* is there in other letters, and the file system does not tell them apart."""
-        if not self._folds:
+        if not self.folds:
             return
         same = [other for other in os.listdir(self.fd) if other.lower() == name.lower()]
         if same and name not in same:
@@ -182,8 +211,7 @@ class Directory:
         """What the file *name* holds. Raises as ``open`` does."""
         fd = self.open(name, os.O_RDONLY)
         try:
-            at_once = max(_READ, os.fstat(fd).st_size)  # the whole of it, which then need not be put together
-            return b"".join(iter(lambda: os.read(fd, at_once), b""))
+            return read_all(fd)
         finally:
             os.close(fd)
 

@@ -1,20 +1,23 @@
-"""What every store must do: ``CONTRACT`` is run over each in ``test_stores.py``."""
+"""What every store must do: ``CONTRACT`` and ``WITHOUT_ROOM`` are run over each in ``tests/test_stores.py``."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
 
 import pytest
 
-from flarelog.errors import Fenced, Hole, InUse, InvalidName, NotFound, Unavailable
+from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
-from flarelog.stores.base import Appender, Store
+from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
+FullFact = Callable[[Store, Callable[[], AbstractContextManager[object]]], Awaitable[None]]
+WITHOUT_ROOM: list[FullFact] = []  # with what takes the store's room away while it is entered
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 OTHER_SITE, OTHER_RUN = StreamId("run-1", "site-2", "log.txt"), StreamId("run-2", "site-1", "log.txt")
@@ -24,6 +27,11 @@ A, B, C = b"producer-A", b"producer-B", b"producer-C"
 
 def fact(check: Fact) -> Fact:
     CONTRACT.append(check)
+    return check
+
+
+def full_fact(check: FullFact) -> FullFact:
+    WITHOUT_ROOM.append(check)
     return check
 
 
@@ -444,10 +452,10 @@ async def the_states_of_runs_are_remembered(store: Store) -> None:
     await store.set_run("run-1", RunState.REGISTERED)
     await store.set_run("run-2", RunState.RUNNING)
     await store.set_run("run-1", RunState.ENDED)
-    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
     assert [info async for info in store.list()] == []
     await filled(store)
-    assert await store.runs() == {"run-1": RunState.ENDED, "run-2": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.ENDED), "run-2": RunRecord(RunState.RUNNING)}
 
 
 # --- what leaves
@@ -482,7 +490,7 @@ async def a_site_is_removed_and_the_others_of_its_run_stay(store: Store) -> None
     await store.set_run("run-1", RunState.RUNNING)
     assert await store.remove("run-1", "site-1") == Removed(1, len(DATA))
     assert [info.stream async for info in store.list()] == [OTHER_SITE]
-    assert await store.runs() == {"run-1": RunState.RUNNING}
+    assert await store.runs() == {"run-1": RunRecord(RunState.RUNNING)}
     with pytest.raises(NotFound, match="there is no site site-1 in run run-1"):
         await store.remove("run-1", "site-1")
 
@@ -535,3 +543,109 @@ async def what_has_a_hostile_name_is_not_removed(store: Store) -> None:
     for run, site in (("..", ""), ("", ""), (".lock", ""), ("run-1", ".."), ("run-1", "a/b")):
         with pytest.raises(InvalidName):
             await store.remove(run, site)
+
+
+@fact
+async def what_has_changed_since_it_was_found_is_not_removed(store: Store) -> None:
+    await (await filled(store)).close()
+    await (await filled(store, OTHER_RUN)).close()
+    found = await store.extents()
+    assert {run: (one.files, one.log_bytes) for run, one in found.items()} == {
+        "run-1": (1, len(DATA)),
+        "run-2": (1, len(DATA)),
+    }
+    appender = await store.appender(STREAM, A)
+    await appender.append(len(DATA), b"more")
+    await appender.close()
+    with pytest.raises(InUse, match="run run-1 has changed, and was not removed"):
+        await store.remove("run-1", was=found["run-1"])
+    assert await store.remove("run-2", was=found["run-2"]) == Removed(1, len(DATA))
+    with pytest.raises(InUse):
+        await store.remove("run-1", was=Extent(0, 0, 0, 0.0))
+    assert await read(store) == DATA + b"more"
+
+
+# --- what is counted, noted and compared
+
+
+@fact
+async def the_logs_of_a_site_are_counted_from_before_they_are_opened(store: Store) -> None:
+    held, new = await store.footprint(STREAM)
+    assert (held.logs, new.logs) == (0, 1)
+    appender = await store.appender(STREAM, A)
+    assert (await store.footprint(STREAM))[1].logs == 0
+    assert appender.footprint.logs == (await store.footprint(OTHER_SITE))[0].logs + 1 == 1
+    await appender.close()
+    other = StreamId("run-1", "site-1", "other.txt")
+    held, new = await store.footprint(other)
+    assert (held.logs, new.logs) == (1, 1)
+    await (await store.appender(other, A)).close()
+    assert held.logs == 2
+    await store.remove("run-1", "site-1")
+    assert (await store.footprint(STREAM))[0].logs == 0
+
+
+@fact
+async def a_run_is_recorded_with_its_maker(store: Store) -> None:
+    await store.set_run("run-1", RunState.RUNNING, "site-1")
+    await filled(store, OTHER_RUN)
+    known = {"run-1": RunRecord(RunState.RUNNING, "site-1"), "run-2": RunRecord()}
+    assert await store.runs() == known
+    assert await store.runs("run-1") == {"run-1": known["run-1"]}
+    assert await store.runs("run-3") == {}
+    await store.set_run("run-1", RunState.RUNNING)
+    assert (await store.runs())["run-1"].maker == ""
+    assert list(await store.sites("run-2")) == ["site-1"]
+
+
+@fact
+async def a_note_is_kept_under_its_name(store: Store) -> None:
+    assert await store.note("retention") == b""
+    await store.set_note("retention", b"1 2")
+    await store.set_note("retention", b"3")
+    assert (await store.note("retention"), await store.note("other")) == (b"3", b"")
+    assert await store.runs() == {}
+
+
+@fact
+async def growth_is_told_with_what_reads_it(store: Store) -> None:
+    appender = await filled(store)
+    async with aclosing(store.growth(STREAM, 3, follow=True)) as growth:
+        read_bytes, info = await anext(growth)
+        assert (info.committed, info.digest, read_bytes(4, 3)) == (len(DATA), extend(0, DATA), DATA[3:7])
+        await appender.append(len(DATA), b"more")
+        await appender.seal(Receipt(await appender.sync(), appender.digest, 0))
+        read_bytes, info = await anext(growth)
+        if not info.sealed:  # a growth may be told before the end of it
+            read_bytes, info = await anext(growth)
+        assert b"".join(data for _, data in pieces(STREAM, read_bytes, 0, info.committed)) == DATA + b"more"
+        assert [one async for one in growth] == []
+
+
+@fact
+async def the_evidence_is_what_lies_there_and_what_is_vouched_for(store: Store) -> None:
+    await (await filled(store)).close()
+    with store.evidence(STREAM) as held:
+        assert held.lengths[-1] == (held.info.committed, held.info.digest) == (len(DATA), extend(0, DATA))
+        assert held.read(held.size, 0) == DATA
+    with pytest.raises(NotFound), store.evidence(OTHER_SITE):
+        pass
+
+
+async def appended(appender: Appender, data: bytes) -> int:
+    await appender.append(appender.committed, data)
+    return await appender.sync()
+
+
+@full_fact
+async def what_finds_no_room_is_refused_with_what_is_committed_and_goes_on_when_there_is(
+    store: Store, no_room: Callable[[], AbstractContextManager[object]]
+) -> None:
+    appender = await filled(store)
+    with no_room():
+        with pytest.raises(Full) as raised:
+            await appended(appender, b"more")
+        assert raised.value.committed == len(DATA)
+        assert await read(store) == DATA
+    assert await appended(appender, b"more") == len(DATA) + 4
+    assert await read(store) == DATA + b"more"

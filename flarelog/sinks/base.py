@@ -1,0 +1,120 @@
+"""Sinks: readers of the store that bring its bytes elsewhere. One loop for all, and one small file a destination.
+
+- A sink's position in a stream is its own, and durable: what the destination holds, told as its length and digest. So a
+  process that starts again goes on where an earlier one was.
+- What the destination holds is compared with the store when a stream is taken up and when it is sealed. Where somebody
+  has changed it, it is brought there anew; the store itself is out of the destination's reach.
+- A destination that fails fails for itself: one sentence is logged, and the stream stays in the store.
+
+A new sink is a file here with a ``Sink``, and a line where its destination is known, which makes a ``Feed`` of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from functools import partial
+from typing import Protocol
+
+from flarelog.errors import FlarelogError, NotFound
+from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.stores.aside import aside
+from flarelog.stores.base import Bytes, Reader, pieces
+
+log = logging.getLogger(__name__)
+
+
+class Copy(Protocol):
+    """One stream at one destination."""
+
+    async def held(self) -> tuple[int, int]:
+        """Length and digest of what the destination holds, whoever wrote it there; (0, EMPTY_DIGEST) for nothing."""
+
+    async def write(self, begin: int, end: int, read: Bytes) -> None:
+        """Bring there what *read* gives from offset *begin* to *end*: behind what is held, or, from 0 on, in its place.
+
+        When it returns, ``held`` tells so, in another process as well. Raises OSError, FlarelogError.
+        """
+
+    def close(self) -> None:
+        """Nothing more is written."""
+
+
+class Sink(Protocol):
+    """A destination of streams."""
+
+    def place(self, stream: StreamId) -> str:
+        """What people know the copy by."""
+
+    def copy(self, stream: StreamId) -> Copy:
+        """Raises NotFound where the destination wants nothing of *stream*; OSError, FlarelogError."""
+
+
+class Feed:
+    """Brings streams of *store* to *sink*, each for itself. For one event loop."""
+
+    def __init__(self, store: Reader, sink: Sink) -> None:
+        self._store, self._sink = store, sink
+        self._copying: dict[StreamId, asyncio.Task[None]] = {}
+
+    def follow(self, stream: StreamId) -> None:
+        """Copy *stream* until it is sealed; harmless when repeated."""
+        if stream not in self._copying:
+            task = self._copying[stream] = asyncio.create_task(self._follow(stream))
+            task.add_done_callback(lambda _: self._copying.pop(stream, None))
+
+    async def settled(self, run: str, timeout: float) -> bool:
+        """Wait until the copies of *run* are complete; False if some are not after *timeout* seconds."""
+        if tasks := [task for stream, task in self._copying.items() if stream.run == run]:
+            return not (await asyncio.wait(tasks, timeout=timeout))[1]
+        return True
+
+    async def leave(self, run: str = "") -> None:
+        """Copy nothing more of *run*, or of any run. What was copied stays."""
+        tasks = [task for stream, task in self._copying.items() if run in ("", stream.run)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, stream: StreamId) -> None:
+        try:
+            with contextlib.closing(self._sink.copy(stream)) as copy:
+                if not await self._bring(stream, copy):
+                    log.info("%s: its copy was changed by somebody else, and is written anew", stream)
+                    await self._bring(stream, copy)
+        except NotFound as error:
+            log.debug("%s: nothing more is copied: %s", stream, error)
+        except (OSError, FlarelogError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            log.warning("%s cannot be copied to %s: %s; it is in the store", stream, self._sink.place(stream), why)
+
+    async def _bring(self, stream: StreamId, copy: Copy) -> bool:
+        """Copy *stream* until it is sealed; whether the destination holds all of it then."""
+        held = await copy.held()
+        if held[0] and await self._digest(stream, held[0]) == held[1]:
+            end = held[0]
+        else:
+            end = 0
+            await copy.write(0, 0, lambda size, offset: b"")
+        async with contextlib.aclosing(self._store.growth(stream, end, follow=True)) as growth:
+            async for read, info in growth:
+                if info.committed > end:
+                    await copy.write(end, info.committed, read)
+                end, held = info.committed, (info.committed, info.digest)
+        return await copy.held() == held
+
+    async def _digest(self, stream: StreamId, length: int) -> int | None:
+        """Of so many bytes of *stream*; None if it has fewer."""
+        async with contextlib.aclosing(self._store.growth(stream)) as growth:
+            async for read, info in growth:
+                if info.committed >= length:
+                    return await aside(partial(_sum, stream, read, length))
+        return None
+
+
+def _sum(stream: StreamId, read: Bytes, length: int) -> int:
+    digest = EMPTY_DIGEST
+    for _, data in pieces(stream, read, 0, length):
+        digest = extend(digest, data)
+    return digest

@@ -1,0 +1,30 @@
+"""Where stores come from: the one place that chooses one. A new store is a file of its own, and a line here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from flarelog.stores.base import Durability, Reader, Store
+from flarelog.stores.local.store import LocalReader, LocalStore
+
+Place = str | os.PathLike[str]
+"""What people give as --store: a directory."""
+
+
+def reader(place: Place) -> Reader:
+    """The store at *place*, to read, beside the receiver that writes it."""
+    return LocalReader(place)
+
+
+def store(
+    place: Place,
+    durability: Durability = "disk",
+    *,
+    lock: int = -1,
+    mine: Callable[[str, str], bool] | None = None,
+) -> Store:
+    """The store at *place*, to write. *lock*: the descriptor of a lock that another process of this receiver has taken;
+    *mine*: whether a site of a run is this process's to write and to list, if not all are.
+    """
+    return LocalStore(place, durability, lock=lock, mine=mine)

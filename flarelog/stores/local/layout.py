@@ -1,0 +1,137 @@
+"""Where the files of a local store lie, and how they are reached: names become paths here and nowhere else.
+
+    ROOT/RUN/SITE/LOG               the bytes of the stream and nothing else
+    ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
+    ROOT/RUN/.run.journal           the run's state (see runs.py)
+    ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
+    ROOT/.lock                      held by the receiver that writes here (see lock.py)
+
+Names were validated when the StreamId was made. A link in the store, or something else that flarelog did not put there,
+is left out and said once: it must not hide all the rest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from flarelog.delivery.shares import Footprint
+from flarelog.errors import InvalidName, Unavailable
+from flarelog.model import MAX_PARTS, StreamId
+from flarelog.stores.directory import Directory, link, unless_gone
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Layout:
+    """The files below *root*. *durable*: a directory that is made is durable before it is used."""
+
+    def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
+        self.root, self.durable = Path(root), durable
+        self.left_out: set[str] = set()  # a sentence for each link and the like that is not shown
+        self._folds: bool | None = None
+
+    def path(self, stream: StreamId) -> Path:
+        return Path(self.files(stream)[1])
+
+    def journal_path(self, stream: StreamId) -> Path:
+        return Path(self.files(stream)[0])
+
+    def files(self, stream: StreamId) -> tuple[str, str]:
+        """The paths of the journal and of the bytes: as text, since thousands of logs may be opened at once."""
+        below, slash, name = stream.log.rpartition("/")
+        directory = f"{self.root}/{stream.run}/{stream.site}/{below}{slash}"
+        return f"{directory}.{name}.journal", f"{directory}{name}"
+
+    def at(self, *parts: str, make: bool = False, made: Callable[[int], None] = lambda number: None) -> Directory:
+        """The directory *parts*. Raises as ``Directory`` does."""
+        found = Directory(self.root, parts, make=make, durable=self.durable, made=made, folds=self._folds)
+        self._folds = found.folds
+        return found
+
+    def directory(self, stream: StreamId, counted: Footprint | None = None) -> Directory:
+        """The directory of the stream's files; what is missing of it is made if it is *counted* there.
+
+        Raises OSError, and Unavailable where a link leads to it.
+        """
+        parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
+        if counted is None:
+            return self.at(*parts)
+        made = lambda number: counted.add(directories=int(number >= len(("run", "site"))))  # noqa: E731
+        return self.at(*parts, make=True, made=made)
+
+    # --- what is there
+
+    def streams(self, run: str, site: str, behind: str = "") -> Sequence[StreamId]:
+        """The streams of *site* in *run* that have a journal, and a name behind *behind*, in the order of names."""
+        base = f"{self.root}/{run}/{site}"
+        names, found = [], []
+        for directory, below, files in os.walk(base, onerror=unless_gone):
+            for name in below:
+                if os.path.islink(path := os.path.join(directory, name)):
+                    self.leave_out(link(Path(path)))
+            before = f"{os.path.relpath(directory, base)}/" if directory != base else ""
+            names += [
+                f"{before}{file[1 : -len('.journal')]}"
+                for file in files
+                if file.startswith(".") and file.endswith(".journal")
+            ]
+        for name in sorted(name for name in names if name > behind):
+            try:
+                found.append(StreamId(run, site, name))
+            except InvalidName as error:
+                if name.count("/") >= MAX_PARTS:  # an earlier version took it
+                    self.leave_out(Unavailable(f"{run}/{site}/{name} is not shown: {error}; move it up"))
+        return found
+
+    def names(self, *parts: str, only: str | None = None) -> Sequence[str]:
+        """The names of the directories below *parts*; with *only*, that one, if it is there."""
+        parent = self.root.joinpath(*parts)
+        try:
+            if only is not None:
+                mode = os.lstat(parent / only).st_mode
+                found = [(only, stat.S_ISLNK(mode), stat.S_ISDIR(mode))]
+            else:
+                with os.scandir(parent) as entries:
+                    found = [(it.name, it.is_symlink(), it.is_dir(follow_symlinks=False)) for it in entries]
+        except OSError as error:
+            unless_gone(error)
+            return []
+        found = sorted(one for one in found if one[0] and not one[0].startswith("."))
+        for name, is_link, _ in found:
+            if is_link:
+                self.leave_out(link(parent / name))
+        return [name for name, _, is_directory in found if is_directory]
+
+    def raw(self, parts: Sequence[str], name: str) -> bytes:
+        """What the file *name* in the directory *parts* holds; nothing where it cannot be read."""
+        return self.look(partial(self.at, *parts), lambda directory: directory.read(name)) or b""
+
+    def journal(self, stream: StreamId) -> bytes:
+        """What the journal of *stream* holds; nothing where it cannot be read."""
+        parts = (stream.run, stream.site, *stream.log.split("/"))
+        return self.raw(parts[:-1], f".{parts[-1]}.journal")
+
+    def look(self, where: Callable[[], Directory], read: Callable[[Directory], T]) -> T | None:
+        """What *read* finds there; None when nothing is there, or something that flarelog did not put there."""
+        try:
+            with where() as directory:
+                return read(directory)
+        except Unavailable as error:
+            self.leave_out(error)
+        except OSError as error:
+            unless_gone(error)
+        return None
+
+    def leave_out(self, error: Unavailable) -> None:
+        """Say once why something is not shown."""
+        if str(error) not in self.left_out:
+            self.left_out.add(str(error))
+            log.warning("%s; until then it is left out", error)

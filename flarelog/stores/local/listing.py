@@ -1,0 +1,193 @@
+"""What a local store knows of its streams: of an open one its appender tells, of any other its journal.
+
+A journal is replayed once as long as neither file of the stream changes, and one that is followed while another process
+writes it is read on where it was read to. What lies behind a committed length is not shown, nor what a journal vouches
+for that is not in the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from functools import partial
+from weakref import WeakValueDictionary
+
+from flarelog.errors import NotFound
+from flarelog.model import StreamId, StreamInfo
+from flarelog.stores.aside import aside
+from flarelog.stores.base import Evidence
+from flarelog.stores.directory import Directory, meaning, read_all
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.appender import LocalAppender
+from flarelog.stores.local.journal import Growing, Journal
+from flarelog.stores.local.layout import Layout
+
+LONG = 32 << 10  # bytes of a journal whose replay takes longer than others should wait for it
+_BREATH = 0.002  # seconds of listing after which others have a turn
+_GROWING_MARKS = 1000  # of a stream that is followed: the journal of one with more is read anew whenever it has changed
+_LISTED = 10_000  # streams of which it is remembered what their journals say
+_LISTED_MARKS = 100_000  # of all of them
+_SETTLED = 100_000_000  # nanoseconds after which a file's times and size tell every change of it
+
+
+class Listing:
+    """For one event loop. *opened*: the streams that are open here; *threads*: for what takes long."""
+
+    def __init__(
+        self, layout: Layout, opened: Mapping[StreamId, LocalAppender], mine: Callable[[str, str], bool] | None = None
+    ) -> None:
+        self._layout, self._opened, self._mine = layout, opened, mine
+        self.threads: Executor | None = None
+        self.growing: dict[StreamId, Growing] = {}  # of those that are followed
+        self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
+        self._infos_marks = 0
+        self._looking: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
+
+    async def list(
+        self, prefix: str, one_a_site: bool, after: tuple[str, str, str], wanted: Callable[[str, str], bool]
+    ) -> AsyncGenerator[StreamInfo, None]:
+        """As ``Reader.list``."""
+        due = time.monotonic() + _BREATH
+        layout = self._layout
+        one_run, one_site = [*prefix.split("/")[:-1][:2], None, None][:2]  # whose names are whole
+        for run in await aside(partial(layout.names, only=one_run), self.threads):
+            if not f"{run}/".startswith(prefix[: len(run) + 1]) or run < after[0]:
+                continue
+            for site in await aside(partial(layout.names, run, only=one_site), self.threads):
+                if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
+                    continue
+                if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):
+                    continue
+                if (run, site) < after[:2] or (one_a_site and (run, site) == after[:2]):
+                    continue
+                behind = after[2] if (run, site) == after[:2] else ""
+                for stream in await aside(partial(layout.streams, run, site, behind), self.threads):
+                    info = await self.held(stream) if str(stream).startswith(prefix) else None
+                    if info is not None:
+                        yield info
+                        if one_a_site:
+                            break
+                    if time.monotonic() > due:
+                        await asyncio.sleep(0)  # a store may hold many
+                        due = time.monotonic() + _BREATH
+
+    async def held(self, stream: StreamId) -> StreamInfo | None:
+        """What is known of *stream*; of one that is not open what its files said when they were last as they are."""
+        if stream in self._opened:
+            return self._info(stream)
+        async with self._looking.setdefault(stream, asyncio.Lock()):  # whoever comes meanwhile is told the same
+            state, size = self._state_of(stream)
+            known = self._infos.get(stream)
+            if known is not None and known[0] == state:
+                self._infos.move_to_end(stream)
+                return known[1]
+            self._forget(stream)
+            begun = stream in self.growing and self.growing[stream].begun
+            look = partial(self._info, stream)
+            info = await aside(look, self.threads) if size > LONG and not begun else look()
+            if info is not None and state is not None:  # of files that have changed since, another state is found next
+                self._infos[stream] = state, info
+                self._infos_marks += len(info.marks)
+                while len(self._infos) > _LISTED or self._infos_marks > _LISTED_MARKS:
+                    self._forget(next(iter(self._infos)))
+            return info
+
+    def forget(self, run: str, site: str = "") -> None:
+        """*run*, or *site* in it, was removed."""
+        for stream in [one for one in self._infos if one.run == run and site in ("", one.site)]:
+            self._forget(stream)
+
+    def _forget(self, stream: StreamId) -> None:
+        known = self._infos.pop(stream, None)
+        if known is not None:
+            self._infos_marks -= len(known[1].marks)
+
+    def _state_of(self, stream: StreamId) -> tuple[tuple[int, ...] | None, int]:
+        """What changes whenever the stream's files do, None when it cannot be told; and the size of the journal."""
+        try:
+            journal, data = map(os.lstat, self._layout.files(stream))
+        except OSError:
+            return None, 0
+        state: list[int] = []
+        for status in (journal, data):
+            if status.st_nlink != 1 or time.time_ns() - status.st_mtime_ns < _SETTLED:
+                return None, journal.st_size
+            state += (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_dev)
+        return tuple(state), journal.st_size
+
+    def _info(self, stream: StreamId) -> StreamInfo | None:
+        appender = self._opened.get(stream)
+        journal = appender.journal if appender is not None else self._recorded(stream)
+        return _told(stream, journal) if journal is not None else None
+
+    def _recorded(self, stream: StreamId) -> Journal | None:
+        """What the journal says, as far as the bytes are there; None when there is none."""
+        growing = self.growing.get(stream)
+
+        def recorded(directory: Directory) -> Journal:
+            log = stream.log.rpartition("/")[2]
+            fd = directory.open(f".{log}.journal", os.O_RDONLY)
+            try:
+                journal = growing.read(fd) if growing is not None else journals.replay(read_all(fd))
+            finally:
+                os.close(fd)
+            if len(journal.marks) > _GROWING_MARKS and growing is not None:
+                self.growing[stream] = Growing()
+            if not journal.sealed:
+                _believe(directory, log, journal)
+            if journal.committed and not journal.grown:  # its lines are of a version that wrote no times
+                journal.grown = directory.changed(log)
+            return journal
+
+        return self._layout.look(partial(self._layout.directory, stream), recorded)
+
+    @contextmanager
+    def evidence(self, stream: StreamId) -> Iterator[Evidence]:
+        """As ``Reader.evidence``."""
+        log = stream.log.rpartition("/")[2]
+        try:
+            with self._layout.directory(stream) as directory:
+                journal = journals.replay(directory.read(f".{log}.journal"))
+                fd = directory.open(log, os.O_RDONLY)
+        except FileNotFoundError:
+            raise NotFound(f"the store holds no stream {stream}") from None
+        except OSError as error:
+            raise meaning(error, f"{stream} could not be read") from error
+        try:
+            size = os.fstat(fd).st_size
+            yield Evidence(_told(stream, journal), journal.lengths, size, partial(os.pread, fd))
+        finally:
+            os.close(fd)
+
+
+def _told(stream: StreamId, journal: Journal) -> StreamInfo:
+    return StreamInfo(
+        stream,
+        0,
+        journal.committed,
+        journal.digest,
+        journal.sealed,
+        tuple(journal.marks),
+        journal.redacted if journal.sealed else None,
+        begun=journal.begun,
+        grown=journal.grown,
+        ended=journal.ended,
+    )
+
+
+def _believe(directory: Directory, name: str, journal: Journal) -> None:
+    """After a power cut nobody may have opened the stream yet: what is not there is not to be shown."""
+    try:
+        fd = directory.open(name, os.O_RDONLY)
+    except FileNotFoundError:
+        journal.roll_back(0)
+        return
+    try:
+        journal.believe(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,67 @@
+"""The lock of a local store: one receiver writes it, and the kernel lets go of the lock when that receiver dies."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from flarelog.errors import NotAllowed, StoreLocked, Unavailable
+from flarelog.stores.directory import DIRECTORY_MODE, LOCK, Directory
+
+_ENDING = 10.0  # seconds that the workers of a receiver which was killed may take to end
+_AGAIN = 0.2  # seconds until the next attempt
+
+
+async def taken(root: Path) -> int:
+    """The descriptor of the lock; a little later where the receiver that had it is gone, and its workers, which have it
+    too, are ending. Raises NotAllowed, StoreLocked.
+    """
+    end = time.monotonic() + _ENDING
+    while True:
+        try:
+            return _take(root)
+        except StoreLocked as locked:
+            if time.monotonic() > end or not locked.holder or os.path.exists(f"/proc/{locked.holder}"):
+                raise
+        await asyncio.sleep(_AGAIN)
+
+
+def let_go(lock: int) -> None:
+    """Closing alone would not let go of it where a forked child has a copy of the descriptor."""
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    os.close(lock)
+
+
+def _take(root: Path) -> int:
+    try:
+        _make(root)
+        with Directory(root) as directory:
+            lock = directory.open(LOCK, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise NotAllowed(f"the store {root} cannot be written: {error.strerror}; name a directory that can") from error
+    except Unavailable as error:
+        raise NotAllowed(str(error)) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(lock)
+        raise StoreLocked(
+            f"another receiver (process {holder}) has the store {root}; stop it, or name another directory",
+            holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
+        ) from error
+    with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _make(directory: Path) -> None:
+    """With its parents, which pathlib would make as open as the umask allows."""
+    if not directory.is_dir():
+        _make(directory.parent)
+        directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
