@@ -66,7 +66,7 @@ IDENTITY, TAIL, DISCOVERY = "sources/files/identity.py", "sources/files/tail.py"
 FILE, RECORD, STORED = "sources/files/file.py", "sources/files/record.py", "sources/files/stored.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/files/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
-GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
+GUARD, REFUSALS, WATCHED = "security/guard.py", "security/refusals.py", "watched.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
 DIRECTORY = "stores/local/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
@@ -2360,9 +2360,9 @@ MUTANTS = [
     ),
     Mutant(
         "tokens: a revoked one lets in",
-        TOKENS,
-        "        if seen != self._seen:\n            self._tokens, self",
-        "        if self._seen is None:\n            self._tokens, self",
+        WATCHED,
+        "if anyway or seen != self._seen:",
+        "if anyway:",
         "tokens",
     ),
     Mutant("tokens: others may add some", TOKENS, "if status.st_mode & 0o022:", "if False:", "tokens"),
@@ -2372,8 +2372,8 @@ MUTANTS = [
     Mutant(
         "tokens: the file can be read by all",
         TOKENS,
-        "os.O_CLOEXEC, 0o600, dir_fd",
-        "os.O_CLOEXEC, 0o644, dir_fd",
+        "body, 0o600, durable",
+        "body, 0o644, durable",
         "tokens",
     ),
     Mutant(
@@ -2389,8 +2389,8 @@ MUTANTS = [
     Mutant(
         "access: a policy that became wrong lets nobody in",
         ACCESS,
-        'log.error("the policy stays as it was: %s", error)',
-        'log.error("the policy stays as it was: %s", error)\n                self._policy = Policy(defaults=False)',
+        'log.error("the policy stays as it was: %s", trouble)',
+        "self._file.made = Policy(defaults=False)",
         "tokens",
     ),
     # --- who may stay
@@ -2544,17 +2544,17 @@ MUTANTS = [
     ),
     Mutant(
         "guard: certificates that make no sense replace the old ones",
-        "security/tls.py",
-        "except InvalidOption as error:\n                    log.error(",
-        "except InvalidOption as error:\n                    del self._made\n                    log.error(",
+        WATCHED,
+        "                    trouble = error\n",
+        "                    del self.made\n                    trouble = error\n",
         "tls",
     ),
     Mutant(
         "refusals: an answer waits without a bound",
-        REFUSALS,
-        "min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(count - 1, 10))",
-        "FIRST_WAIT * 2.0 ** (count - 1)",
-        "refusals",
+        "backoff.py",
+        "min(first * 2.0 ** min(failures, 60), longest)",
+        "first * 2.0 ** min(failures, 60)",
+        "refusals backoff",
     ),
     Mutant(
         "refusals: nobody is forgiven",

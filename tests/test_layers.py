@@ -10,10 +10,10 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"lifecycle", "text", "version", "v1"},
+    {"backoff", "lifecycle", "replace", "text", "version", "v1"},
     {"errors"},
     {"model"},
-    {"globs", "talk"},
+    {"globs", "talk", "watched"},
     {"bus", "delivery", "policy", "render"},
     {"sources", "stores", "security"},
     {"wire"},

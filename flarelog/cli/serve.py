@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
-import os
 import sys
 from dataclasses import replace
 from functools import partial
@@ -48,6 +46,7 @@ from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.receiver.server import LISTEN, Server, ServerOptions
 from flarelog.receiver.workers import Workers, check, divided
+from flarelog.replace import replace_file
 from flarelog.security.access import PolicyFile
 from flarelog.security.connections import AGE
 from flarelog.security.tls import Tls
@@ -347,13 +346,7 @@ def _announce(store: str, ready_file: str | None, address: str, reader_address: 
 
 
 def _write(path: str, address: str) -> None:
-    """Whoever sees the file sees the whole address."""
-    temporary = f"{path}.{os.getpid()}.new"
     try:
-        with contextlib.suppress(FileNotFoundError):  # of one that was killed just there, and had the same number
-            os.unlink(temporary)
-        with open(temporary, "x", opener=lambda path, flags: os.open(path, flags | os.O_CLOEXEC, 0o644)) as file:
-            file.write(address + "\n")
-        os.replace(temporary, path)
+        replace_file(path, f"{address}\n".encode(), 0o644)
     except OSError as error:
         raise NotAllowed(f"the ready file {path} cannot be written: {error.strerror}") from error

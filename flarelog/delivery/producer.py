@@ -17,6 +17,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from operator import itemgetter
 
+from flarelog.backoff import delay
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
 
@@ -86,7 +87,7 @@ class DeliveryOptions:
 
     def delay(self, failures: int) -> float:
         """Seconds to wait when an attempt has failed after so many *failures* before it."""
-        return min(self.first_delay * 2.0 ** min(failures, 60), self.max_delay)
+        return delay(failures, self.first_delay, self.max_delay)
 
 
 class Producer:

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import logging
 import math
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import NamedTuple
 from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.receiver.states import spoken
+from flarelog.replace import replace_file
 from flarelog.stores.local.directory import Directory
 from flarelog.stores.local.removal import Extent, extent
 from flarelog.stores.local.store import LocalStore
@@ -183,12 +183,7 @@ class Retention:
                 before = Stamp(*map(float, directory.read(_STAMP).split()))
             now = stamped(before, wall, elapsed)
             with contextlib.suppress(OSError):  # a full disk must not keep runs from going
-                fd = directory.open_new(f"{_STAMP}.new")
-                try:
-                    os.write(fd, b"%f %f\n" % now)
-                finally:
-                    os.close(fd)
-                directory.rename(f"{_STAMP}.new", _STAMP)
+                replace_file(_STAMP, b"%f %f\n" % now, dir_fd=directory.fd)
         return now
 
     def _say(self, sentence: str, clock: float) -> None:

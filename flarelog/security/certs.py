@@ -23,6 +23,7 @@ from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
 from flarelog.model import reader_name, site_name
+from flarelog.replace import replace_file, sync_directory
 
 try:
     from cryptography import x509
@@ -188,11 +189,9 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
             .add_extension(x509.CRLNumber(len(there)), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         )
-        listed, waiting = directory / "ca.crl", directory / ".ca.crl.new"
-        waiting.unlink(missing_ok=True)  # what a killed one left
-        _write(waiting, builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        os.replace(waiting, listed)
-        _sync(directory)
+        listed = directory / "ca.crl"
+        pem = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        replace_file(listed, pem, 0o600, durable=True)
     return replace(one, revoked=True), listed
 
 
@@ -376,10 +375,10 @@ def _keep(directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certifica
     try:
         for kind, data in contents.items():
             _write(directory / f".{name}.{kind}.new", data)
-        _sync(directory)
+        sync_directory(directory)
         for kind in contents:
             os.link(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}")
-        _sync(directory)
+        sync_directory(directory)
     except FileExistsError as error:
         raise _there_already(Path(error.filename2 or error.filename)) from None
     except OSError as error:
@@ -400,10 +399,10 @@ def _settle(directory: Path, name: str) -> None:
     if len(ours) < waiting_count:  # a link is missing: none of them counts; of a whole pair both are ours
         for final in ours:
             final.unlink()
-        _sync(directory)
+        sync_directory(directory)
     for waiting, _ in pair:
         waiting.unlink(missing_ok=True)
-    _sync(directory)
+    sync_directory(directory)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
@@ -421,14 +420,6 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(fd)
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _load_ca(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:

@@ -41,7 +41,7 @@ from flarelog.model import (
     run_name,
     site_name,
 )
-from flarelog.security.tls import Follower, Tls, why
+from flarelog.security.tls import Tls, why
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.openers import sees_all, written
@@ -168,7 +168,7 @@ class Sidecar:
         self.producer_id = os.urandom(16)
         self._files: tuple[bytes, ...] | None = None  # the certificates that the channel has
         self.channel = self._connect()
-        self._channels = Follower(options.tls, self._connect) if options.tls is not None else None
+        self._channels = options.tls.watched(self._connect) if options.tls is not None else None
         self._old_channels: list[grpc.aio.Channel] = []  # with the certificates of before: their calls go on
         self._closing: set[asyncio.Task[None]] = set()  # of them
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
@@ -538,7 +538,7 @@ class Sidecar:
         before, self._files = self.channel, None
         with contextlib.suppress(InvalidOption):  # the certificates are being changed
             self._use(self._connect())
-            self._channels = Follower(self.options.tls, self._connect) if self.options.tls is not None else None
+            self._channels = self.options.tls.watched(self._connect) if self.options.tls is not None else None
             closing = asyncio.create_task(self._close(before))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)

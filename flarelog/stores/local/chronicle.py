@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from flarelog.replace import replace_file
 from flarelog.stores.local import journal as journals
-from flarelog.stores.local.directory import Directory
+from flarelog.stores.local.directory import FILE_MODE, Directory
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten
@@ -98,10 +99,7 @@ def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
             size = os.fstat(fd).st_size
             if size + len(lines) > LIMIT:
                 lines = shortened(os.pread(fd, LIMIT, max(0, size - LIMIT))) + lines
-                os.close(fd)
-                fd = directory.open_new(f"{name}.new")
-                _all(fd, lines)
-                directory.rename(f"{name}.new", name)
+                replace_file(name, lines, FILE_MODE, dir_fd=directory.fd)
             else:
                 torn = size and os.pread(fd, 1, size - 1) != b"\n"
                 _all(fd, b"\n" + lines if torn else lines)

@@ -36,11 +36,12 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_PARTS, Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.replace import make_directory
 from flarelog.stores.local import chronicle, footprint
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender, meaning
 from flarelog.stores.local.chronicle import Happening
-from flarelog.stores.local.directory import DIRECTORY_MODE, Directory, link
+from flarelog.stores.local.directory import Directory, link
 from flarelog.stores.local.footprint import Counted
 from flarelog.stores.local.removal import Extent, absent, clear, extent, in_use, leftovers, move_away
 
@@ -134,7 +135,7 @@ class LocalStore:
 
     def _lock(self) -> int:
         try:
-            _make(self.root)
+            make_directory(self.root)
             with Directory(self.root) as directory:
                 lock = directory.open(".lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
@@ -727,10 +728,3 @@ def _believe(directory: Directory, name: str, journal: journals.Journal) -> None
         journal.believe(fd)
     finally:
         os.close(fd)
-
-
-def _make(directory: Path) -> None:
-    """With its parents, which pathlib would make as open as the umask allows."""
-    if not directory.is_dir():
-        _make(directory.parent)
-        directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
