@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from bench.crowd import LINE, LOG
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 
 

@@ -36,9 +36,11 @@ from flarelog.model import (
     StreamInfo,
     extend,
 )
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.sender import sidecar as sidecars
-from flarelog.sender.sidecar import Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import codec as wire

@@ -2523,7 +2523,7 @@ MUTANTS = [
     ),
     Mutant(
         "guard: a port for readers without TLS",
-        "receiver/server.py",
+        "receiver/options.py",
         '        if self.tls is None:\n            raise InvalidOption(\n                f"--reader',
         '        if False:\n            raise InvalidOption(\n                f"--reader',
         "guard",
@@ -2537,7 +2537,7 @@ MUTANTS = [
     ),
     Mutant(
         "guard: a receiver without a certificate of its own",
-        "receiver/server.py",
+        "receiver/options.py",
         "        if self.tls is not None:\n            self.tls.whole()\n",
         "",
         "tls",
@@ -3211,7 +3211,7 @@ MUTANTS = [
     ),
     Mutant(
         "cli: what a burst has taken is kept",
-        "cli/__init__.py",
+        "cli/tuning.py",
         "            trim(0)\n",
         "",
         "memory",

@@ -10,7 +10,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"backoff", "lifecycle", "replace", "text", "version", "v1"},
+    {"backoff", "lifecycle", "options", "replace", "text", "version", "v1"},
     {"errors"},
     {"model"},
     {"globs", "talk", "watched"},
@@ -19,7 +19,7 @@ LAYERS = [
     {"wire"},
     {"sender", "receiver", "sinks", "client", "verify"},
     {"viewers", "integrations"},
-    {"poc"},
+    {"checks", "poc"},
     {"cli"},
     {"__main__"},
 ]

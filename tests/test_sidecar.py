@@ -26,7 +26,8 @@ from flarelog.errors import (
     TimedOut,
 )
 from flarelog.model import StreamId, StreamInfo
-from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions, StreamOutcome
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Outcome, Sidecar, StreamOutcome
 from flarelog.sources.files.patterns import SourceOptions
 
 

@@ -15,7 +15,7 @@ import pytest
 from flarelog.errors import FlarelogError, InvalidName, NotAllowed, StoreError, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Receipt, StreamId
-from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local import appender as appending

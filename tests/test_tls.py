@@ -11,9 +11,9 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from flarelog.errors import InvalidOption
-from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.options import ServerOptions
 from flarelog.security.tls import Tls
-from flarelog.sender.sidecar import SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import codec as wire
 from tests.certificates import Authority

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from functools import partial
 
 import click
 
 from flarelog.cli.completion import complete_run
-from flarelog.cli.reading import read, shown_options, source_options
+from flarelog.cli.lines import LineOptions
+from flarelog.cli.options import Place, Switches, asks, place_options
+from flarelog.cli.reading import Asked, LogOptions, ShownOptions, read
 
 EXAMPLES = """\b
 Examples:
@@ -30,26 +32,42 @@ Examples:
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nShow the logs of RUN live, until the run has ended: lines in the order in which they arrive,"
-    f" each "
-    "with the name of its log. New logs appear by themselves. After a lost connection follow goes on where it was. "
-    "Where bytes are missing, where a new file begins and where a log ends, a line says so (--no-notes leaves it out). "
-    "A pipe gets every line. A terminal that is too slow skips lines, and a line says how many. -o raw writes the"
-    " bytes "
-    "of one log: choose it with --site and --log.\n\nData goes to stdout, messages to stderr. Exit code 0; 3 if "
-    "--first-error finds nothing, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after"
-    " Ctrl-C. "
-    "On a terminal, Ctrl-C prints the command that continues from there."
+    cls=Switches,
+    help=f"""{EXAMPLES}
+
+Show the logs of RUN live, until the run has ended: lines in the order in which they arrive, each with the name of its
+log. New logs appear by themselves. After a lost connection follow goes on where it was. Where bytes are missing, where
+a new file begins and where a log ends, a line says so (--notes off leaves it out). A pipe gets every line. A terminal
+that is too slow skips lines, and a line says how many. -o raw writes the bytes of one log: choose it with --site and
+--log.
+
+Data goes to stdout, messages to stderr. Exit code 0; 3 if --first-error finds nothing, 4 if the receiver cannot be
+reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal, Ctrl-C prints the command that continues from
+there.
+""",
 )
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@source_options
+@place_options()
+@asks(logs=LogOptions)
 @click.option("--tail", type=click.IntRange(-1), metavar="N",
               help="Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal "
               "without --from and --since, else all]")  # fmt: skip
 @click.option("--first-error", is_flag=True,
               help="Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), "
               "and end. -i: what counts as one.")  # fmt: skip
-@shown_options
+@asks(lines=LineOptions)
+@asks(shown=ShownOptions)
 @click.pass_context
-def command(context: click.Context, /, run_id: str, **given: Any) -> None:
-    sys.exit(read(context, run_id, given, follow=True))
+def command(
+    context: click.Context,
+    /,
+    run_id: str,
+    place: Place,
+    logs: partial[LogOptions],
+    tail: int | None,
+    first_error: bool,
+    lines: partial[LineOptions],
+    shown: partial[ShownOptions],
+) -> None:
+    asked = Asked(run_id, place, logs(), shown(), lines(), tail, follow=True, first_error=first_error)
+    sys.exit(read(context, asked))

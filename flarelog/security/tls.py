@@ -17,13 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import grpc
-
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.model import parse_address
+from flarelog.options import option
 from flarelog.watched import Watched
 
 if TYPE_CHECKING:
+    import grpc
+
     from flarelog.security.certificate import Trust
 
 log = logging.getLogger(__name__)
@@ -58,9 +59,14 @@ _ALERTS = {
 class Tls:
     """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
 
-    ca: str
-    cert: str = ""
-    key: str = ""
+    ca: str = option(
+        "",
+        "Certificate of the CA that signed the other end's certificate, PEM; with it the connection is TLS.",
+        flag="tls-ca",
+        path="file",
+    )
+    cert: str = option("", "Certificate of this end, PEM.", flag="tls-cert", path="file")
+    key: str = option("", "Key of the certificate, PEM, without a passphrase.", flag="tls-key", path="file")
     server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
     crl: str = ""  # revocation lists of the CAs, that a receiver heeds
 
@@ -139,11 +145,15 @@ class Tls:
     # --- gRPC's credentials
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
+        import grpc  # who reads a store or a pipe needs none of it
+
         own = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
         return grpc.ssl_channel_credentials(_read(self.ca), *own)
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         """What the files say now. Raises InvalidOption."""
+        import grpc
+
         self.check("server")
         return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.cert))], _read(self.ca))
 
@@ -225,6 +235,8 @@ class ServerCertificates:
 
         The files are looked at before each handshake.
         """
+        import grpc
+
         given = self._files.look()[0]
 
         def fetch() -> Any:  # may return None, which the types do not know

@@ -17,7 +17,8 @@ import grpc
 
 from flarelog.bus import Bus
 from flarelog.security.tls import Tls, why
-from flarelog.sender.sidecar import Outcome, Sidecar, SidecarOptions
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Outcome, Sidecar
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.writers import have_writers
 from flarelog.wire import codec as wire

@@ -17,13 +17,13 @@ import random
 import time
 import traceback
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import grpc
 
 from flarelog import errors
 from flarelog.bus import Bus
-from flarelog.delivery.producer import DeliveryOptions, Producer, State
+from flarelog.delivery.producer import Producer, State
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NoConsent, NotFound, StreamFenced
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import (
@@ -37,15 +37,12 @@ from flarelog.model import (
     Reply,
     StreamId,
     StreamInfo,
-    parse_address,
-    run_name,
-    site_name,
 )
-from flarelog.security.tls import Tls, why
+from flarelog.security.tls import why
+from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.openers import sees_all, written
-from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, best_watch
@@ -53,12 +50,11 @@ from flarelog.sources.files.writers import Writers
 from flarelog.version import __version__
 from flarelog.wire import codec as wire
 from flarelog.wire import listing
-from flarelog.wire.packing import Compressing, Compression, Packing, check
-from flarelog.wire.uplink import ENDED, HEARTBEAT, REPLY_TIMEOUT, Gone, Stream, Uplink
+from flarelog.wire.packing import Compressing, Packing
+from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT, Gone, Stream, Uplink
 
 log = logging.getLogger(__name__)
 
-DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
 LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
 LOOK_UP = 0.2  # seconds of gathering after which to look whether there is a reason to send at once
 GATHERED = 64 << 10  # bytes that wait for no more, whatever pace the receiver asks for
@@ -76,40 +72,6 @@ CONSENT_EVERY = 1.0  # seconds between two looks at the site's policy while noth
 LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
 
 _OVER = (RunState.ENDING.value, RunState.ENDED.value)
-
-
-@dataclass(frozen=True, slots=True)
-class SidecarOptions:
-    """What is sent where. Raises InvalidName and InvalidOption."""
-
-    receiver: str  # HOST:PORT
-    run: str
-    site: str
-    source: SourceOptions
-    delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
-    state: str | None = None  # directory of the checkpoint; None keeps none
-    once: bool = False  # send what is there, wait for the receipts, end
-    heed: bool = True  # drain when the receiver says that the run is ending
-    again: bool = False  # open no stream that is sealed and whose files hold nothing more
-    drain_timeout: float = DRAIN_TIMEOUT  # seconds for which a drain may go on though nothing is acknowledged
-    drain_limit: float | None = None  # seconds that a drain may take whatever is acknowledged; None: any
-    heartbeat: float = HEARTBEAT  # seconds
-    tls: Tls | None = None  # what the receiver is believed by, and who this is
-    ranks: bool = True  # look which ranks the processes have that write the logs
-    compression: Compression = "auto"  # of what is sent; auto: not on loopback, nor where it is faster without
-
-    def __post_init__(self) -> None:
-        run_name(self.run)
-        site_name(self.site)
-        for name in ("drain_timeout", "drain_limit", "heartbeat"):
-            bound = getattr(self, name)
-            if bound is not None and not 0 < bound < math.inf:
-                raise InvalidOption(f"{name} must be a positive number of seconds, not {bound:g}")
-        if self.tls is not None:
-            self.tls.whole()
-        check(self.compression)
-        if parse_address(self.receiver)[1] == 0:
-            raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,74 @@
+"""What a sidecar sends where, and how: each option once, with its default and what is to be known of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from flarelog.delivery.producer import DeliveryOptions
+from flarelog.errors import InvalidOption
+from flarelog.model import parse_address, run_name, site_name
+from flarelog.options import option
+from flarelog.security.tls import Tls
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
+from flarelog.wire.uplink import HEARTBEAT
+
+DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarOptions:
+    """What is sent where. Raises InvalidName and InvalidOption."""
+
+    receiver: str  # HOST:PORT
+    run: str
+    site: str
+    source: SourceOptions
+    delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
+    state: str | None = option(
+        None,
+        "Directory in which the sidecar remembers what it has met, so that a file is recognised after a restart"
+        " whatever it is called then. Nothing is lost if it is lost.",
+        path="directory",
+    )
+    once: bool = option(False, "Send what is there, wait until all of it is stored, and end.")
+    heed: bool = True  # drain when the receiver says that the run is ending
+    again: bool = False  # open no stream that is sealed and whose files hold nothing more
+    ranks: bool = option(
+        True,
+        "Read the ranks (RANK, LOCAL_RANK, ...) from the environments of the processes that write the logs.",
+        older="no-ranks",
+    )
+    compression: Compression = option(
+        "auto",
+        "Whether logs travel compressed, where the receiver allows it; auto: not on loopback, and not while sending is"
+        " faster without. What is stored is the same."
+        + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
+        choices=COMPRESSIONS,
+    )
+    drain_timeout: float = option(
+        DRAIN_TIMEOUT,
+        "With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
+        " after which the sidecar ends (exit codes 4 and 7).",
+    )
+    drain_limit: float | None = option(
+        None,
+        "With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
+        " none; it goes on while something is acknowledged]",
+    )
+    heartbeat: float = HEARTBEAT  # seconds
+    tls: Tls | None = None  # what the receiver is believed by, and who this is
+
+    def __post_init__(self) -> None:
+        run_name(self.run)
+        site_name(self.site)
+        for name in ("drain_timeout", "drain_limit", "heartbeat"):
+            bound = getattr(self, name)
+            if bound is not None and not 0 < bound < math.inf:
+                raise InvalidOption(f"{name} must be a positive number of seconds, not {bound:g}")
+        if self.tls is not None:
+            self.tls.whole()
+        check(self.compression)
+        if parse_address(self.receiver)[1] == 0:
+            raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
