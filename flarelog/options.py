@@ -25,7 +25,7 @@ class Option:
     short: str = ""  # as ``-i``
     metavar: str = ""
     choices: tuple[str, ...] = ()
-    path: Literal["", "file", "directory", "existing"] = ""
+    path: Literal["", "any", "file", "directory", "existing"] = ""
     least: float | None = None  # that a command's parser takes; the dataclass checks what it is made of in any case
     older: str = ""  # the flag that turned it off once, and still does
     complete: Callable[..., object] | None = None  # the words that a shell completes it with
@@ -35,6 +35,11 @@ class Option:
 def option(default: T, sentence: str, **how: object) -> T:
     """A dataclass's field with *default*, of which *sentence* is the help; *how*: the other fields of ``Option``."""
     return field(default=default, metadata={_KEY: Option(sentence, **how)})  # type: ignore[arg-type]
+
+
+def typed(default: T, sentence: str, **how: object) -> T:
+    """An ``option`` that is typed for a single look: no environment variable gives it."""
+    return option(default, sentence, variable=False, **how)
 
 
 def declared(kind: type) -> Iterator[tuple[Field[object], Option]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ from flarelog.checks import site, store, way
 from flarelog.checks.certificates import dated
 from flarelog.checks.row import Row
 from flarelog.cli import doctor
-from flarelog.cli.options import Access
-from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
 
 
@@ -26,7 +23,7 @@ def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeyp
         rows.append(row)
         return row
 
-    visit = doctor.Visit(None, None, (), (), (), None, doctor.RUN, str(tmp_path), None, Access(partial(Tls)))
+    visit = doctor.Visit(store=str(tmp_path))
     for available in (True, False):
         monkeypatch.setattr(doctor, "AVAILABLE", available)
         asyncio.run(doctor.examine(visit, shown))

@@ -9,16 +9,19 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import click
 
 from flarelog.checks import certificates, site, store, way
 from flarelog.checks.row import Row, fail, warn
-from flarelog.cli.options import Access, client_options, option
+from flarelog.cli.options import Access, asks, client_options
 from flarelog.cli.running import aligned, run
 from flarelog.errors import FAILED, OK, FlarelogError
+from flarelog.options import option
+from flarelog.security.tls import Tls
 from flarelog.text import legible
 from flarelog.viewers.console import colours
 from flarelog.wire.packing import AVAILABLE
@@ -34,39 +37,35 @@ Examples:
 RUN = "flarelog-doctor"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """What is looked at, and with which options."""
+
+    receiver: str | None = option(None, "HOST:PORT of flarelog serve.")
+    root: str | None = option(None, "Directory of a site's logs.", path="any")
+    include: tuple[str, ...] = option((), "As for flarelog sidecar.", metavar="GLOB")
+    exclude: tuple[str, ...] = option((), "As for flarelog sidecar.", metavar="GLOB")
+    site_policy: tuple[str, ...] = option((), "As for flarelog sidecar.", path="file")
+    site: str | None = option(None, "Send a test record as this site.")
+    run: str = option(RUN, "The run that the test record is sent in.")
+    store: str | None = option(None, "A receiver's store on this machine.", path="directory")
+    tls_crl: str | None = option(None, "As for flarelog serve.", path="file")
+    access: Access = field(default_factory=lambda: Access(partial(Tls)))
+
+
 @click.command(
     help=f"{EXAMPLES}\n\nCheck what is needed: at a site the receiver's address, TLS, its clock and protocol, the logs "
     "under a root, inotify, and a test record that is sent and acknowledged; at the receiver its store's space, inodes "
     "and speed. A row a check: ok, warn or fail, with what to do. Exit code 0, or 1 if something fails."
 )
-@option("--receiver", help="HOST:PORT of flarelog serve.")
-@option("--root", type=click.Path(), help="Directory of a site's logs.")
-@option("--include", multiple=True, metavar="GLOB", help="As for flarelog sidecar.")
-@option("--exclude", multiple=True, metavar="GLOB", help="As for flarelog sidecar.")
-@option("--site-policy", multiple=True, type=click.Path(dir_okay=False), help="As for flarelog sidecar.")
-@option("--site", help="Send a test record as this site.")
-@option("--run", "run_id", default=RUN, show_default=True, help="The run that the test record is sent in.")
-@option("--store", type=click.Path(file_okay=False), help="A receiver's store on this machine.")
-@option("--tls-crl", type=click.Path(dir_okay=False), help="As for flarelog serve.")
+@asks(visit=Visit)
 @client_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: an object a row.")  # fmt: skip
-def command(
-    receiver: str | None,
-    root: str | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    site_policy: tuple[str, ...],
-    site: str | None,
-    run_id: str,
-    store: str | None,
-    tls_crl: str | None,
-    access: Access,
-    output: str,
-) -> None:
-    if not (receiver or root or store):
+def command(visit: partial[Visit], access: Access, output: str) -> None:
+    asked = visit(access=access)
+    if not (asked.receiver or asked.root or asked.store):
         raise click.UsageError("say what to look at: --receiver HOST:PORT, --root DIR, --store DIR, or several of them")
-    visit = Visit(receiver, root, include, exclude, site_policy, site, run_id, store, tls_crl, access)
     show = _shown(output == "json")
     failed = False
 
@@ -76,7 +75,7 @@ def command(
         show(row)
         return row
 
-    run(examine(visit, shown))
+    run(examine(asked, shown))
     sys.exit(FAILED if failed else OK)
 
 
@@ -97,22 +96,6 @@ def _shown(as_json: bool) -> Callable[[Row], None]:
             click.echo(f"{'':6}{'':12}  fix: {legible(row.fix)}")
 
     return show
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """What is looked at, and with which options."""
-
-    receiver: str | None
-    root: str | None
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    site_policy: tuple[str, ...]
-    site: str | None
-    run_id: str
-    store: str | None
-    tls_crl: str | None
-    access: Access
 
 
 async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
@@ -137,7 +120,7 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
         for row in [source] if isinstance(source, Row) else site.under(source):
             shown(row)
     if receiver := visit.receiver:
-        await way.way(receiver, tls, lambda: visit.access.client(receiver), visit.run_id, visit.site, shown)
+        await way.way(receiver, tls, lambda: visit.access.client(receiver), visit.run, visit.site, shown)
     if visit.store:
         for row in store.store(Path(visit.store)):
             shown(row)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from dataclasses import dataclass, replace
 
 import click
 
-from flarelog.cli.completion import complete_run
-from flarelog.cli.lines import LineOptions
-from flarelog.cli.options import Place, Switches, asks, place_options
-from flarelog.cli.reading import Asked, LogOptions, ShownOptions, read
+from flarelog.cli.options import Switches
+from flarelog.cli.reading import Asked, read, reads
+from flarelog.options import typed
 
 EXAMPLES = """\b
 Examples:
@@ -31,6 +30,22 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    tail: int | None = typed(
+        None,
+        "Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal without --from and"
+        " --since, else all]",
+        metavar="N",
+        least=-1,
+    )
+    first_error: bool = typed(
+        False,
+        "Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), and end."
+        " -i: what counts as one.",
+    )
+
+
 @click.command(
     cls=Switches,
     help=f"""{EXAMPLES}
@@ -46,28 +61,7 @@ reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal, Ctrl-C 
 there.
 """,
 )
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@place_options()
-@asks(logs=LogOptions)
-@click.option("--tail", type=click.IntRange(-1), metavar="N",
-              help="Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal "
-              "without --from and --since, else all]")  # fmt: skip
-@click.option("--first-error", is_flag=True,
-              help="Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), "
-              "and end. -i: what counts as one.")  # fmt: skip
-@asks(lines=LineOptions)
-@asks(shown=ShownOptions)
+@reads(FollowOptions)
 @click.pass_context
-def command(
-    context: click.Context,
-    /,
-    run_id: str,
-    place: Place,
-    logs: partial[LogOptions],
-    tail: int | None,
-    first_error: bool,
-    lines: partial[LineOptions],
-    shown: partial[ShownOptions],
-) -> None:
-    asked = Asked(run_id, place, logs(), shown(), lines(), tail, follow=True, first_error=first_error)
-    sys.exit(read(context, asked))
+def command(context: click.Context, /, asked: Asked) -> None:
+    sys.exit(read(context, replace(asked, follow=True)))

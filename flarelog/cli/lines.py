@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from flarelog.errors import InvalidOption
-from flarelog.options import option
+from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.rows import Overlong
@@ -26,32 +26,18 @@ from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable
 class LineOptions:
     """Which lines are shown, and how, of every command that shows any."""
 
-    include: tuple[str, ...] = option(
-        (), "Only lines that match; repeatable.", short="-i", metavar="REGEX", variable=False
-    )
-    exclude: tuple[str, ...] = option(
-        (), "No lines that match; outweighs -i; repeatable.", short="-e", metavar="REGEX", variable=False
-    )
-    after: int = option(0, "Show N lines after each that matches.", short="-A", metavar="N", least=0, variable=False)
-    before: int = option(0, "Show N lines before each that matches.", short="-B", metavar="N", least=0, variable=False)
-    context: int | None = option(
-        None, "Show N lines before and after.", short="-C", metavar="N", least=0, variable=False
-    )
-    highlight: tuple[str, ...] = option(
-        (), "Mark what matches; repeatable.", short="-H", metavar="REGEX", variable=False
-    )
-    since: str | None = option(
-        None, "Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME", variable=False
-    )
-    until: str | None = option(None, "Lines before this time.", metavar="TIME", variable=False)
-    timestamps: bool = option(False, "Begin each line with its time, if it tells one.", short="-t", variable=False)
+    include: tuple[str, ...] = typed((), "Only lines that match; repeatable.", short="-i", metavar="REGEX")
+    exclude: tuple[str, ...] = typed((), "No lines that match; outweighs -i; repeatable.", short="-e", metavar="REGEX")
+    after: int = typed(0, "Show N lines after each that matches.", short="-A", metavar="N", least=0)
+    before: int = typed(0, "Show N lines before each that matches.", short="-B", metavar="N", least=0)
+    context: int | None = typed(None, "Show N lines before and after.", short="-C", metavar="N", least=0)
+    highlight: tuple[str, ...] = typed((), "Mark what matches; repeatable.", short="-H", metavar="REGEX")
+    since: str | None = typed(None, "Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
+    until: str | None = typed(None, "Lines before this time.", metavar="TIME")
+    timestamps: bool = typed(False, "Begin each line with its time, if it tells one.", short="-t")
     tz: str = option("utc", "In which times are shown: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
-    output: str = option(
-        "text",
-        "json: an object a line. raw: the exact bytes.",
-        short="-o",
-        choices=("text", "json", "raw"),
-        variable=False,
+    output: str = typed(
+        "text", "json: an object a line. raw: the exact bytes.", short="-o", choices=("text", "json", "raw")
     )
     color: str = option(
         "auto",
@@ -64,10 +50,8 @@ class LineOptions:
         " steps.",
         choices=("live", "steps", "off"),
     )
-    max_line: int = option(LIMIT, "Characters of a line that are shown.", metavar="N", least=1, variable=False)
-    long_lines: Overlong = option(
-        "cut", "What happens to longer ones.", choices=("cut", "split", "drop"), variable=False
-    )
+    max_line: int = typed(LIMIT, "Characters of a line that are shown.", metavar="N", least=1)
+    long_lines: Overlong = typed("cut", "What happens to longer ones.", choices=("cut", "split", "drop"))
 
     @property
     def choosing(self) -> bool:

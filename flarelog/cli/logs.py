@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from functools import partial
 
 import click
 
-from flarelog.cli.completion import complete_run
-from flarelog.cli.lines import LineOptions
-from flarelog.cli.options import Place, Switches, asks, place_options
-from flarelog.cli.reading import Asked, LogOptions, ShownOptions, read
-from flarelog.options import option
+from flarelog.cli.options import Switches
+from flarelog.cli.reading import Asked, read, reads
+from flarelog.options import typed
 
 EXAMPLES = """\b
 Examples:
@@ -32,8 +29,9 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class Paged:
-    pager: bool = option(True, "Whether a terminal gets a pager.", older="no-pager", variable=False)
+class LogsOptions:
+    tail: int | None = typed(None, "The last N lines of each log; -1: all.", metavar="N", least=-1)
+    pager: bool = typed(True, "Whether a terminal gets a pager.", older="no-pager")
 
 
 @click.command(
@@ -49,24 +47,7 @@ With -i the receiver leaves out what cannot match, so that it does not travel. D
 Exit code 0; 3 if there is no such log, 4 if the receiver cannot be reached, 5 if the logs may not be read.
 """,
 )
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@place_options()
-@asks(logs=LogOptions)
-@click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log; -1: all.")
-@asks(paged=Paged)
-@asks(lines=LineOptions)
-@asks(shown=ShownOptions)
+@reads(LogsOptions)
 @click.pass_context
-def command(
-    context: click.Context,
-    /,
-    run_id: str,
-    place: Place,
-    logs: partial[LogOptions],
-    tail: int | None,
-    paged: partial[Paged],
-    lines: partial[LineOptions],
-    shown: partial[ShownOptions],
-) -> None:
-    asked = Asked(run_id, place, logs(), shown(), lines(), tail, pager=paged().pager)
+def command(context: click.Context, /, asked: Asked) -> None:
     sys.exit(read(context, asked))

@@ -27,6 +27,7 @@ T = TypeVar("T")
 SWITCH = ("on", "off")
 _NUMBERS = {"int": click.INT, "float": click.FLOAT}
 _PATHS = {
+    "any": click.Path(),
     "file": click.Path(dir_okay=False),
     "directory": click.Path(file_okay=False),
     "existing": click.Path(exists=True, file_okay=False),

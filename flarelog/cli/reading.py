@@ -12,19 +12,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial, wraps
 from typing import Literal
 
 import click
 from click.core import ParameterSource
 
-from flarelog.cli.completion import complete_site
+from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
-from flarelog.cli.options import SWITCH, Place
+from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.running import ended_by
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamId, StreamInfo, log_name, run_name, site_name
-from flarelog.options import option
+from flarelog.options import declared, typed
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -47,24 +48,21 @@ NAMED = 2  # logs that are named each where somebody is told how to go on
 class LogOptions:
     """Which logs are read, and from where on."""
 
-    sites: tuple[str, ...] = option(
-        (), "Only these sites; repeatable.", flag="site", metavar="GLOB", variable=False, complete=complete_site
+    sites: tuple[str, ...] = typed(
+        (), "Only these sites; repeatable.", flag="site", metavar="GLOB", complete=complete_site
     )
-    logs: tuple[str, ...] = option((), "Only these logs; repeatable.", flag="log", metavar="GLOB", variable=False)
-    rank_globs: tuple[str, ...] = option(
-        (), "Only these ranks; repeatable.", flag="rank", metavar="GLOB", variable=False
-    )
-    ranks: str = option("", "Rank 0, the last rank, and errors of all others.", metavar="first,last", variable=False)
-    rank_map: tuple[str, ...] = option(
+    logs: tuple[str, ...] = typed((), "Only these logs; repeatable.", flag="log", metavar="GLOB")
+    rank_globs: tuple[str, ...] = typed((), "Only these ranks; repeatable.", flag="rank", metavar="GLOB")
+    ranks: str = typed("", "Rank 0, the last rank, and errors of all others.", metavar="first,last")
+    rank_map: tuple[str, ...] = typed(
         (),
         "Say which rank writes a log, as 'site-1/**=0'; or, of a file that several ranks write, which rank the lines"
         " have that torchrun begins with [default3]:, as 'site-2/node.log:3=11'. Repeatable; what is said here is"
         " believed before what the sidecar has found out.",
         metavar="SITE/LOG[:LOCAL]=RANK",
-        variable=False,
     )
-    starts: tuple[str, ...] = option(
-        (), "Only this log, from this byte on; repeatable.", flag="from", metavar="SITE/LOG:OFFSET", variable=False
+    starts: tuple[str, ...] = typed(
+        (), "Only this log, from this byte on; repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
     )
 
 
@@ -72,35 +70,27 @@ class LogOptions:
 class ShownOptions:
     """How the lines of several logs are shown."""
 
-    order: Literal["arrival", "time"] = option(
-        "arrival",
-        "arrival: as the lines come. time: by the times that the lines tell.",
-        choices=("arrival", "time"),
-        variable=False,
+    order: Literal["arrival", "time"] = typed(
+        "arrival", "arrival: as the lines come. time: by the times that the lines tell.", choices=("arrival", "time")
     )
-    prefix: str = option(
+    prefix: str = typed(
         "auto",
         "Begin each line with SITE/LOG; auto: where there may be several logs.",
         choices=("auto", *SWITCH),
         older="no-prefix",
-        variable=False,
     )
-    template: str | None = option(
+    template: str | None = typed(
         None,
         "How a line is shown, as '{time:%H:%M:%S} {site} {text}'; other fields: run, log, rank, offset, stream.",
         flag="format",
         metavar="FORMAT",
-        variable=False,
     )
-    notes: bool = option(
+    notes: bool = typed(
         True,
         "Show, between the lines of a log, where bytes are missing, where a new file begins, and where the log ends.",
         older="no-notes",
-        variable=False,
     )
-    exit_status: bool = option(
-        False, "End with 6 if bytes of a log are missing, with 7 if a log has no receipt.", variable=False
-    )
+    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, with 7 if a log has no receipt.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +122,30 @@ class Asked:
                 raise InvalidOption(f"{text!r} is no place in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
             starts[site_name(site), log_name(log)] = int(offset)
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+
+def reads(kind: type) -> Callable[[F], F]:
+    """Give a command RUN, the options with which logs are read, and those of *kind*: ``Asked``, as *asked*."""
+
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(
+            *args: object,
+            run_id: str,
+            place: Place,
+            logs: partial[LogOptions],
+            own: Callable[[], object],
+            lines: partial[LineOptions],
+            shown: partial[ShownOptions],
+        ) -> object:
+            more = {each.name: getattr(own(), each.name) for each, _ in declared(kind)}
+            return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
+
+        options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
+        run = click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+        return run(place_options()(options))  # type: ignore[return-value]
+
+    return decorated
 
 
 def names_one(chosen: Selection) -> bool:

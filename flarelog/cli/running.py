@@ -11,13 +11,15 @@ import signal
 import stat
 import sys
 from collections.abc import Callable, Container, Coroutine, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from flarelog.errors import FAILED, FlarelogError, InvalidOption
-from flarelog.model import Redaction
 from flarelog.text import LONGEST, legible
+
+if TYPE_CHECKING:
+    from flarelog.model import Redaction
 
 T = TypeVar("T")
 
