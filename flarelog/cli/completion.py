@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -83,7 +83,7 @@ def _directories(path: str) -> list[str]:
         return [entry.name for entry in entries if entry.is_dir() and _NAME.fullmatch(entry.name)]
 
 
-async def _asked(what: Literal["run", "site"], receiver: str, run: str, given: Mapping[str, Any]) -> list[str]:
+async def _asked(what: Literal["run", "site"], receiver: str, run: str, given: Mapping[str, str | None]) -> list[str]:
     from flarelog.cli.options import Access
     from flarelog.errors import NotAllowed
     from flarelog.security.tls import Tls

@@ -81,10 +81,6 @@ class DeliveryOptions:
         if not 0 < self.first_delay <= self.max_delay:
             raise InvalidOption("first_delay must be positive and at most max_delay")
 
-    def bootstrap_seconds(self) -> float:
-        """The least time, in seconds, that all misses together allow the receiver to be late."""
-        return sum(self.delay(failures) for failures in range(self.max_misses))
-
     def delay(self, failures: int) -> float:
         """Seconds to wait when an attempt has failed after so many *failures* before it."""
         return delay(failures, self.first_delay, self.max_delay)

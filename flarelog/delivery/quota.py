@@ -17,23 +17,8 @@ from flarelog.model import StreamId
 from flarelog.options import option
 
 MIN_WINDOW = 64 << 10
-MAX_IN_FLIGHT = 64 << 20
-MAX_STREAMS = 10_000
-MAX_SITE_STREAMS = 5_000
-MAX_SITE_JOURNAL_BYTES = 32 << 20
-MAX_SITE_LOGS = 20_000
-MAX_SITE_DIRECTORIES = 20_000
-MAX_SITE_JOURNAL_DISK = 1 << 30
-MAX_RUNS = 10_000
 MAX_SITE_RUNS = 1_000
 """Where sites have certificates."""
-MAX_SITES = 1_000
-MAX_PEER_CALLS = 2_000
-MAX_PEER_READS = 100
-MAX_PEER_OPENS = 1_000
-MAX_PEER_CONNECTIONS = 1_000
-MAX_CONNECTIONS = 4_000
-READ_TIMEOUT = 30.0
 
 Site = tuple[str, str]
 """(run, site)"""
@@ -49,50 +34,41 @@ class Limits:
     )
     max_site_bytes: int | None = option(None, "Bytes, of the logs of one site in one run; no limit by default.")
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
-    max_streams: int = option(MAX_STREAMS, "Logs that are open at once.")
-    max_site_streams: int = option(MAX_SITE_STREAMS, "Logs of one site in one run that are open at once.")
+    max_streams: int = option(10_000, "Logs that are open at once.")
+    max_site_streams: int = option(5_000, "Logs of one site in one run that are open at once.")
     # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
     max_in_flight: int = option(
-        MAX_IN_FLIGHT,
-        "Bytes that all logs together may have on their way: what a receiver may have to keep in memory.",
+        64 << 20, "Bytes that all logs together may have on their way: what a receiver may have to keep in memory."
     )
     # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
     max_run_rate: int | None = option(None, "Bytes a second of one run; no limit by default.")
     max_site_rate: int | None = option(None, "Bytes a second of one site in one run; no limit by default.")
     max_site_journal_bytes: int = option(
-        MAX_SITE_JOURNAL_BYTES,
-        "Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk.",
+        32 << 20, "Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk."
     )
     max_site_journal_disk: int = option(
-        MAX_SITE_JOURNAL_DISK,
-        "Bytes that the journals of one site's logs in one run may take on disk, open or not.",
+        1 << 30, "Bytes that the journals of one site's logs in one run may take on disk, open or not."
     )
     # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
-    max_site_logs: int = option(MAX_SITE_LOGS, "Logs of one site in one run, open or not.")
-    max_site_directories: int = option(
-        MAX_SITE_DIRECTORIES, "Directories that the logs of one site in one run may lie in."
-    )
+    max_site_logs: int = option(20_000, "Logs of one site in one run, open or not.")
+    max_site_directories: int = option(20_000, "Directories that the logs of one site in one run may lie in.")
     # Each run has its directory, and is remembered. What has ended, or was removed, does not count.
-    max_runs: int = option(
-        MAX_RUNS, "Runs that were announced and have not ended; without TLS all that have not ended."
-    )
+    max_runs: int = option(10_000, "Runs that were announced and have not ended; without TLS all that have not ended.")
     max_site_runs: int | None = option(
         None, "Runs that one site began, that nobody announced and that have not ended; with TLS 1000 by default."
     )
-    max_sites: int = option(MAX_SITES, "Sites of one run.")
+    max_sites: int = option(1_000, "Sites of one run.")
     # Without TLS all sites behind one gateway are one peer.
-    max_connections: int = option(MAX_CONNECTIONS, "Connections, of all peers.")
+    max_connections: int = option(4_000, "Connections, of all peers.")
     max_peer_connections: int = option(
-        MAX_PEER_CONNECTIONS,
-        "Connections of one peer that have calls. A peer is whom its certificate names; without TLS an address.",
+        1_000, "Connections of one peer that have calls. A peer is whom its certificate names; without TLS an address."
     )
-    max_peer_calls: int = option(MAX_PEER_CALLS, "Calls of one peer that are open at once; a log that is sent is one.")
-    max_peer_reads: int = option(MAX_PEER_READS, "Calls of one peer, open at once, that read or list.")
+    max_peer_calls: int = option(2_000, "Calls of one peer that are open at once; a log that is sent is one.")
+    max_peer_reads: int = option(100, "Calls of one peer, open at once, that read or list.")
     max_peer_opens: int = option(
-        MAX_PEER_OPENS,
-        "Calls a second that one peer may begin; more are made to wait, once ten seconds' worth is used up.",
+        1_000, "Calls a second that one peer may begin; more are made to wait, once ten seconds' worth is used up."
     )
-    read_timeout: float = option(READ_TIMEOUT, "Seconds after which a reader that takes nothing is dropped.")
+    read_timeout: float = option(30.0, "Seconds after which a reader that takes nothing is dropped.")
 
     def __post_init__(self) -> None:
         if not 0 < self.read_timeout < math.inf:
