@@ -235,7 +235,7 @@ def _read(context: click.Context, asked: Asked) -> int:
 def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
     """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
     few = len(places) <= NAMED
-    changed = {"starts", "tail", "since", *(("sites", "logs") if few else ())}
+    changed = {"from", "tail", "since", *(("site", "log") if few else ())}
     words = [*context.command_path.split(), context.params["run_id"]]
     for each in context.command.params:
         name = each.name or ""
