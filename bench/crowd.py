@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from flarelog.cli import more_descriptors
+from flarelog.cli.tuning import more_descriptors
 from flarelog.delivery.producer import Producer
 from flarelog.model import Code, Open, StreamId
 from flarelog.wire import codec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench import bulk, processes
 from bench.results import Row
-from flarelog.cli import more_descriptors
+from flarelog.cli.tuning import more_descriptors
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import TypeVar
 
 import grpc
 
+from flarelog.backoff import delay
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, Sieve, StreamId, StreamInfo, parse_address
@@ -24,6 +26,7 @@ T = TypeVar("T")
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts
 REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
 
 
@@ -70,12 +73,12 @@ class Client:
             if loop.time() >= end:
                 raise
         # Who is answered at once, and waits for a first line, does not wait for this import as well.
-        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
+        from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
 
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(FIRST_PAUSE)
         return await AsyncRetrying(
             retry=retry_if_exception_type(CannotConnect),
-            wait=wait_exponential(0.2, 2.0) + wait_random(0, 0.1),
+            wait=lambda state: delay(state.attempt_number - 1, 2 * FIRST_PAUSE, LONGEST_PAUSE) + random.uniform(0, 0.1),  # noqa: S311  nobody gains by guessing it
             stop=stop_after_delay(end - loop.time()),
             reraise=True,
         )(attempt)
@@ -133,19 +136,19 @@ class Client:
             CannotConnect: nobody answered for *patience* seconds.
         """
         loop = asyncio.get_running_loop()
-        heard, pause = loop.time(), 0.1
+        heard, failures = loop.time(), 0
         while True:
             try:
                 async for offset, data in calls.read(self._channel)((stream, start, follow)):
-                    heard, pause = loop.time(), 0.1
+                    heard, failures = loop.time(), 0
                     start = offset + len(data)
                     yield offset, data
             except grpc.RpcError as error:
                 trouble = await self._trouble(error)
                 if not trouble.retry_safe or loop.time() - heard > self.patience:
                     raise trouble from error
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, 2.0)
+                await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
+                failures += 1
             else:
                 return
 

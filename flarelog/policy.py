@@ -11,7 +11,7 @@ import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
 from flarelog.globs import whole
@@ -257,7 +257,7 @@ def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(patterns)
 
 
-def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, Any]:
+def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, object]:
     """The TOML table that *text* is, of *keys* alone; *wrong* says of *where* what it is if nobody can read it.
 
     Raises InvalidOption.

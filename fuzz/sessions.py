@@ -36,7 +36,8 @@ from flarelog.model import (
     StreamInfo,
     extend,
 )
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar

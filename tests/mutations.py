@@ -67,7 +67,7 @@ ADOPT, OWNER = "sources/files/adopt.py", "sources/files/owner.py"
 FILE, RECORD, STORED = "sources/files/file.py", "sources/files/record.py", "sources/files/stored.py"
 CHECKPOINT, RECEIVER, PRODUCER = "sources/files/checkpoint.py", "delivery/receiver.py", "delivery/producer.py"
 POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
-GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
+GUARD, REFUSALS, WATCHED = "security/guard.py", "security/refusals.py", "watched.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
 DIRECTORY = "stores/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
@@ -2154,35 +2154,35 @@ MUTANTS = [
     # --- the private CA
     Mutant(
         "certs: what a killed command left of a pair stays",
-        "security/certs.py",
+        "security/pairs.py",
         "            _settle(directory, left)\n",
         "            pass\n",
         "certs",
     ),
     Mutant(
         "certs: half a pair is kept",
-        "security/certs.py",
+        "security/pairs.py",
         "        for final in ours:\n",
         "        for final in ours[:0]:\n",
         "certs",
     ),
     Mutant(
         "certs: a whole pair is taken back",
-        "security/certs.py",
+        "security/pairs.py",
         "if len(ours) < waiting_count:",
         "if True:",
         "certs",
     ),
     Mutant(
         "certs: a file that is there is overwritten",
-        "security/certs.py",
+        "security/pairs.py",
         "os.link(directory",
         "os.rename(directory",
         "certs",
     ),
     Mutant(
         "certs: a key is as open as the umask lets it be",
-        "security/certs.py",
+        "security/pairs.py",
         "        os.fchmod(fd, 0o600)  # whatever the umask takes away\n",
         "",
         "certs",
@@ -2217,7 +2217,7 @@ MUTANTS = [
     ),
     Mutant(
         "certs: others may put a CA of their own there",
-        "security/certs.py",
+        "security/pairs.py",
         "& 0o022",
         "& 0",
         "certs",
@@ -2340,9 +2340,9 @@ MUTANTS = [
     ),
     Mutant(
         "tokens: a revoked one lets in",
-        TOKENS,
-        "        if seen != self._seen:\n            self._tokens, self",
-        "        if self._seen is None:\n            self._tokens, self",
+        WATCHED,
+        "if anyway or seen != self._seen:",
+        "if anyway:",
         "tokens",
     ),
     Mutant("tokens: others may add some", TOKENS, "if status.st_mode & 0o022:", "if False:", "tokens"),
@@ -2352,8 +2352,8 @@ MUTANTS = [
     Mutant(
         "tokens: the file can be read by all",
         TOKENS,
-        "os.O_CLOEXEC, 0o600, dir_fd",
-        "os.O_CLOEXEC, 0o644, dir_fd",
+        "body, 0o600, durable",
+        "body, 0o644, durable",
         "tokens",
     ),
     Mutant(
@@ -2369,8 +2369,8 @@ MUTANTS = [
     Mutant(
         "access: a policy that became wrong lets nobody in",
         ACCESS,
-        'log.error("the policy stays as it was: %s", error)',
-        'log.error("the policy stays as it was: %s", error)\n                self._policy = Policy(defaults=False)',
+        'log.error("the policy stays as it was: %s", trouble)',
+        "self._file.made = Policy(defaults=False)",
         "tokens",
     ),
     # --- who may stay
@@ -2503,7 +2503,7 @@ MUTANTS = [
     ),
     Mutant(
         "guard: a port for readers without TLS",
-        "receiver/server.py",
+        "receiver/options.py",
         '        if self.tls is None:\n            raise InvalidOption(\n                f"--reader',
         '        if False:\n            raise InvalidOption(\n                f"--reader',
         "guard",
@@ -2517,24 +2517,24 @@ MUTANTS = [
     ),
     Mutant(
         "guard: a receiver without a certificate of its own",
-        "receiver/server.py",
+        "receiver/options.py",
         "        if self.tls is not None:\n            self.tls.whole()\n",
         "",
         "tls",
     ),
     Mutant(
         "guard: certificates that make no sense replace the old ones",
-        "security/tls.py",
-        "except InvalidOption as error:\n                    log.error(",
-        "except InvalidOption as error:\n                    del self._made\n                    log.error(",
+        WATCHED,
+        "                    trouble = error\n",
+        "                    del self.made\n                    trouble = error\n",
         "tls",
     ),
     Mutant(
         "refusals: an answer waits without a bound",
-        REFUSALS,
-        "min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(count - 1, 10))",
-        "FIRST_WAIT * 2.0 ** (count - 1)",
-        "refusals",
+        "backoff.py",
+        "min(first * 2.0 ** min(failures, 60), longest)",
+        "first * 2.0 ** min(failures, 60)",
+        "refusals backoff",
     ),
     Mutant(
         "refusals: nobody is forgiven",
@@ -3191,7 +3191,7 @@ MUTANTS = [
     ),
     Mutant(
         "cli: what a burst has taken is kept",
-        "cli/__init__.py",
+        "cli/tuning.py",
         "            trim(0)\n",
         "",
         "memory",

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
 from flarelog.model import MAX_CHUNK, Chunk, Code, Codec, Packed, Receipt, Reply, extend
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
@@ -423,7 +424,7 @@ def test_limits_hold_before_anything_is_unpacked(tmp_path: Path, monkeypatch: py
 
 
 def test_a_receiver_that_takes_none_says_so_and_refuses_them(tmp_path: Path) -> None:
-    first, second = pushed(tmp_path, OPEN, packed(chunks(TEXT)[0]), options=ServerOptions(compression=False))
+    first, second = pushed(tmp_path, OPEN, packed(chunks(TEXT)[0]), options=ServerOptions(compression="off"))
     assert first.codecs == ()
     assert second.code is Code.REJECTED
     assert "this receiver takes none" in second.reason

@@ -9,16 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.checks import site, store, way
+from flarelog.checks.certificates import dated
+from flarelog.checks.row import Row
 from flarelog.cli import doctor
 from flarelog.sources.files.patterns import SourceOptions
 
 
 def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows: list[doctor.Row] = []
-    options = dict.fromkeys(("token_file", "tls_ca", "tls_cert", "tls_key"))
+    rows: list[Row] = []
+
+    def shown(row: Row) -> Row:
+        rows.append(row)
+        return row
+
+    visit = doctor.Visit(store=str(tmp_path))
     for available in (True, False):
         monkeypatch.setattr(doctor, "AVAILABLE", available)
-        assert not asyncio.run(doctor._examine(None, None, str(tmp_path), {}, options, rows.append))
+        asyncio.run(doctor.examine(visit, shown))
+    assert not [row for row in rows if row.result == "fail"]
     (row,) = [row for row in rows if row.check == "compression"]
     assert (row.result, row.fix) == ("warn", "pip install backports.zstd")
 
@@ -38,25 +47,25 @@ def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeyp
 def test_clocks_differ_when_even_the_best_case_is_too_much(
     began: float, theirs: float, ended: float, results: list[str]
 ) -> None:
-    assert [row.result for row in doctor._clock(began, theirs, ended)] == results
+    assert [row.result for row in way._clock(began, theirs, ended)] == results
 
 
 @pytest.mark.parametrize(("days", "result"), [(-1, "fail"), (29, "warn"), (31, "ok")])
 def test_a_certificate_that_expires(days: int, result: str) -> None:
     end = time.strftime("%b %d %H:%M:%S %Y GMT", time.gmtime(time.time() + 86400 * days))
-    row = doctor._dated("tls", "it is for a.example", {"notAfter": end}, "there")
+    row = dated("tls", "it is for a.example", {"notAfter": end}, "there")
     assert (row.result, bool(row.fix)) == (result, result != "ok")
 
 
 @pytest.mark.parametrize(("free", "result"), [(99, "fail"), (100, "warn"), (9_999, "warn"), (10_000, "ok")])
 def test_room(free: int, result: str) -> None:
-    row = doctor._enough("inodes", free, doctor.LEAST_INODES, doctor.LITTLE_INODES, "some are free", "make room")
+    row = store._enough("inodes", free, store.LEAST_INODES, store.LITTLE_INODES, "some are free", "make room")
     assert (row.result, bool(row.fix)) == (result, result != "ok")
 
 
 @pytest.mark.parametrize(("major", "result"), [(1, "ok"), (2, "fail"), (0, "warn")])
 def test_protocols(major: int, result: str) -> None:
-    assert doctor._protocol(major, 0, "flarelog/0").result == result
+    assert way._protocol(major, 0, "flarelog/0").result == result
 
 
 def test_what_is_under_a_root(tmp_path: Path) -> None:
@@ -65,4 +74,4 @@ def test_what_is_under_a_root(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     os.mkfifo(tmp_path / "pipe.log")
     source = SourceOptions(str(tmp_path), exclude=("left*",))
-    assert doctor._walked(source) == (3, 2, [], ["a name.log"], [])
+    assert site._walked(source) == (3, 2, [], ["a name.log"], [])

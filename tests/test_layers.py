@@ -10,16 +10,16 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"lifecycle", "text", "version", "v1"},
+    {"backoff", "lifecycle", "options", "replace", "text", "version", "v1"},
     {"errors"},
     {"model"},
-    {"globs", "talk"},
+    {"globs", "talk", "watched"},
     {"bus", "delivery", "policy", "render"},
     {"sources", "stores", "security"},
     {"wire"},
     {"sender", "receiver", "sinks", "client", "verify"},
     {"viewers", "integrations"},
-    {"poc"},
+    {"checks", "poc"},
     {"cli"},
     {"__main__"},
 ]

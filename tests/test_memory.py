@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog import cli
+from flarelog.cli import tuning
 
 PIECES, PIECE = 500, 64 << 10  # too small for glibc to give each back by itself
 
@@ -36,10 +36,10 @@ def test_what_a_burst_has_taken_goes_back_to_the_system(monkeypatch: pytest.Monk
     for piece in pieces:
         libc.free(piece)
     before = resident()
-    monkeypatch.setattr(cli, "TRIM_EVERY", 0.0)
+    monkeypatch.setattr(tuning, "TRIM_EVERY", 0.0)
 
     async def turns() -> None:
-        cli.give_memory_back()
+        tuning.give_memory_back()
         for _ in range(3):
             await asyncio.sleep(0)
 

@@ -15,7 +15,8 @@ from pytest_mock import MockerFixture
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
 from flarelog.wire import codec

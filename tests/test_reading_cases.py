@@ -143,7 +143,7 @@ def test_a_state_file_that_cannot_be_believed_is_said_once_and_costs_no_byte(
     if raw is not None:
         state.path.write_bytes(raw)
     if unfinished is not None:
-        state.path.with_suffix(".new").write_bytes(unfinished)
+        Path(f"{state.path}.new").write_bytes(unfinished)
     loaded = state.load()
     assert loaded == ({} if raw is not None else saved)
     assert len(caplog.records) == (raw is not None)

@@ -13,7 +13,8 @@ import pytest
 from flarelog.errors import Full, InUse, InvalidName, NotFound
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamId, extend
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import codec
 from tests.test_server import CHUNK, DATA, OPEN, STREAM, Call, Staying

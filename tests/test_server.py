@@ -13,7 +13,8 @@ from pytest_mock import MockerFixture
 
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.receiver.session import code_of
 from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile

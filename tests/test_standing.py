@@ -14,7 +14,8 @@ from flarelog.errors import NotAllowed
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Open, Reply, StreamId
 from flarelog.policy import Policy
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.receiver.standing import Standing
 from flarelog.security.certificate import Outdated, Presented
 from flarelog.security.guard import Guard

@@ -436,7 +436,7 @@ def test_a_checkpoint_is_not_written_through_what_stands_in_its_place(tmp_path: 
     target = tmp_path / "target"
     target.write_bytes(SECRET)
     checkpoint = Checkpoint(str(tmp_path / "state"), "run-1", "site-1", "receiver:1")
-    plant(checkpoint.path.with_suffix(".new"), target)
+    plant(Path(f"{checkpoint.path}.new"), target)
     checkpoint.save({"1:2:3": ("log.txt", 7)})
     assert checkpoint.load() == {"1:2:3": ("log.txt", 7)}
     assert target.read_bytes() == SECRET

@@ -11,8 +11,8 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from flarelog.errors import InvalidOption
-from flarelog.receiver.server import ServerOptions
-from flarelog.security.tls import Follower, Tls
+from flarelog.receiver.options import ServerOptions
+from flarelog.security.tls import Tls
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.wire import calls
@@ -102,7 +102,7 @@ def test_new_certificates_are_taken_when_they_make_sense_and_the_old_ones_kept_w
     ca: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = ca.issue("me")
-    followed = Follower(files, files.configuration)
+    followed = files.watched(files.configuration)
     first = followed.look()
     assert followed.look() is first
     ca.issue("me")

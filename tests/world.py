@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec
 
+from flarelog import replace as replacing
 from flarelog.delivery.producer import DeliveryOptions, State
 from flarelog.model import StreamId, StreamInfo
-from flarelog.sources.files import checkpoint
 from flarelog.sources.files.identity import identity
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import ROTATION_GRACE
@@ -84,7 +84,7 @@ class World:
         self._delivery = DeliveryOptions(max_chunk=chunk, window=4 * chunk)
         self._disk = Disk()
         appending.os = self._disk  # type: ignore[assignment,attr-defined]
-        checkpoint.os = Disk()  # type: ignore[assignment,attr-defined]
+        replacing.os = Disk()  # type: ignore[assignment,attr-defined]
         self._now = 0.0
         self._ticks = 0
         self._writes = 0
@@ -103,7 +103,7 @@ class World:
             self.receiver.kill(100, 0, False)
         for fd, _, _ in self._handles:
             os.close(fd)
-        appending.os = checkpoint.os = os  # type: ignore[attr-defined]
+        appending.os = replacing.os = os  # type: ignore[attr-defined]
         shutil.rmtree(self._place)
 
     def judge(self) -> None:

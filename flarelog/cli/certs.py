@@ -9,16 +9,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from flarelog.cli import aligned, checked, option
+from flarelog.cli.options import option
+from flarelog.cli.running import aligned, checked
 
 if TYPE_CHECKING:
     from flarelog.security.certs import Issued
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def _directory(command: F) -> F:

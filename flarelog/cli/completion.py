@@ -11,8 +11,9 @@ import contextlib
 import io
 import os
 import re
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Literal
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -63,14 +64,13 @@ def _items(what: Literal["run", "site"], context: click.Context, incomplete: str
 
 
 def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str]:
-    from flarelog.cli import one_source
+    from flarelog.cli.options import one_source
 
     given = context.params
     run = given.get("run_id") or ""
     store, receiver = one_source(context, given.get("store"), given.get("receiver"))
     if receiver is not None:
-        options = {name: given.get(name) for name in ("token_file", "tls_ca", "tls_cert", "tls_key")}
-        return asyncio.run(_asked(what, receiver, run if what == "site" else "", options))
+        return asyncio.run(_asked(what, receiver, run if what == "site" else "", given))
     if what == "run":
         return _directories(store or "")
     inside = [run] if run else _directories(store or "")
@@ -83,11 +83,13 @@ def _directories(path: str) -> list[str]:
         return [entry.name for entry in entries if entry.is_dir() and _NAME.fullmatch(entry.name)]
 
 
-async def _asked(what: Literal["run", "site"], receiver: str, run: str, options: dict[str, Any]) -> list[str]:
-    from flarelog.cli import client
+async def _asked(what: Literal["run", "site"], receiver: str, run: str, given: Mapping[str, str | None]) -> list[str]:
+    from flarelog.cli.options import Access
     from flarelog.errors import NotAllowed
+    from flarelog.security.tls import Tls
 
-    async with client(receiver, options) as connected:
+    named = {name: given.get(f"tls_{name}") or "" for name in ("ca", "cert", "key")}
+    async with Access(partial(Tls, **named), given.get("token_file")).client(receiver) as connected:
         connected.patience = LIMIT
         async with asyncio.timeout(LIMIT):
             try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from dataclasses import dataclass, replace
 
 import click
 
-from flarelog.cli.completion import complete_run
-from flarelog.cli.reading import read, shown_options, source_options
+from flarelog.cli.options import Switches
+from flarelog.cli.reading import Asked, read, reads
+from flarelog.options import typed
 
 EXAMPLES = """\b
 Examples:
@@ -29,27 +30,38 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOptions:
+    tail: int | None = typed(
+        None,
+        "Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal without --from and"
+        " --since, else all]",
+        metavar="N",
+        least=-1,
+    )
+    first_error: bool = typed(
+        False,
+        "Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), and end."
+        " -i: what counts as one.",
+    )
+
+
 @click.command(
-    help=f"{EXAMPLES}\n\nShow the logs of RUN live, until the run has ended: lines in the order in which they arrive,"
-    f" each "
-    "with the name of its log. New logs appear by themselves. After a lost connection follow goes on where it was. "
-    "Where bytes are missing, where a new file begins and where a log ends, a line says so (--no-notes leaves it out). "
-    "A pipe gets every line. A terminal that is too slow skips lines, and a line says how many. -o raw writes the"
-    " bytes "
-    "of one log: choose it with --site and --log.\n\nData goes to stdout, messages to stderr. Exit code 0; 3 if "
-    "--first-error finds nothing, 4 if the receiver cannot be reached, 5 if the logs may not be read, 130 after"
-    " Ctrl-C. "
-    "On a terminal, Ctrl-C prints the command that continues from there."
+    cls=Switches,
+    help=f"""{EXAMPLES}
+
+Show the logs of RUN live, until the run has ended: lines in the order in which they arrive, each with the name of its
+log. New logs appear by themselves. After a lost connection follow goes on where it was. Where bytes are missing, where
+a new file begins and where a log ends, a line says so (--notes off leaves it out). A pipe gets every line. A terminal
+that is too slow skips lines, and a line says how many. -o raw writes the bytes of one log: choose it with --site and
+--log.
+
+Data goes to stdout, messages to stderr. Exit code 0; 3 if --first-error finds nothing, 4 if the receiver cannot be
+reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal, Ctrl-C prints the command that continues from
+there.
+""",
 )
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@source_options
-@click.option("--tail", type=click.IntRange(-1), metavar="N",
-              help="Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal "
-              "without --from and --since, else all]")  # fmt: skip
-@click.option("--first-error", is_flag=True,
-              help="Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), "
-              "and end. -i: what counts as one.")  # fmt: skip
-@shown_options
+@reads(FollowOptions)
 @click.pass_context
-def command(context: click.Context, /, run_id: str, **given: Any) -> None:
-    sys.exit(read(context, run_id, given, follow=True))
+def command(context: click.Context, /, asked: Asked) -> None:
+    sys.exit(read(context, replace(asked, follow=True)))

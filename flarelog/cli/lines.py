@@ -6,128 +6,108 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
-from typing import Any, TypeVar
 
 import click
 
-from flarelog.cli import option, with_options
 from flarelog.errors import InvalidOption
+from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
+from flarelog.render.rows import Overlong
 from flarelog.render.screen import LIMIT
 from flarelog.render.times import stamp
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS = (
-    click.option("-i", "--include", multiple=True, metavar="REGEX", help="Only lines that match; repeatable."),
-    click.option(
-        "-e", "--exclude", multiple=True, metavar="REGEX", help="No lines that match; outweighs -i; repeatable."
-    ),
-    click.option(
-        "-A", "--after", type=click.IntRange(0), default=0, metavar="N", help="Show N lines after each that matches."
-    ),
-    click.option(
-        "-B", "--before", type=click.IntRange(0), default=0, metavar="N", help="Show N lines before each that matches."
-    ),
-    click.option("-C", "--context", type=click.IntRange(0), metavar="N", help="Show N lines before and after."),
-    click.option("-H", "--highlight", multiple=True, metavar="REGEX", help="Mark what matches; repeatable."),
-    click.option("--since", metavar="TIME", help="Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z."),
-    click.option("--until", metavar="TIME", help="Lines before this time."),
-    click.option("-t", "--timestamps", is_flag=True, help="Begin each line with its time, if it tells one."),
-    option(
-        "--tz",
-        metavar="ZONE",
-        default="utc",
-        show_default=True,
-        help="In which times are shown: utc, local, Europe/Berlin, +02:00.",
-    ),
-    click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json", "raw"]),
-        default="text",
-        show_default=True,
-        help="json: an object a line. raw: the exact bytes.",
-    ),
-    option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.",
-    ),
-    option(
-        "--bars",
-        type=click.Choice(["live", "steps", "off"]),
-        help="Progress bars: drawn live, a line every 10 % or 30 s, or their last state alone. live on a terminal, "
-        "else steps.",
-    ),
-    click.option(
-        "--max-line",
-        type=click.IntRange(1),
-        default=LIMIT,
-        show_default=True,
-        metavar="N",
-        help="Characters of a line that are shown.",
-    ),
-    click.option(
-        "--long-lines",
-        type=click.Choice(["cut", "split", "drop"]),
-        default="cut",
-        show_default=True,
-        help="What happens to longer ones.",
-    ),
-)
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """Which lines are shown, and how, of every command that shows any."""
 
+    include: tuple[str, ...] = typed((), "Only lines that match; repeatable.", short="-i", metavar="REGEX")
+    exclude: tuple[str, ...] = typed((), "No lines that match; outweighs -i; repeatable.", short="-e", metavar="REGEX")
+    after: int = typed(0, "Show N lines after each that matches.", short="-A", metavar="N", least=0)
+    before: int = typed(0, "Show N lines before each that matches.", short="-B", metavar="N", least=0)
+    context: int | None = typed(None, "Show N lines before and after.", short="-C", metavar="N", least=0)
+    highlight: tuple[str, ...] = typed((), "Mark what matches; repeatable.", short="-H", metavar="REGEX")
+    since: str | None = typed(None, "Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
+    until: str | None = typed(None, "Lines before this time.", metavar="TIME")
+    timestamps: bool = typed(False, "Begin each line with its time, if it tells one.", short="-t")
+    tz: str = option("utc", "In which times are shown: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
+    output: str = typed(
+        "text", "json: an object a line. raw: the exact bytes.", short="-o", choices=("text", "json", "raw")
+    )
+    color: str = option(
+        "auto",
+        "auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.",
+        choices=("auto", "always", "never"),
+    )
+    bars: str | None = option(
+        None,
+        "Progress bars: drawn live, a line every 10 % or 30 s, or their last state alone. live on a terminal, else"
+        " steps.",
+        choices=("live", "steps", "off"),
+    )
+    max_line: int = typed(LIMIT, "Characters of a line that are shown.", metavar="N", least=1)
+    long_lines: Overlong = typed("cut", "What happens to longer ones.", choices=("cut", "split", "drop"))
 
-def line_options(command: F) -> F:
-    """The options of all: pass their values to ``Lines``."""
-    return with_options(command, _OPTIONS)
+    @property
+    def choosing(self) -> bool:
+        """Whether they choose or change lines."""
+        return bool(self.include or self.exclude or self.since or self.until or self.timestamps)
 
 
 class Lines:
-    """What *given*, the values of ``line_options``, ask for. Raises InvalidOption for what makes no sense.
+    """What *options* ask for. Raises InvalidOption for what makes no sense.
 
     *terminal*: whether whoever reads is one, and sees what is drawn.
     """
 
-    def __init__(self, given: dict[str, Any], *, terminal: bool) -> None:
+    def __init__(self, options: LineOptions, *, terminal: bool) -> None:
         now = time.time_ns()
+        self.options = options
         self.stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
-        self.highlight = (*patterns(given["highlight"]), *patterns(given["include"]))
-        around = given["context"]
+        self.highlight = (*patterns(options.highlight), *patterns(options.include))
+        around = options.context or 0
         self.choice = Choice(
-            patterns(given["include"]),
-            patterns(given["exclude"]),
-            around if around is not None and not given["before"] else given["before"],
-            around if around is not None and not given["after"] else given["after"],
-            *(moment(given[name], now) if given[name] else None for name in ("since", "until")),
+            patterns(options.include),
+            patterns(options.exclude),
+            options.before or around,
+            options.after or around,
+            moment(options.since, now) if options.since else None,
+            moment(options.until, now) if options.until else None,
         )
-        self.bars = given["bars"] or ("live" if terminal and given["output"] == "text" else "steps")
-        self.colour = colours(given["color"], os.environ.get, sys.stdout.isatty())
-        self._given = given
+        self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
+        self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
 
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new one."""
-        given = self._given
-        steps = self.bars == "steps"
-        return Renderer(form, steps=steps, limit=given["max_line"], overlong=given["long_lines"])
+        options = self.options
+        return Renderer(form, steps=self.bars == "steps", limit=options.max_line, overlong=options.long_lines)
 
-    def console(self, out: Writable, *, live: bool, template: str | None = None, **options: Any) -> Console:
+    def console(
+        self,
+        out: Writable,
+        *,
+        live: bool,
+        template: str | None = None,
+        limit_bytes: int | None = None,
+        offsets: bool = True,
+        prefix: int = 0,
+    ) -> Console:
         """A console that writes to *out*; *live*: it is a terminal, on which rows may be drawn."""
-        given = self._given
         shown = ConsoleOptions(
-            given["output"],
+            "json" if self.options.output == "json" else "text",
             self.colour,
-            given["timestamps"],
+            self.options.timestamps,
             self.highlight,
-            zone=_zone(given["tz"]),
+            zone=_zone(self.options.tz),
             template=Template(template) if template is not None else None,
-            **options,
+            limit_bytes=limit_bytes,
+            offsets=offsets,
+            prefix=prefix,
         )
         return Console(out, shown, _terminal_size() if live else None, self.stamped)
 
@@ -138,13 +118,9 @@ def _terminal_size() -> Callable[[], tuple[int, int]]:
     return shutil.get_terminal_size
 
 
-def raw_alone(given: dict[str, Any], *names: str) -> None:
-    """-o raw goes with nothing that chooses, changes or orders lines; *names*: of more options that do.
-
-    Raises UsageError.
-    """
-    chosen = [*("include", "exclude", "since", "until", "timestamps"), *names]
-    if any(given[name] for name in chosen) or given["tail"] is not None or given["order"] == "time":
+def demand_alone(*others: object) -> None:
+    """Raises UsageError where one of *others* is said: -o raw goes with nothing that chooses or changes lines."""
+    if any(others):
         raise click.UsageError("-o raw is the exact bytes of whole logs: leave out what chooses or changes lines")
 
 

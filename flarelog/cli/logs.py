@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
-from flarelog.cli.completion import complete_run
-from flarelog.cli.reading import read, shown_options, source_options
+from flarelog.cli.options import Switches
+from flarelog.cli.reading import Asked, read, reads
+from flarelog.options import typed
 
 EXAMPLES = """\b
 Examples:
@@ -27,21 +28,26 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class LogsOptions:
+    tail: int | None = typed(None, "The last N lines of each log; -1: all.", metavar="N", least=-1)
+    pager: bool = typed(True, "Whether a terminal gets a pager.", older="no-pager")
+
+
 @click.command(
-    help=f"{EXAMPLES}\n\nShow the logs of RUN as far as they are stored, one after the other, or merged by time. A"
-    f" terminal "
-    "gets a pager: FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins and where a log"
-    " ends, "
-    "a line says so (--no-notes leaves it out). -o raw writes the exact bytes, those of several logs one after the "
-    "other, in the order of their names.\n\nWith -i the receiver leaves out what cannot match, so that it does not "
-    "travel. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such log, 4 if the receiver cannot "
-    "be reached, 5 if the logs may not be read."
+    cls=Switches,
+    help=f"""{EXAMPLES}
+
+Show the logs of RUN as far as they are stored, one after the other, or merged by time. A terminal gets a pager:
+FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins and where a log ends, a line says so
+(--notes off leaves it out). -o raw writes the exact bytes, those of several logs one after the other, in the order of
+their names.
+
+With -i the receiver leaves out what cannot match, so that it does not travel. Data goes to stdout, messages to stderr.
+Exit code 0; 3 if there is no such log, 4 if the receiver cannot be reached, 5 if the logs may not be read.
+""",
 )
-@click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@source_options
-@click.option("--tail", type=click.IntRange(-1), metavar="N", help="The last N lines of each log; -1: all.")
-@click.option("--pager/--no-pager", default=True, help="Whether a terminal gets a pager.")
-@shown_options
+@reads(LogsOptions)
 @click.pass_context
-def command(context: click.Context, /, run_id: str, **given: Any) -> None:
-    sys.exit(read(context, run_id, given, follow=False))
+def command(context: click.Context, /, asked: Asked) -> None:
+    sys.exit(read(context, asked))

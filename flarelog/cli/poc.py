@@ -6,35 +6,19 @@ import asyncio
 import json
 import sys
 import time
-from typing import Any
+from functools import partial
 
 import click
 
-from flarelog.cli import aligned, checked, option, run
+from flarelog.cli.options import asks, option
+from flarelog.cli.running import aligned, checked, run
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
-from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplace
+from flarelog.poc.simulation import PocOptions, Simulation, workplace
 
 
 @click.command
-@option("--sites", type=int, default=3, show_default=True, help="How many sites.")
-@option("--logs", type=click.Path(exists=True, file_okay=False), help="Replay the files of this directory.")
-@option(
-    "--bytes",
-    "size",
-    type=int,
-    help=f"That each site writes.  [default: {SIZE}; with --seconds {RATE} for each of them]",
-)
-@option(
-    "--seconds",
-    type=float,
-    help="How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
-)
-@option(
-    "--tls",
-    is_flag=True,
-    help="With certificates, which change on the way, and intruders; needs the extra: pip install 'flarelog[tls]'.",
-)
+@asks(poc=PocOptions)
 @option(
     "--fault",
     "faults",
@@ -43,17 +27,10 @@ from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplac
     help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}; with --tls also {', '.join(OF_TLS)}]",
 )
 @option(
-    "--seed",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Of what is written, in which bursts, and of the order of faults.",
-)
-@option(
     "--keep", type=click.Path(file_okay=False), help="Keep logs, store and what the processes said in this directory."
 )
 @option("--json", "as_json", is_flag=True, help="The table as JSON, an object a site.")
-def command(size: int | None, faults: tuple[str, ...], keep: str | None, as_json: bool, **options: Any) -> None:
+def command(poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None, as_json: bool) -> None:
     """Prove it on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults on the way.
 
     Ends with a table that compares what was written with what is stored, byte for byte; exit code 1 if anything
@@ -65,8 +42,8 @@ def command(size: int | None, faults: tuple[str, ...], keep: str | None, as_json
       flarelog poc --tls
       flarelog poc --sites 8 --fault all --seconds 120
     """
-    struck = chosen(faults, options["tls"])
-    sites, intruders = run(_prove(checked(lambda: PocOptions(bytes=size, faults=struck, **options)), keep))
+    struck = chosen(faults, poc.keywords["tls"])
+    sites, intruders = run(_prove(checked(lambda: poc(faults=struck)), keep))
     verdicts: list[SiteVerdict | IntruderVerdict] = [*sites, *intruders]
     for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(sites, intruders):
         click.echo(line)

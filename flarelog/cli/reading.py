@@ -10,18 +10,22 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Literal
 
 import click
 from click.core import ParameterSource
 
-from flarelog.cli import client, client_options, ended_by, many_lines, one_source, option, tune_memory, with_options
-from flarelog.cli.completion import complete_site
-from flarelog.cli.lines import Lines, line_options, raw_alone
+from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.lines import LineOptions, Lines, demand_alone
+from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.running import ended_by
+from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamId, StreamInfo, log_name, run_name, site_name
+from flarelog.options import declared, typed
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
@@ -32,110 +36,116 @@ from flarelog.viewers.following import Following, Selection
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _GLOB = set("*?[")
 _PAGER = "less"
 AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 LAST = 100  # lines of each log that a terminal shows first
 NAMED = 2  # logs that are named each where somebody is told how to go on
-_OPTIONS = (
-    option("--store", type=click.Path(file_okay=False), help="A store directory on this machine."),
-    option("--receiver", help="HOST:PORT of flarelog serve."),
-    client_options,
-    click.option(
-        "--site",
-        "sites",
-        multiple=True,
-        metavar="GLOB",
-        help="Only these sites; repeatable.",
-        shell_complete=complete_site,
-    ),
-    click.option("--log", "logs", multiple=True, metavar="GLOB", help="Only these logs; repeatable."),
-    click.option("--rank", "rank_globs", multiple=True, metavar="GLOB", help="Only these ranks; repeatable."),
-    click.option("--ranks", metavar="first,last", default="", help="Rank 0, the last rank, and errors of all others."),
-    click.option(
-        "--rank-map",
-        multiple=True,
-        metavar="SITE/LOG[:LOCAL]=RANK",
-        help="Say which rank writes a log, as 'site-1/**=0'; or, of a file that several ranks write, which rank the"
-        " lines"
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Which logs are read, and from where on."""
+
+    sites: tuple[str, ...] = typed(
+        (), "Only these sites; repeatable.", flag="site", metavar="GLOB", complete=complete_site
+    )
+    logs: tuple[str, ...] = typed((), "Only these logs; repeatable.", flag="log", metavar="GLOB")
+    rank_globs: tuple[str, ...] = typed((), "Only these ranks; repeatable.", flag="rank", metavar="GLOB")
+    ranks: str = typed("", "Rank 0, the last rank, and errors of all others.", metavar="first,last")
+    rank_map: tuple[str, ...] = typed(
+        (),
+        "Say which rank writes a log, as 'site-1/**=0'; or, of a file that several ranks write, which rank the lines"
         " have that torchrun begins with [default3]:, as 'site-2/node.log:3=11'. Repeatable; what is said here is"
         " believed before what the sidecar has found out.",
-    ),
-    click.option(
-        "--from",
-        "starts",
-        multiple=True,
-        metavar="SITE/LOG:OFFSET",
-        help="Only this log, from this byte on; repeatable.",
-    ),
-)
-_SHOWN = (
-    click.option(
-        "--order",
-        type=click.Choice(["arrival", "time"]),
-        default="arrival",
-        show_default=True,
-        help="arrival: as the lines come. time: by the times that the lines tell.",
-    ),
-    click.option(
-        "--prefix/--no-prefix",
-        default=None,
-        help="Begin each line with SITE/LOG; default: where there may be several logs.",
-    ),
-    click.option(
-        "--format",
-        "template",
+        metavar="SITE/LOG[:LOCAL]=RANK",
+    )
+    starts: tuple[str, ...] = typed(
+        (), "Only this log, from this byte on; repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOptions:
+    """How the lines of several logs are shown."""
+
+    order: Literal["arrival", "time"] = typed(
+        "arrival", "arrival: as the lines come. time: by the times that the lines tell.", choices=("arrival", "time")
+    )
+    prefix: str = typed(
+        "auto",
+        "Begin each line with SITE/LOG; auto: where there may be several logs.",
+        choices=("auto", *SWITCH),
+        older="no-prefix",
+    )
+    template: str | None = typed(
+        None,
+        "How a line is shown, as '{time:%H:%M:%S} {site} {text}'; other fields: run, log, rank, offset, stream.",
+        flag="format",
         metavar="FORMAT",
-        help="How a line is shown, as '{time:%H:%M:%S} {site} {text}'; other fields: run, log, rank, offset, stream.",
-    ),
-    click.option(
-        "--notes/--no-notes",
-        default=True,
-        show_default=True,
-        help="Show, between the lines of a log, where bytes are missing, where a new file begins, and where the log"
-        " ends.",
-    ),
-    click.option(
-        "--exit-status",
-        is_flag=True,
-        help="End with 6 if bytes of a log are missing, with 7 if a log has no receipt.",
-    ),
-)
+    )
+    notes: bool = typed(
+        True,
+        "Show, between the lines of a log, where bytes are missing, where a new file begins, and where the log ends.",
+        older="no-notes",
+    )
+    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, with 7 if a log has no receipt.")
 
 
-def source_options(command: F) -> F:
-    """Where to read, and which streams."""
-    return with_options(command, _OPTIONS)
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one call of follow or logs asks for. *tail*: of lines; None, or -1: all of them."""
+
+    run: str
+    place: Place
+    logs: LogOptions
+    shown: ShownOptions
+    lines: LineOptions
+    tail: int | None = None
+    follow: bool = False
+    first_error: bool = False
+    pager: bool = False
+
+    def origin(self) -> Origin:
+        """Raises InvalidOption, NotFound, NotAllowed."""
+        place = self.place
+        return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
+
+    def selection(self, tail: int | None) -> Selection:
+        """Raises InvalidName, InvalidOption."""
+        starts = {}
+        for text in self.logs.starts:
+            name, _, offset = text.rpartition(":")
+            site, _, log = name.partition("/")
+            if not (site and log and offset.isdecimal() and len(offset) < 20):
+                raise InvalidOption(f"{text!r} is no place in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
+            starts[site_name(site), log_name(log)] = int(offset)
+        return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
 
 
-def shown_options(command: F) -> F:
-    """How the lines of several streams are shown, after ``line_options``."""
-    return line_options(with_options(command, _SHOWN))
+def reads(kind: type) -> Callable[[F], F]:
+    """Give a command RUN, the options with which logs are read, and those of *kind*: ``Asked``, as *asked*."""
 
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(
+            *args: object,
+            run_id: str,
+            place: Place,
+            logs: partial[LogOptions],
+            own: Callable[[], object],
+            lines: partial[LineOptions],
+            shown: partial[ShownOptions],
+        ) -> object:
+            more = {each.name: getattr(own(), each.name) for each, _ in declared(kind)}
+            return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
 
-def origin(context: click.Context, given: dict[str, Any]) -> Origin:
-    """What ``--store`` or ``--receiver`` name. Raises InvalidOption, NotFound, NotAllowed."""
-    store, receiver = one_source(context, given.pop("store"), given.pop("receiver"))
-    options = {name: given.pop(name) for name in ("tls_ca", "tls_cert", "tls_key", "token_file")}
-    if store is not None:
-        return StoreOrigin(store)
-    address = receiver or ""
-    return ReceiverOrigin(address, lambda: client(address, options))
+        options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
+        run = click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+        return run(place_options()(options))  # type: ignore[return-value]
 
-
-def selection(run: str, given: dict[str, Any], tail: int | None) -> Selection:
-    """Raises InvalidName, InvalidOption."""
-    starts = {}
-    for text in given["starts"]:
-        name, _, offset = text.rpartition(":")
-        site, _, log = name.partition("/")
-        if not (site and log and offset.isdecimal() and len(offset) < 20):
-            raise InvalidOption(f"{text!r} is no place in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
-        starts[site_name(site), log_name(log)] = int(offset)
-    return Selection(run_name(run), given["sites"], given["logs"], starts, tail)
+    return decorated
 
 
 def names_one(chosen: Selection) -> bool:
@@ -145,14 +155,14 @@ def names_one(chosen: Selection) -> bool:
     return all(len(globs) == 1 and not _GLOB & set(globs[0]) for globs in (chosen.sites, chosen.logs))
 
 
-def read(context: click.Context, run: str, given: dict[str, Any], *, follow: bool) -> int:
-    """Do what *given* asks for, to the end; the exit code. Raises click's errors."""
+def read(context: click.Context, asked: Asked) -> int:
+    """Do what *asked* says, to the end; the exit code. Raises click's errors."""
     if sys.stdout is None:  # closed by whoever started this
         return FAILED
     many_lines()
     tune_memory()
     try:
-        return _read(context, run, given, follow=follow)
+        return _read(context, asked)
     except FlarelogError as error:
         click.echo(f"flarelog: {error}", err=True)
         return error.exit_code
@@ -162,49 +172,59 @@ def read(context: click.Context, run: str, given: dict[str, Any], *, follow: boo
         return ended_by(error)
 
 
-def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bool) -> int:
-    terminal = sys.stdout.isatty()
-    raw = given["output"] == "raw"
+def _read(context: click.Context, asked: Asked) -> int:
+    terminal, follow, shown = sys.stdout.isatty(), asked.follow, asked.shown
+    raw = asked.lines.output == "raw"
     if raw:
-        raw_alone(given, "template", *(["first_error"] if follow else []))
-    if given["template"] is not None and given["output"] == "json":
+        demand_alone(
+            asked.lines.choosing,
+            shown.template,
+            asked.first_error,
+            asked.tail is not None,
+            shown.order == "time",
+        )
+    if shown.template is not None and asked.lines.output == "json":
         raise click.UsageError("--format is for text, and -o json has its own: give one of them")
-    tail = given["tail"]
-    if tail is None and follow and terminal and not (raw or given["starts"] or given["since"]):
+    tail = asked.tail
+    if tail is None and follow and terminal and not (raw or asked.logs.starts or asked.lines.since):
         tail = LAST
-    tail = None if tail == -1 else tail
-    chosen, found = selection(run, given, tail), origin(context, given)
+    chosen, found = asked.selection(None if tail == -1 else tail), asked.origin()
     if raw:
         return _raw(found, chosen, follow=follow)
-    if follow and given["first_error"]:
-        return _first_error(found, chosen, given)
-    with _Pager(wanted=not follow and terminal and given["pager"]) as pager:
-        if pager and given["bars"] is None:
-            given["bars"] = "off"  # their last state is what a terminal would show
-        lines = Lines(given, terminal=terminal and follow)
-        live = terminal and follow and given["output"] == "text"
+    if asked.first_error:
+        return _first_error(found, chosen, asked)
+    with _Pager(wanted=not follow and terminal and asked.pager) as pager:
+        options = asked.lines
+        if pager and options.bars is None:
+            options = replace(options, bars="off")  # their last state is what a terminal would show
+        lines = Lines(options, terminal=terminal and follow)
+        live = terminal and follow and options.output == "text"
         pipe = Pipe(pager.fd)
-        console = lines.console(pipe, live=live, template=given["template"])
-        prefix: bool | None = given["prefix"]
-        if prefix is None:
-            prefix = False if given["template"] is not None else None if names_one(chosen) else True
-        ranks = RankChooser(RankChoice.of(given["rank_globs"], given["ranks"], given["rank_map"]))
+        console = lines.console(pipe, live=live, template=shown.template)
+        one = names_one(chosen)
+        prefix = None if one and shown.template is None else shown.template is None
+        ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
         display = ConsoleDisplay(
-            *(console, pipe), prefix=prefix, align=terminal, colour=lines.colour, live=live,
+            console,
+            pipe,
+            prefix=prefix if shown.prefix == "auto" else shown.prefix == "on",
+            align=terminal,
+            colour=lines.colour,
+            live=live,
             ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),
-        )  # fmt: skip
+        )
         view = View(
             lines.choice,
             lines.renderer,
             lines.stamped,
-            given["notes"],
+            shown.notes,
             bars=live and lines.bars == "live",
-            blocks=follow and not names_one(chosen) and given["order"] == "arrival",
+            blocks=follow and not one and shown.order == "arrival",
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
         )
-        following = Following(found, chosen, view, display, _say(console, pipe), given["order"], ranks)
+        following = Following(found, chosen, view, display, _say(console, pipe), shown.order, ranks)
         try:
-            return asyncio.run(_shown(found, following, console, pipe, given, follow=follow))
+            return asyncio.run(_shown(found, following, console, pipe, asked))
         except KeyboardInterrupt:
             if follow and following.streams and sys.stderr.isatty():
                 _talk(f"go on with: {_again(context, following.places)}")
@@ -215,7 +235,7 @@ def _read(context: click.Context, run: str, given: dict[str, Any], *, follow: bo
 def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
     """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
     few = len(places) <= NAMED
-    changed = {"starts", "tail", "since", *(("sites", "logs") if few else ())}
+    changed = {"from", "tail", "since", *(("site", "log") if few else ())}
     words = [*context.command_path.split(), context.params["run_id"]]
     for each in context.command.params:
         name = each.name or ""
@@ -241,18 +261,16 @@ async def _through(found: Origin, following: Following, *, follow: bool) -> None
         await (following.follow() if follow else following.logs())
 
 
-async def _shown(
-    found: Origin, following: Following, console: Console, pipe: Pipe, given: dict[str, Any], *, follow: bool
-) -> int:
+async def _shown(found: Origin, following: Following, console: Console, pipe: Pipe, asked: Asked) -> int:
     try:
-        await _through(found, following, follow=follow)
+        await _through(found, following, follow=asked.follow)
     finally:
         console.close()
         if sys.exc_info()[0] in (None, asyncio.CancelledError):
             pipe.write_out()
     for note in summary(following.replaced, "these logs"):
         click.echo(note, err=True)
-    return _status(following.streams) if given["exit_status"] else OK
+    return _status(following.streams) if asked.shown.exit_status else OK
 
 
 def _status(streams: list[StreamInfo]) -> int:
@@ -278,11 +296,11 @@ def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
     return OK
 
 
-def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int:
+def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     """Show the first thing that went wrong, at whichever site, with what stands around it."""
-    lines = Lines({**given, "bars": given["bars"] or "off"}, terminal=False)
+    lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False)
     choice = lines.choice
-    around = (choice.before, choice.after) if choice.before or choice.after or given["context"] == 0 else AROUND
+    around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
@@ -293,9 +311,9 @@ def _first_error(found: Origin, chosen: Selection, given: dict[str, Any]) -> int
     if first is None:
         _talk(f"nothing went wrong in {len(following.streams)} logs of run {chosen.run}")
         return NOT_FOUND
-    console = lines.console(sys.stdout.buffer, live=False, template=given["template"])
+    console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
     shown = label(first.stream, STYLES[0] if lines.colour else "")
-    console.prefix = len(shown.name) if given["prefix"] is not False else 0
+    console.prefix = len(shown.name) if asked.shown.prefix != "off" else 0
     console.show(first.lines, shown)
     console.close()
     others = display.count - 1

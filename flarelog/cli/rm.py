@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import click
 
-from flarelog.cli import client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run, complete_site
-from flarelog.cli.runs import held
+from flarelog.cli.options import Place, place_options
+from flarelog.cli.running import run
+from flarelog.cli.runs import known
 from flarelog.errors import InvalidName, NotFound, StoreLocked
 from flarelog.model import Removed, RunInfo, moment, run_name, site_name
 from flarelog.stores import choose
@@ -19,25 +19,15 @@ from flarelog.stores import choose
 @click.command
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @click.option("--site", default="", help="Only this site of it.", shell_complete=complete_site)
-@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine that no receiver has.")
-@option("--receiver", help="HOST:PORT of flarelog serve; the role operator is needed.")
-@client_options
+@place_options(
+    "A store directory on this machine that no receiver has.",
+    "HOST:PORT of flarelog serve; the role operator is needed.",
+)
 @click.option(
     "--force", is_flag=True, help="Remove it though sidecars send logs of it: they are told, and end with exit code 5."
 )
 @click.option("--yes", is_flag=True, help="Do not ask whether to remove it; needed where stdin is no terminal.")
-@click.pass_context
-def command(
-    context: click.Context,
-    /,
-    run_id: str,
-    site: str,
-    store: str | None,
-    receiver: str | None,
-    force: bool,
-    yes: bool,
-    **options: Any,
-) -> None:
+def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> None:
     """Remove RUN, or one site of it, with all its logs.
 
     Whoever reads or sends a log of it is told that it was removed. Its bytes cannot be had back; its name can be used
@@ -52,53 +42,40 @@ def command(
             site_name(site)
     except InvalidName as error:
         raise click.UsageError(str(error)) from error
-    store, receiver = one_source(context, store, receiver)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("nobody can be asked whether the run is to go: say --yes")
     if not yes:
-        asked = run(_known(run_id, store, receiver, dict(options)))
-        if not click.confirm(_question(asked, site, store or receiver or "", live=store is None), err=True):
+        (found,) = run(known(run_id, place))
+        if not click.confirm(_question(found, site, place), err=True):
             raise click.Abort
-    removed = run(_remove(run_id, site, store, receiver, options, force=force))
+    removed = run(_remove(run_id, site, place, force=force))
     what = f"site {site} of run {run_id}" if site else f"run {run_id}"
     click.echo(f"removed {what}: {removed.streams} log{'' if removed.streams == 1 else 's'}, {removed.size:,} bytes")
 
 
-async def _known(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> RunInfo:
-    if store is not None:
-        found = await held(store, run_id)
-    else:
-        async with client(receiver or "", options) as connected:
-            found = await connected.runs(run_id)
-    if not found:
-        raise NotFound(f"{store or receiver} knows no run {run_id}")
-    return found[0]
-
-
-def _question(info: RunInfo, site: str, where: str, *, live: bool) -> str:
-    state = f", {info.standing(live=live)}"
+def _question(info: RunInfo, site: str, place: Place) -> str:
+    state = f", {info.standing(live=place.store is None)}"
     last = moment(info.grown)
     since = f", the last of them at {last[:19]}Z" if last is not None else ""
     sites, logs = (f"{n} {what}{'' if n == 1 else 's'}" for n, what in ((info.sites, "site"), (info.streams, "log")))
     about = f"run {info.run} ({sites}, {logs}, {info.size:,} bytes{since}{state})"
-    return f"Remove {f'site {site} of ' if site else ''}{about} at {where}?"
+    return f"Remove {f'site {site} of ' if site else ''}{about} at {place}?"
 
 
-async def _remove(
-    run_id: str, site: str, store: str | None, receiver: str | None, options: dict[str, Any], *, force: bool
-) -> Removed:
-    if store is None:
-        async with client(receiver or "", options) as connected:
+async def _remove(run_id: str, site: str, place: Place, *, force: bool) -> Removed:
+    if place.store is None:
+        async with place.client() as connected:
             return await connected.remove(run_id, site, force=force)
-    if not os.path.isdir(store):
-        raise NotFound(f"there is no store at {store}")
+    if not os.path.isdir(place.store):
+        raise NotFound(f"there is no store at {place.store}")
     try:
-        async with choose.store(store) as local:
+        async with choose.store(place.store) as local:
             found = await local.remove(run_id, site)
             await local.clear()
             return found
     except StoreLocked as error:
         raise StoreLocked(
-            f"a receiver (process {error.holder or 'unknown'}) has the store {store}: ask it with --receiver HOST:PORT",
+            f"a receiver (process {error.holder or 'unknown'}) has the store {place.store}: ask it with --receiver"
+            " HOST:PORT",
             holder=error.holder,
         ) from error

@@ -6,12 +6,12 @@ import json
 import os
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import click
 
-from flarelog.cli import aligned, client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run
+from flarelog.cli.options import Place, place_options
+from flarelog.cli.running import aligned, run
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo, moment, run_name, run_record
 from flarelog.stores import choose
@@ -20,14 +20,9 @@ from flarelog.stores.base import totals
 
 @click.command
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
-@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
-@option("--receiver", help="HOST:PORT of flarelog serve.")
-@client_options
+@place_options()
 @click.option("--json", "as_json", is_flag=True, help="One object a line.")
-@click.pass_context
-def command(
-    context: click.Context, /, run_id: str, store: str | None, receiver: str | None, as_json: bool, **options: Any
-) -> None:
+def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the runs that are held, or one of them: state, sites, logs, bytes, gaps, first and last time.
 
     \b
@@ -47,28 +42,28 @@ def command(
     \b
     Example: flarelog runs --store logs
     """
-    store, receiver = one_source(context, store, receiver)
-    found = run(_runs(run_id, store, receiver, options))
-    live = receiver is not None
+    found = run(known(run_id, place))
+    live = place.store is None
     records = (json.dumps(run_record(info, live=live)) for info in found)
     for line in records if as_json else _table(found, live=live):
         click.echo(line)
 
 
-async def _runs(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[RunInfo]:
+async def known(run_id: str, place: Place) -> list[RunInfo]:
+    """The runs at *place*, or *run_id* alone. Raises NotFound, CannotConnect, NotAllowed, InvalidName."""
     if run_id:
         run_name(run_id)
-    if store is not None:
-        found = await held(store, run_id)
+    if place.store is not None:
+        found = await _held(place.store, run_id)
     else:
-        async with client(receiver or "", options) as connected:
+        async with place.client() as connected:
             found = await connected.runs(run_id)
     if run_id and not found:
-        raise NotFound(f"{store or receiver} knows no run {run_id}")
+        raise NotFound(f"{place} knows no run {run_id}")
     return found
 
 
-async def held(store: str, run_id: str) -> list[RunInfo]:
+async def _held(store: str, run_id: str) -> list[RunInfo]:
     """The runs in *store*, a directory, or *run_id* alone if it is there. Raises NotFound."""
     if not os.path.isdir(store):
         raise NotFound(f"there is no store at {store}")

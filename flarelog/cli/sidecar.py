@@ -7,30 +7,20 @@ import json
 import logging
 import sys
 from dataclasses import asdict
-from typing import Any
+from functools import partial
 
 import click
 
-from flarelog.cli import (
-    checked,
-    give_memory_back,
-    more_descriptors,
-    on_hangup,
-    on_stop,
-    option,
-    run,
-    tls_of,
-    tls_options,
-    tune_memory,
-)
+from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.running import checked, on_hangup, on_stop, run
+from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
 from flarelog.sender.ending import Sending
-from flarelog.sender.options import DRAIN_TIMEOUT, SidecarOptions
+from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.wire.packing import AVAILABLE, COMPRESSIONS
 
 log = logging.getLogger(__name__)
 
@@ -42,27 +32,12 @@ log = logging.getLogger(__name__)
     required=True,
     multiple=True,
     help="HOST:PORT of flarelog serve. Repeat the option to send everything to several receivers; one that fails does"
-    " not"
-    " hold up the others.",
+    " not hold up the others.",
 )
 @option("--run", "run_id", required=True, help="The run's id.")
 @option("--site", required=True, help="The site's name.")
 @option("--root", required=True, type=click.Path(), help="Directory of the logs; the sidecar waits until it is there.")
-@option(
-    "--include",
-    multiple=True,
-    metavar="GLOB",
-    help="Send only the files that match; repeatable. A pattern without '/' is compared with the last part of a path.",
-)
-@option("--exclude", multiple=True, metavar="GLOB", help="Do not send the files that match; repeatable.")
-@option(
-    "--redact",
-    multiple=True,
-    metavar="NAME",
-    help="Mask these kinds of secrets with asterisks: tokens, passwords, keys, email or all; repeatable. What the"
-    " site's"
-    " policy wants masked is masked as well.",
-)
+@asks(source=SourceOptions)
 @option(
     "--site-policy",
     multiple=True,
@@ -70,54 +45,7 @@ log = logging.getLogger(__name__)
     help="A TOML file of the site's administrator, which says what may leave the site, whatever other options say;"
     " repeatable. The files that the environment variable names, with colons between them, are in force as well.",
 )
-@option(
-    "--start-at",
-    type=click.Choice(["beginning", "end"]),
-    default="beginning",
-    show_default=True,
-    help="Where to begin a file that is there when the sidecar starts and of which the receiver holds nothing.",
-)
-@option(
-    "--ignore-older",
-    type=float,
-    help="Seconds. A file that was not modified for so long when the sidecar starts, and of which the receiver holds"
-    " nothing, is sent from its end on: only what is added to it later.",
-)
-@option(
-    "--state",
-    type=click.Path(file_okay=False),
-    help="Directory in which the sidecar remembers what it has met, so that a file is recognised after a restart"
-    " whatever it is called then. Nothing is lost if it is lost.",
-)
-@option("--once", is_flag=True, help="Send what is there, wait until all of it is stored, and end.")
-@option(
-    "--no-ranks",
-    is_flag=True,
-    help="Do not read the ranks (RANK, LOCAL_RANK, ...) from the environments of the processes that write the logs.",
-)
-@option(
-    "--compression",
-    type=click.Choice(COMPRESSIONS),
-    default="auto",
-    show_default=True,
-    help="Whether logs travel compressed, where the receiver allows it; auto: not on loopback. Bytes that do not"
-    " become fewer are sent as they are. What is stored is the same."
-    + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
-)
-@option(
-    "--drain-timeout",
-    type=float,
-    default=DRAIN_TIMEOUT,
-    show_default=True,
-    help="With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
-    " after which the sidecar ends (exit codes 4 and 7).",
-)
-@option(
-    "--drain-limit",
-    type=float,
-    help="With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
-    " none; it goes on while something is acknowledged]",
-)
+@asks(sidecar=SidecarOptions)
 @tls_options
 @option(
     "--json",
@@ -128,16 +56,13 @@ log = logging.getLogger(__name__)
 def command(
     receivers: tuple[str, ...],
     run_id: str,
+    site: str,
     root: str,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    redact: tuple[str, ...],
+    source: partial[SourceOptions],
     site_policy: tuple[str, ...],
-    start_at: Any,
-    ignore_older: float | None,
-    no_ranks: bool,
+    sidecar: partial[SidecarOptions],
+    access: Access,
     as_json: bool,
-    **options: Any,
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
 
@@ -161,19 +86,14 @@ def command(
       flarelog sidecar --receiver 127.0.0.1:4721 --run job-1 --site site-1 \\
           --root /var/log/job
     """
-    sites = checked(lambda: in_force(*site_policy))
-    for site in sites:
-        checked(site.demand)
+    consents = checked(lambda: in_force(*site_policy))
+    for consent in consents:
+        checked(consent.demand)
     tune_memory()
     more_descriptors()
-    source = checked(lambda: SourceOptions(root, include, exclude, start_at, ignore_older, redact, sites))
-    tls = tls_of(options)
-    targets = checked(
-        lambda: [
-            SidecarOptions(address, run_id, source=source, tls=tls, ranks=not no_ranks, **options)
-            for address in receivers
-        ]
-    )
+    logs = checked(lambda: source(root, sites=consents))
+    tls = checked(access.tls)
+    targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
     outcomes = run(_send(targets))
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):

@@ -11,12 +11,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import click
 
-from flarelog.cli import aligned, client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.options import Place, place_options
+from flarelog.cli.running import aligned, run
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound
@@ -60,9 +60,7 @@ STATE of a log:
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.",
               shell_complete=complete_site)  # fmt: skip
-@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
-@option("--receiver", help="HOST:PORT of flarelog serve.")
-@client_options
+@place_options()
 @click.option("--watch", is_flag=True, help="Refresh what is shown, in place on a terminal, until the run has ended.")
 @click.option("--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, metavar="SECONDS",
               help="Between two looks of --watch.")  # fmt: skip
@@ -70,24 +68,23 @@ STATE of a log:
               help="Without a byte, after which a stream is called quiet.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: an object a line.")  # fmt: skip
-@click.pass_context
 def command(
-    context: click.Context, /, run_id: str, store: str | None, receiver: str | None, output: str, **given: Any
+    run_id: str,
+    place: Place,
+    patterns: tuple[str, ...],
+    watch: bool,
+    interval: float,
+    quiet_after: float,
+    output: str,
 ) -> None:
-    options = {name: given.pop(name) for name in ("token_file", "tls_ca", "tls_cert", "tls_key")}
-    store, receiver = one_source(context, store, receiver)
-    asked = _Asked(run_id, given["patterns"], given["quiet_after"], output == "json")
-    where = store or receiver or ""
+    asked = _Asked(run_id, patterns, quiet_after, output == "json")
 
     async def work() -> None:
-        if store is not None:
-            looking: Any = contextlib.nullcontext(None)
-        else:
-            looking = client(receiver or "", options)
-        async with looking as connected:
-            look_once = partial(_look, asked, store, connected)
-            if given["watch"]:
-                await _watch(asked, look_once, given["interval"], where)
+        async with contextlib.AsyncExitStack() as stack:
+            connected = None if place.store is not None else await stack.enter_async_context(place.client())
+            look_once = partial(_look, asked, place.store, connected)
+            if watch:
+                await _watch(asked, look_once, interval, str(place))
             else:
                 for line in asked.lines(*await look_once()):
                     click.echo(line)

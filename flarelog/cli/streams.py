@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
-from flarelog.cli import aligned, client, client_options, one_source, option, redaction_text, run
 from flarelog.cli.completion import complete_run
+from flarelog.cli.options import Place, option, place_options
+from flarelog.cli.running import aligned, redaction_text, run
 from flarelog.client import Client
 from flarelog.errors import NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
@@ -20,14 +20,9 @@ from flarelog.text import legible
 
 @click.command
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
-@option("--store", type=click.Path(file_okay=False), help="A store directory on this machine.")
-@option("--receiver", help="HOST:PORT of flarelog serve.")
-@client_options
+@place_options()
 @option("--json", "as_json", is_flag=True, help="One object a line.")
-@click.pass_context
-def command(
-    context: click.Context, /, run_id: str, store: str | None, receiver: str | None, as_json: bool, **options: Any
-) -> None:
+def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the logs that are held, of all runs or of one.
 
     A row a log: its bytes, the number of its generations (files that it came from, one after the other through
@@ -40,18 +35,17 @@ def command(
     \b
     Example: flarelog streams job-1 --store logs
     """
-    store, receiver = one_source(context, store, receiver)
-    found = run(_streams(run_id, store, receiver, options))
+    found = run(_streams(run_id, place))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
     for note in _notes(found) if not as_json else ():
         click.echo(note, err=True)
 
 
-async def _streams(run_id: str, store: str | None, receiver: str | None, options: dict[str, Any]) -> list[StreamInfo]:
-    if store is not None:
-        return await look(run_id, store, None)
-    async with client(receiver or "", options) as connected:
+async def _streams(run_id: str, place: Place) -> list[StreamInfo]:
+    if place.store is not None:
+        return await look(run_id, place.store, None)
+    async with place.client() as connected:
         return await look(run_id, None, connected)
 
 

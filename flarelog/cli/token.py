@@ -8,7 +8,8 @@ from functools import partial
 
 import click
 
-from flarelog.cli import aligned, checked, option
+from flarelog.cli.options import option
+from flarelog.cli.running import aligned, checked
 from flarelog.policy import Role
 from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
 

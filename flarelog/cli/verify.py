@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from flarelog.cli import option, redaction_text, run
 from flarelog.cli.completion import complete_run
+from flarelog.cli.options import option
+from flarelog.cli.running import redaction_text, run
 from flarelog.errors import NotFound
 from flarelog.model import run_name
 from flarelog.stores import choose

@@ -13,12 +13,13 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import click
 
-from flarelog.cli import checked, ended_by, many_lines
-from flarelog.cli.lines import Lines, line_options, raw_alone
+from flarelog.cli.lines import LineOptions, Lines, demand_alone
+from flarelog.cli.options import asks
+from flarelog.cli.running import checked, ended_by
+from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
@@ -56,7 +57,7 @@ Examples:
     "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@line_options
+@asks(lines=LineOptions)
 @click.option("--tail", type=click.IntRange(0), metavar="N", help="The last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="given: one file after the other. time: merged by the times of the lines, each with its log's"
@@ -70,24 +71,40 @@ Examples:
 )
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its name in Python.")
 @click.option("--limit-bytes", type=click.IntRange(1), metavar="N", help="Write no more than this.")
-def command(files: tuple[str, ...], **given: Any) -> None:
+def command(
+    files: tuple[str, ...],
+    lines: partial[LineOptions],
+    tail: int | None,
+    order: str,
+    form: Form,
+    encoding: str,
+    limit_bytes: int | None,
+) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
         raise click.UsageError("say which files; - is stdin")
     files = files or ("-",)
     if sys.stdout is None:  # closed by whoever started this
         sys.exit(FAILED)
     many_lines()
+    options = lines()
+
+    def work() -> int:
+        if options.output == "raw":
+            demand_alone(options.choosing, tail is not None, order == "time")
+            return _raw(files, limit_bytes)
+        return _View(files, options, form, encoding, tail, limit_bytes, by_time=order == "time").run()
+
     try:
-        sys.exit(checked(lambda: _raw(files, given) if given["output"] == "raw" else _View(files, given).run()))
+        sys.exit(checked(work))
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:  # of writing: each file's own are said where it is read
         sys.exit(ended_by(error))
 
 
-def _raw(files: Sequence[str], given: dict[str, Any]) -> int:
-    raw_alone(given)
-    troubles, left = _Troubles(), given["limit_bytes"]
+def _raw(files: Sequence[str], left: int | None) -> int:
+    """Write their bytes, at most *left* of them."""
+    troubles = _Troubles()
     for path in files:
         for piece in _pieces(path, troubles):
             if piece:
@@ -114,22 +131,31 @@ class _Troubles:
 class _View:
     """One call of the command. Raises InvalidOption for what makes no sense."""
 
-    def __init__(self, files: Sequence[str], given: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        files: Sequence[str],
+        options: LineOptions,
+        form: Form,
+        encoding: str,
+        tail: int | None,
+        limit_bytes: int | None,
+        *,
+        by_time: bool,
+    ) -> None:
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[0]) for log in self._logs]
-        self._encoding = _codec(given["encoding"])
+        self._encoding = _codec(encoding)
         terminal = sys.stdout.isatty()
-        self._lines = lines = Lines(given, terminal=terminal)
-        self._form: Form = given["form"]
+        self._lines = lines = Lines(options, terminal=terminal)
+        self._form = form
         self._stamped, self._choice = lines.stamped, lines.choice
-        self._tail: int | None = given["tail"]
-        self._by_time = given["order"] == "time"
+        self._tail, self._by_time = tail, by_time
         self._live = lines.bars == "live" and terminal and self._tail is None and not self._by_time
         self._console = lines.console(
             sys.stdout.buffer,
             live=self._live,
-            limit_bytes=given["limit_bytes"],
+            limit_bytes=limit_bytes,
             offsets=self._encoding is None,
             prefix=max(map(len, self._names)) if self._by_time and len(self._logs) > 1 else 0,
         )

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from flarelog.cli import on_hangup, on_stop
+from flarelog.cli.running import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
-from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.workers import HOME, Place
 from flarelog.stores.base import Store
 

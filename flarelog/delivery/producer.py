@@ -18,6 +18,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from operator import itemgetter
 
+from flarelog.backoff import delay
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
 
@@ -105,13 +106,9 @@ class DeliveryOptions:
         if not 0 < self.first_delay <= self.max_delay:
             raise InvalidOption("first_delay must be positive and at most max_delay")
 
-    def bootstrap_seconds(self) -> float:
-        """The least time, in seconds, that all misses together allow the receiver to be late."""
-        return sum(self.delay(failures) for failures in range(self.max_misses))
-
     def delay(self, failures: int) -> float:
         """Seconds to wait when an attempt has failed after so many *failures* before it."""
-        return min(self.first_delay * 2.0 ** min(failures, 60), self.max_delay)
+        return delay(failures, self.first_delay, self.max_delay)
 
 
 class Producer:

@@ -14,25 +14,11 @@ from dataclasses import dataclass, fields
 
 from flarelog.errors import Full, InvalidOption
 from flarelog.model import StreamId
+from flarelog.options import option
 
 MIN_WINDOW = 64 << 10
-MAX_IN_FLIGHT = 64 << 20
-MAX_STREAMS = 10_000
-MAX_SITE_STREAMS = 5_000
-MAX_SITE_JOURNAL_BYTES = 32 << 20
-MAX_SITE_LOGS = 20_000
-MAX_SITE_DIRECTORIES = 20_000
-MAX_SITE_JOURNAL_DISK = 1 << 30
-MAX_RUNS = 10_000
 MAX_SITE_RUNS = 1_000
 """Where sites have certificates."""
-MAX_SITES = 1_000
-MAX_PEER_CALLS = 2_000
-MAX_PEER_READS = 100
-MAX_PEER_OPENS = 1_000
-MAX_PEER_CONNECTIONS = 1_000
-MAX_CONNECTIONS = 4_000
-READ_TIMEOUT = 30.0
 
 Site = tuple[str, str]
 """(run, site)"""
@@ -43,33 +29,46 @@ class Limits:
     """What a receiver takes at most. Raises InvalidOption."""
 
     # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
-    max_run_bytes: int | None = None  # bytes that the logs of one run take in the store, without their journals
-    max_site_bytes: int | None = None  # bytes, of the logs of one site in one run
+    max_run_bytes: int | None = option(
+        None, "Bytes that the logs of one run may take in the store; no limit by default."
+    )
+    max_site_bytes: int | None = option(None, "Bytes, of the logs of one site in one run; no limit by default.")
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
-    max_streams: int = MAX_STREAMS  # open at once, of all runs
-    max_site_streams: int = MAX_SITE_STREAMS  # open at once, of one site in one run
-    # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
-    max_run_rate: int | None = None  # bytes a second, of one run
-    max_site_rate: int | None = None  # bytes a second, of one site in one run
-    # Marks are kept in memory while a log is open.
-    max_site_journal_bytes: int = MAX_SITE_JOURNAL_BYTES  # that the marks of one site's open logs take in the journals
-    # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
-    max_site_logs: int = MAX_SITE_LOGS  # of one site in one run, open or not
-    max_site_directories: int = MAX_SITE_DIRECTORIES  # that they lie in, below the site's own
-    max_site_journal_disk: int = MAX_SITE_JOURNAL_DISK  # bytes that the journals of one site's logs in one run take
-    # Each has its directory, and is remembered. What has ended, or was removed, does not count.
-    max_runs: int = MAX_RUNS  # that were announced; without TLS all
-    max_site_runs: int | None = None  # that one site began and nobody announced; None: MAX_SITE_RUNS with TLS
-    max_sites: int = MAX_SITES  # of one run
-    # A peer is whom its certificate names; without TLS an address: all sites behind one gateway are one peer then.
-    max_connections: int = MAX_CONNECTIONS  # of all peers, those without a call included
-    max_peer_connections: int = MAX_PEER_CONNECTIONS  # over which one peer has calls
-    max_peer_calls: int = MAX_PEER_CALLS  # open at once, of one peer
-    max_peer_reads: int = MAX_PEER_READS  # of them that read or list
-    max_peer_opens: int = MAX_PEER_OPENS  # calls a second that one peer may begin, once it has used up a burst
-    read_timeout: float = READ_TIMEOUT  # seconds after which a reader that takes nothing is dropped
+    max_streams: int = option(10_000, "Logs that are open at once.")
+    max_site_streams: int = option(5_000, "Logs of one site in one run that are open at once.")
     # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
-    max_in_flight: int = MAX_IN_FLIGHT  # bytes that all streams together may have sent and not acknowledged
+    max_in_flight: int = option(
+        64 << 20, "Bytes that all logs together may have on their way: what a receiver may have to keep in memory."
+    )
+    # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
+    max_run_rate: int | None = option(None, "Bytes a second of one run; no limit by default.")
+    max_site_rate: int | None = option(None, "Bytes a second of one site in one run; no limit by default.")
+    max_site_journal_bytes: int = option(
+        32 << 20, "Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk."
+    )
+    max_site_journal_disk: int = option(
+        1 << 30, "Bytes that the journals of one site's logs in one run may take on disk, open or not."
+    )
+    # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
+    max_site_logs: int = option(20_000, "Logs of one site in one run, open or not.")
+    max_site_directories: int = option(20_000, "Directories that the logs of one site in one run may lie in.")
+    # Each run has its directory, and is remembered. What has ended, or was removed, does not count.
+    max_runs: int = option(10_000, "Runs that were announced and have not ended; without TLS all that have not ended.")
+    max_site_runs: int | None = option(
+        None, "Runs that one site began, that nobody announced and that have not ended; with TLS 1000 by default."
+    )
+    max_sites: int = option(1_000, "Sites of one run.")
+    # Without TLS all sites behind one gateway are one peer.
+    max_connections: int = option(4_000, "Connections, of all peers.")
+    max_peer_connections: int = option(
+        1_000, "Connections of one peer that have calls. A peer is whom its certificate names; without TLS an address."
+    )
+    max_peer_calls: int = option(2_000, "Calls of one peer that are open at once; a log that is sent is one.")
+    max_peer_reads: int = option(100, "Calls of one peer, open at once, that read or list.")
+    max_peer_opens: int = option(
+        1_000, "Calls a second that one peer may begin; more are made to wait, once ten seconds' worth is used up."
+    )
+    read_timeout: float = option(30.0, "Seconds after which a reader that takes nothing is dropped.")
 
     def __post_init__(self) -> None:
         if not 0 < self.read_timeout < math.inf:

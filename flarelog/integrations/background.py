@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from flarelog.errors import FlarelogError, NotAllowed
 
@@ -115,7 +115,7 @@ class Background:
             except BaseException:  # an order to exit as well: this thread is not the one that could
                 log.exception("a handler failed; the run goes on")
 
-    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+    def start(self, work: Coroutine[object, None, T]) -> Future[T]:
         """Run *work* in the loop; the future is for other threads. Raises Stopped."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -123,7 +123,7 @@ class Background:
             work.close()
             raise Stopped("flarelog was stopped meanwhile") from None
 
-    def call(self, work: Coroutine[Any, Any, T], timeout: float) -> T:
+    def call(self, work: Coroutine[object, None, T], timeout: float) -> T:
         """Run *work* in the loop and wait for its result at most *timeout* seconds. Raises Stopped and TimeoutError;
         not for the loop's own thread.
         """
@@ -166,7 +166,7 @@ class Background:
         return [self, asyncio.all_tasks(self._loop), list(self.members)]
 
 
-def _unexpected(loop: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+def _unexpected(loop: asyncio.AbstractEventLoop, found: dict[str, object]) -> None:
     # Older releases of gRPC wake all of a process's loops for each event, and those that come too late raise this
     # (https://github.com/grpc/grpc/issues/25364).
     if not isinstance(found.get("exception"), BlockingIOError):

@@ -28,7 +28,8 @@ from flarelog.integrations import background as _background
 from flarelog.lifecycle import Event
 from flarelog.model import parse_address
 from flarelog.policy import Policy
-from flarelog.receiver.server import Server, ServerOptions
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
 from flarelog.security.tls import Tls
 from flarelog.sender.ending import Sending, reach
 from flarelog.sender.options import SidecarOptions
@@ -159,8 +160,8 @@ class Receiver(_Embedded):
     files of the receiver; what other machines can reach needs them, or *insecure*. *policy*: who may do what; *limits*:
     how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
     stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
-    may take to stop when the program ends without ``stop()``. *compression*: take chunks that are compressed on their
-    way. *beside*: lives with the server.
+    may take to stop when the program ends without ``stop()``. *compression*: whether compressed chunks are
+    taken, as of ``flarelog serve``; True is auto, False off. *beside*: lives with the server.
     Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
@@ -181,7 +182,7 @@ class Receiver(_Embedded):
         idle_timeout: float = IDLE_TIMEOUT,
         join_timeout: float = JOIN_TIMEOUT,
         exit_timeout: float = EXIT_TIMEOUT,
-        compression: bool = True,
+        compression: Compression | bool = True,
         beside: Beside | None = None,
     ) -> None:
         super().__init__(bus, exit_timeout)
@@ -194,7 +195,7 @@ class Receiver(_Embedded):
             insecure,
             policy,
             end_timeout=join_timeout,
-            compression=compression,
+            compression=compression if isinstance(compression, str) else "auto" if compression else "off",
             **asdict(limits or Limits()),
         )
         self._store = choose.store(store, durability)

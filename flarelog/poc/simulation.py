@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 from flarelog.client import Client
 from flarelog.errors import NOT_ALLOWED, CannotListen, InvalidOption, NotFound, TimedOut
+from flarelog.options import option
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, PROOF, PROXIED
 from flarelog.poc.moments import BALLAST, MOMENTS, ORDERED
 from flarelog.poc.proxy import Proxy
@@ -54,14 +55,21 @@ MAX_DISK = 1 << 30  # bytes of memory that the disk which fills up may take
 class PocOptions:
     """What is simulated. Raises InvalidOption, NotFound."""
 
-    sites: int = 3
-    bytes: int | None = None  # that each site writes
-    logs: str | None = None  # a directory whose files are replayed instead
+    sites: int = option(3, "How many sites.")
+    logs: str | None = option(None, "Replay the files of this directory.", path="existing")
+    bytes: int | None = option(
+        None, f"That each site writes.  [default: {SIZE}; with --seconds {RATE} for each of them]"
+    )
+    seconds: float | None = option(
+        None,
+        "How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
+    )
+    tls: bool = option(
+        False,
+        "With certificates, which change on the way, and intruders; needs the extra: pip install 'flarelog[tls]'.",
+    )
     faults: tuple[str, ...] = DEFAULT
-    seed: int = 1
-    # How long the writers write; the faults then come again and again, in random order. Otherwise each comes once.
-    seconds: float | None = None
-    tls: bool = False  # with certificates of a CA that is made for it
+    seed: int = option(1, "Of what is written, in which bursts, and of the order of faults.")
 
     def __post_init__(self) -> None:
         if not 1 <= self.sites <= 200:

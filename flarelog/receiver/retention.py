@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound, StoreError
 from flarelog.lifecycle import RunState
+from flarelog.options import option
 from flarelog.receiver.states import spoken
 from flarelog.stores.base import Extent, Store
 
@@ -35,8 +36,18 @@ _STAMP = "retention"  # what the store remembers it by
 class Keep:
     """What is kept. Raises InvalidOption."""
 
-    days: float | None = None  # without a change, after which a run is removed
-    size: int | None = None  # bytes that all runs take, above which the oldest that have ended are removed
+    days: float | None = option(
+        None,
+        "Remove a run in which nothing has changed for so many days, ended or not.  [default: keep all]",
+        flag="keep-days",
+        metavar="DAYS",
+    )
+    size: int | None = option(
+        None,
+        "Remove the oldest runs that have ended, or were silent for a day, while all take more; no limit by default.",
+        flag="keep-bytes",
+        metavar="BYTES",
+    )
 
     def __post_init__(self) -> None:
         if self.days is not None and not 0 < self.days < math.inf:

@@ -13,23 +13,23 @@ import math
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import grpc
 
 from flarelog.bus import Bus
-from flarelog.delivery.quota import Limits, Quota, share
+from flarelog.delivery.quota import Quota, share
 from flarelog.delivery.rates import Breath, Pace
 from flarelog.delivery.receiver import Refused
-from flarelog.errors import CannotListen, FlarelogError, InvalidOption, NotFound, StoreError
+from flarelog.errors import CannotListen, FlarelogError, NotFound, StoreError
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Action, Code, Removed, StreamId, is_loopback, parse_address, run_name, site_name
+from flarelog.model import Action, Code, Removed, StreamId, parse_address, run_name, site_name
 from flarelog.policy import NOBODY, OPEN, Identity, Policy
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.lists import Lists
+from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Patience, Peers, Turns
 from flarelog.receiver.removals import Removals
 from flarelog.receiver.session import Call, Session
@@ -37,20 +37,16 @@ from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
 from flarelog.receiver.workers import Passed, Workers, said_of
 from flarelog.render.sieve import Sieving
-from flarelog.security.access import PolicyFile
 from flarelog.security.callers import key_of
-from flarelog.security.connections import AGE, MAX_AGE, aging
+from flarelog.security.connections import aging
 from flarelog.security.guard import Guard, identity_of
-from flarelog.security.tls import ServerCertificates, Tls
-from flarelog.security.tokens import Tokens
+from flarelog.security.tls import ServerCertificates
 from flarelog.stores.base import CLOSED, LEFT, OPENED, Store
 from flarelog.wire import codec, service, statuses
 from flarelog.wire.packing import Unpacking
-from flarelog.wire.uplink import IDLE_TIMEOUT
 
 log = logging.getLogger(__name__)
 
-LISTEN = "127.0.0.1:4721"
 STOP_GRACE = 3.0  # seconds that a stopping receiver gives its calls
 STOP_WITHIN = 15.0  # seconds after which it stops though what was taken is still being committed
 SAY_EVERY = 30.0  # seconds between two log lines about the same pressure
@@ -68,56 +64,6 @@ GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piec
 SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
 TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
-
-
-@dataclass(frozen=True, slots=True)
-class ServerOptions(Limits):
-    """How a receiver serves, and how much it takes. Raises InvalidOption."""
-
-    listen: str = LISTEN  # HOST:PORT; port 0 takes a free one
-    idle_timeout: float = IDLE_TIMEOUT  # seconds of silence after which a call is ended, and its streams with it
-    announced_runs_only: bool = False  # a run that nobody announced is answered EXECUTION_EXCEPTION
-    tls: Tls | None = None  # only certificates of this CA get in
-    insecure: bool = False  # let other machines in without TLS
-    policy: Policy | PolicyFile | None = None  # None: what Policy() says with TLS, and everything without
-    reader_listen: str = ""  # HOST:PORT for readers and operators who show a token instead of a certificate
-    tokens: Tokens | None = None  # who is let in there
-    end_timeout: float = 60.0  # seconds that an ending run waits for its streams
-    compression: bool = True  # take chunks that are compressed
-    max_connection_age: float = AGE  # seconds after which a peer is to connect anew; what it sends goes on there
-
-    def __post_init__(self) -> None:
-        Limits.__post_init__(self)
-        host, _ = parse_address(self.listen)
-        if self.tls is None and not self.insecure and not is_loopback(host):
-            raise InvalidOption(
-                f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
-            )
-        if self.tls is not None:
-            self.tls.whole()
-        if self.reader_listen:
-            self._check_readers()
-        if not 0.1 <= self.idle_timeout < math.inf:
-            raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
-        if not 0 < self.end_timeout < math.inf:
-            raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
-        if not 1 <= self.max_connection_age <= MAX_AGE:
-            raise InvalidOption(f"max_connection_age must be a number of seconds from 1 to {MAX_AGE}")
-
-    def _check_readers(self) -> None:
-        _, port = parse_address(self.reader_listen)
-        if self.tls is None:
-            raise InvalidOption(
-                f"--reader-listen {self.reader_listen} is of no use without TLS: a token would go unencrypted, and"
-                " everybody may read at --listen; give --tls-ca, --tls-cert and --tls-key, or leave it out"
-            )
-        if self.tokens is None:
-            raise InvalidOption("reader_listen needs the tokens of those who are let in there")
-        if self.reader_listen == self.listen and port:
-            raise InvalidOption(
-                f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"
-                " tokens"
-            )
 
 
 class Server:
@@ -150,7 +96,7 @@ class Server:
         self._sieving = Turns()
         self._sieved_at_once = SIEVED[1] // 4  # nobody knows yet how long it takes
         self.ending = Turns()
-        self.unpacking = Unpacking(taken=self.options.compression)
+        self.unpacking = Unpacking(taken=self.options.compression != "off")
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
         self._finishing: dict[str, asyncio.Task[None]] = {}  # by run: what awaits its end

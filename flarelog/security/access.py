@@ -10,8 +10,9 @@ import logging
 import os
 from pathlib import Path
 
-from flarelog.errors import InvalidFile, InvalidOption, NotAllowed
+from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.policy import Policy, parse
+from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
 
@@ -44,30 +45,18 @@ class PolicyFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._seen: tuple[int, ...] | None = self._look()
-        self._policy = load(path)
+        self._file = Watched((path,), lambda: load(path), self._said)
 
     @property
     def current(self) -> Policy:
-        seen = self._look()
-        if seen != self._seen:  # by ``reread`` as well
-            self._seen = seen  # taken before the reading: what is replaced meanwhile is read again
-            try:
-                self._policy = load(self.path)
-            except (NotAllowed, InvalidOption) as error:
-                log.error("the policy stays as it was: %s", error)
-            else:
-                log.info("the policy %s was read again: %d grants", self.path, len(self._policy.grants))
-        return self._policy
+        return self._file.look()
 
     def reread(self) -> Policy:
         """Read the file though it seems unchanged."""
-        self._seen = None
-        return self.current
+        return self._file.look(anyway=True)
 
-    def _look(self) -> tuple[int, ...]:
-        try:
-            status = os.stat(self.path)
-        except OSError:
-            return ()
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    def _said(self, _: str, trouble: FlarelogError | None) -> None:
+        if trouble is not None:
+            log.error("the policy stays as it was: %s", trouble)
+        else:
+            log.info("the policy %s was read again: %d grants", self.path, len(self._file.made.grants))

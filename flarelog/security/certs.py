@@ -1,28 +1,27 @@
 """A small private CA, in one directory, for people who have none.
 
-Nothing is ever overwritten, and a pair of certificate and key is there as a whole or not at all: what a command that
-was killed left of one is taken back by the next. What a certificate is good for stands in it: a site's or a reader's
-key cannot pose as a receiver, nor the other way round, and a policy tells sites and readers apart by their OU. The
-only module that knows the ``cryptography`` package; the extensions are those that RFC 5280, section 4.2, asks for.
+What a certificate is good for stands in it: a site's or a reader's key cannot pose as a receiver, nor the other way
+round, and a policy tells sites and readers apart by their OU. The extensions are those that RFC 5280, section 4.2, asks
+for.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
-import fcntl
 import ipaddress
 import os
 import re
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
 from flarelog.model import reader_name, site_name
+from flarelog.replace import replace_file
+from flarelog.security.pairs import at_work, keep, no_ca
 
 try:
     from cryptography import x509
@@ -89,7 +88,7 @@ def init(directory: Path, *, now: datetime) -> Issued:
     Raises:
         NotAllowed: there is one already, or the directory cannot be had or is open to others.
     """
-    with _at_work(directory, make=True):
+    with at_work(directory, make=True):
         key = ec.generate_private_key(ec.SECP256R1())
         identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         # Two CAs with one name would be confused, and their certificates refused as forged instead of as another's.
@@ -172,7 +171,7 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
 
     Raises NotFound, NotAllowed.
     """
-    with _at_work(directory):
+    with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
         path = directory / f"{name}.crt"
         if name == "ca" or os.sep in name or not path.exists():
@@ -188,11 +187,9 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
             .add_extension(x509.CRLNumber(len(there)), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         )
-        listed, waiting = directory / "ca.crl", directory / ".ca.crl.new"
-        waiting.unlink(missing_ok=True)  # what a killed one left
-        _write(waiting, builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-        os.replace(waiting, listed)
-        _sync(directory)
+        listed = directory / "ca.crl"
+        pem = builder.sign(ca_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+        replace_file(listed, pem, 0o600, durable=True)
     return replace(one, revoked=True), listed
 
 
@@ -294,7 +291,7 @@ def _issue(
 ) -> Issued:
     if not 1 <= days <= MAX_DAYS:
         raise InvalidOption(f"a certificate of {days} days is not made; give from 1 to {MAX_DAYS}")
-    with _at_work(directory):
+    with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
         key = ec.generate_private_key(ec.SECP256R1())
         end = min(now + timedelta(days=days), ca.not_valid_after_utc)
@@ -336,99 +333,12 @@ def _host(text: str) -> x509.GeneralName:
 # --- what stands in the directory
 
 
-@contextlib.contextmanager
-def _at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
-    """Hold the directory alone, with nothing half made in it."""
-    try:
-        if make:
-            with contextlib.suppress(FileExistsError):
-                directory.mkdir(mode=0o700, parents=True)
-                directory.chmod(0o700)  # whatever the umask takes away; one that was there is left as it is
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise _no_ca(directory) from None
-    except OSError as error:
-        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
-    try:
-        if stat.S_IMODE(os.fstat(fd).st_mode) & 0o022:
-            raise NotAllowed(
-                f"others may write into {directory}, and so put a CA of their own there; first say: "
-                f"chmod 700 {shlex.quote(str(directory))}"
-            )
-        fcntl.flock(fd, fcntl.LOCK_EX)  # what another process has half made is not taken for what a dead one left
-        for left in {path.name[1:-8] for kind in ("key", "crt") for path in directory.glob(f".*.{kind}.new")}:
-            _settle(directory, left)
-        yield
-    except OSError as error:
-        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
-    finally:
-        os.close(fd)
-
-
 def _keep(directory: Path, name: str, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> Issued:
-    """Write the pair. A new name is linked, not renamed to: a link never replaces a file."""
-    contents = {
-        "key": key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
-        "crt": certificate.public_bytes(serialization.Encoding.PEM),
-    }
-    try:
-        for kind, data in contents.items():
-            _write(directory / f".{name}.{kind}.new", data)
-        _sync(directory)
-        for kind in contents:
-            os.link(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}")
-        _sync(directory)
-    except FileExistsError as error:
-        raise _there_already(Path(error.filename2 or error.filename)) from None
-    except OSError as error:
-        raise NotAllowed(f"{directory / name}.key and .crt cannot be written: {error.strerror}") from error
-    finally:
-        _settle(directory, name)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    keep(directory, name, private, certificate.public_bytes(serialization.Encoding.PEM))
     return _issued(directory / f"{name}.crt", certificate, certificate if name == "ca" else None)
-
-
-def _settle(directory: Path, name: str) -> None:
-    """End the making of a pair, wherever it stopped: both files are there, or neither that was made.
-
-    A file was made here if it is the same as one that waits to get its name; the waiting ones go last.
-    """
-    pair = [(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}") for kind in ("key", "crt")]
-    ours = [final for waiting, final in pair if (node := _inode(waiting)) and node == _inode(final)]
-    waiting_count = sum(_inode(waiting) is not None for waiting, _ in pair)
-    if len(ours) < waiting_count:  # a link is missing: none of them counts; of a whole pair both are ours
-        for final in ours:
-            final.unlink()
-        _sync(directory)
-    for waiting, _ in pair:
-        waiting.unlink(missing_ok=True)
-    _sync(directory)
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
-
-
-def _write(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        os.fchmod(fd, 0o600)  # whatever the umask takes away
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _load_ca(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
@@ -462,7 +372,7 @@ def _read_certificate(path: Path, directory: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        raise _no_ca(directory) from None
+        raise no_ca(directory) from None
     except OSError as error:
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:
@@ -494,16 +404,3 @@ def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
     except (InvalidSignature, ValueError, TypeError):
         return False
     return True
-
-
-def _no_ca(directory: Path) -> NotFound:
-    return NotFound(f"there is no CA in {directory}; make one: flarelog certs init --dir {shlex.quote(str(directory))}")
-
-
-def _there_already(path: Path) -> NotAllowed:
-    if path.stem == "ca":
-        return NotAllowed(
-            f"{path} is there already, and without it all that it signed is worthless; use it, "
-            "or choose another directory with --dir"
-        )
-    return NotAllowed(f"{path} is there already; move it and its other half away to make them anew, or take them")

@@ -14,7 +14,7 @@ import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Connection:
         return self.since + age * (1 + JITTER) + 1.0
 
 
-def aging(age: float) -> list[tuple[str, Any]]:
+def aging(age: float) -> list[tuple[str, int]]:
     """The options of a gRPC server whose connections become no older than *age* seconds, give or take."""
     grace = 2 * JITTER * age + GRACE
     return [("grpc.max_connection_age_ms", int(1000 * age)), ("grpc.max_connection_age_grace_ms", int(1000 * grace))]

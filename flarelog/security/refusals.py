@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import unquote
 
+from flarelog.backoff import delay
+
 FIRST_WAIT = 0.1  # seconds that the answer to a first failure waits; each further one takes twice as long
 LONGEST_WAIT = 5.0  # seconds; less than a client's own patience, so that it hears the answer
 FORGIVEN = 300.0  # seconds without a failure after which an address begins anew
@@ -51,7 +53,7 @@ class Waits:
         self._failures[address] = count, now
         if len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
-        return count, min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(count - 1, 10))
+        return count, delay(count - 1, FIRST_WAIT, LONGEST_WAIT)
 
 
 @dataclass(slots=True)

@@ -9,28 +9,28 @@ helps nobody, so ``why`` makes one of its own to find the reason.
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import grpc
-
-from flarelog.errors import InvalidFile, InvalidOption
+from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.model import parse_address
+from flarelog.options import option
+from flarelog.watched import Watched
 
 if TYPE_CHECKING:
+    import grpc
+
     from flarelog.security.certificate import Trust
 
 log = logging.getLogger(__name__)
 
 PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 
-Stamp = tuple[tuple[int, int, int], ...]
 T = TypeVar("T")
 
 _REASONS = {
@@ -59,9 +59,14 @@ _ALERTS = {
 class Tls:
     """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
 
-    ca: str
-    cert: str = ""
-    key: str = ""
+    ca: str = option(
+        "",
+        "Certificate of the CA that signed the other end's certificate, PEM; with it the connection is TLS.",
+        flag="tls-ca",
+        path="file",
+    )
+    cert: str = option("", "Certificate of this end, PEM.", flag="tls-cert", path="file")
+    key: str = option("", "Key of the certificate, PEM, without a passphrase.", flag="tls-key", path="file")
     server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
     crl: str = ""  # revocation lists of the CAs, that a receiver heeds
 
@@ -79,16 +84,16 @@ class Tls:
         """Them as the options of a command."""
         return ("--tls-ca", self.ca, "--tls-cert", self.cert, "--tls-key", self.key)
 
-    def stamp(self) -> Stamp:
-        """Changes when one of the files does."""
-        found = []
-        for path in filter(None, (self.ca, self.cert, self.key, self.crl)):
-            try:
-                status = os.stat(path)
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-            except OSError:
-                found.append((0, 0, 0))
-        return tuple(found)
+    def watched(self, load: Callable[[], T]) -> Watched[T]:
+        """What *load* makes of the files, and again when they have changed. Raises what *load* raises."""
+
+        def said(happened: str, trouble: FlarelogError | None) -> None:
+            if trouble is not None:
+                log.error("the certificates %s, but %s; the old ones stay in use", happened, trouble)
+            else:
+                log.info("the certificates %s: new connections use %s", happened, self.cert or self.ca)
+
+        return Watched(tuple(filter(None, (self.ca, self.cert, self.key, self.crl))), load, said)
 
     def contents(self) -> tuple[bytes, ...]:
         """What the files hold. Raises InvalidOption."""
@@ -140,11 +145,15 @@ class Tls:
     # --- gRPC's credentials
 
     def channel_credentials(self) -> grpc.ChannelCredentials:
+        import grpc  # who reads a store or a pipe needs none of it
+
         own = (_read(self.key), _read(self.cert)) if self.cert else (None, None)
         return grpc.ssl_channel_credentials(_read(self.ca), *own)
 
     def configuration(self) -> grpc.ServerCertificateConfiguration:
         """What the files say now. Raises InvalidOption."""
+        import grpc
+
         self.check("server")
         return grpc.ssl_server_certificate_configuration([(_read(self.key), _read(self.cert))], _read(self.ca))
 
@@ -201,34 +210,6 @@ def _not_accepted(cert: str) -> str:
     return _ALERTS["UNKNOWN_CA" if cert else "CERTIFICATE_REQUIRED"].format(cert=cert)
 
 
-class Follower(Generic[T]):
-    """What *load* makes of the files of *tls*: made anew when they have changed, and kept while they make no sense.
-
-    Any thread may look.
-    """
-
-    def __init__(self, tls: Tls, load: Callable[[], T]) -> None:
-        self._tls, self._load = tls, load
-        self._seen = tls.stamp()
-        self._made = load()
-        self._lock = threading.Lock()
-
-    def look(self, anyway: bool = False) -> T:
-        """What holds now; *anyway*: the files are read though they seem unchanged."""
-        with self._lock:
-            stamp = self._tls.stamp()
-            if anyway or stamp != self._seen:
-                happened = "have changed" if stamp != self._seen else "were read again"
-                self._seen = stamp
-                try:
-                    self._made = self._load()
-                except InvalidOption as error:
-                    log.error("the certificates %s, but %s; the old ones stay in use", happened, error)
-                else:
-                    log.info("the certificates %s: new connections use %s", happened, self._tls.cert or self._tls.ca)
-            return self._made
-
-
 class ServerCertificates:
     """A receiver's certificates, and whom it believes, for all its ports.
 
@@ -244,7 +225,7 @@ class ServerCertificates:
         if tls.crl:
             demand_current(tls.ca, tls.crl, time.time())
         # Made together: whoever passes the handshake is believed by the same CAs.
-        self._files = Follower(tls, lambda: (tls.configuration(), Trust(tls.ca, tls.crl)))
+        self._files = tls.watched(lambda: (tls.configuration(), Trust(tls.ca, tls.crl)))
         self._lock = threading.Lock()
         self.connections = 0
         """That were begun at any of the ports, whatever became of them."""
@@ -254,6 +235,8 @@ class ServerCertificates:
 
         The files are looked at before each handshake.
         """
+        import grpc
+
         given = self._files.look()[0]
 
         def fetch() -> Any:  # may return None, which the types do not know

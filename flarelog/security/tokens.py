@@ -21,11 +21,14 @@ import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
+from flarelog.replace import make_directory, replace_file
 from flarelog.text import legible
+from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +95,6 @@ class Tokens:
     def __init__(self, path: str | os.PathLike[str], *, administered: bool = False) -> None:
         self.path = Path(path)
         self._administered = administered
-        self._seen: tuple[int, ...] | None = None
-        self._tokens: tuple[Token, ...] = ()
         self._told: tuple[Token, ...] = ()
         self._changed_by = ""
         self._believed = True
@@ -105,7 +106,7 @@ class Tokens:
         """
         digest = _digest(secret)
         found = None
-        for token in self._current():
+        for token in self._file.look():
             if hmac.compare_digest(token.sha256, digest):
                 found = token
         return found.identity() if found is not None and now < found.expires else None
@@ -114,7 +115,7 @@ class Tokens:
         """Whether the token of *identity* is still valid: for a call that goes on for long."""
         return any(
             token.id == identity.token and now < token.expires and token.identity() == identity
-            for token in self._current()
+            for token in self._file.look()
         )
 
     def all(self) -> list[Token]:
@@ -161,7 +162,7 @@ class Tokens:
 
     def changes(self) -> tuple[list[Token], list[Token], str]:
         """(made, revoked, who made the last change) since this was asked before; at first, all that there are."""
-        there = self._current()
+        there = self._file.look()
         if not self._believed:
             return [], [], ""
         told, self._told = self._told, there
@@ -169,26 +170,23 @@ class Tokens:
 
     def reread(self) -> int:
         """Read the file though it seems unchanged: how many tokens there are."""
-        self._seen = None
-        return len(self._current())
+        return len(self._file.look(anyway=True))
 
     # --- the file
 
-    def _current(self) -> tuple[Token, ...]:
+    @cached_property
+    def _file(self) -> Watched[tuple[Token, ...]]:
+        return Watched((self.path,), self._load, lambda _, __: None)
+
+    def _load(self) -> tuple[Token, ...]:
+        """What is in the file now; a file that cannot be believed takes every token out of force, and is said."""
+        self._believed = True
         try:
-            status = os.stat(self.path)
-            seen: tuple[int, ...] = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        except OSError:
-            seen = ()
-        if seen != self._seen:
-            self._tokens, self._believed = (), True
-            try:
-                self._tokens = self._read()
-            except (InvalidOption, NotAllowed) as error:
-                self._believed = False
-                log.error("no token lets anyone in: %s", error)
-            self._seen = seen  # taken before the reading: what is replaced meanwhile is read again
-        return self._tokens
+            return self._read()
+        except (InvalidOption, NotAllowed) as error:
+            self._believed = False
+            log.error("no token lets anyone in: %s", error)
+            return ()
 
     def _read(self) -> tuple[Token, ...]:
         try:
@@ -228,7 +226,7 @@ class Tokens:
         """The tokens, to be changed; written when the block ends well. Two that change them wait for each other."""
         directory = self.path.parent
         try:
-            directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+            make_directory(directory)
             held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise NotAllowed(f"the tokens {self.path} cannot be written: {error.strerror}") from error
@@ -244,23 +242,11 @@ class Tokens:
         said = [asdict(token) | {"role": token.role.value} for token in tokens]
         who = {"version": VERSION, "changed_by": f"uid {os.getuid()}", "tokens": said}
         body = json.dumps(who, indent=1).encode() + b"\n"
-        temporary = f"{self.path.name}.{secrets.token_hex(4)}.new"
+        above = os.fstat(directory)
+        # The receiver, who is not root, must read what root writes.
+        owner = (above.st_uid, above.st_gid) if os.geteuid() == 0 and above.st_uid != 0 else None
         try:
-            new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=directory)
-            try:
-                with open(new, "wb") as file:
-                    owner = os.fstat(directory)
-                    if os.geteuid() == 0 and owner.st_uid != 0:  # the receiver, who is not root, must read it
-                        os.fchown(new, owner.st_uid, owner.st_gid)
-                    file.write(body)
-                    file.flush()
-                    os.fsync(new)
-                os.replace(temporary, self.path.name, src_dir_fd=directory, dst_dir_fd=directory)
-                os.fsync(directory)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary, dir_fd=directory)
-                raise
+            replace_file(self.path.name, body, 0o600, durable=True, dir_fd=directory, owner=owner)
         except OSError as error:
             raise NotAllowed(f"the tokens {self.path} cannot be written: {error.strerror}") from error
 

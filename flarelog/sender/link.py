@@ -21,8 +21,9 @@ import grpc
 from flarelog.delivery.sending import Lost, Miss
 from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.model import StreamInfo
-from flarelog.security.tls import Follower, why
+from flarelog.security.tls import why
 from flarelog.sender.options import SidecarOptions
+from flarelog.watched import Watched
 from flarelog.wire import calls, listing, statuses
 from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT, Uplink
 
@@ -43,8 +44,8 @@ class Channels:
         self._channel = self._connect()
         self._follower = self._following()
 
-    def _following(self) -> Follower[grpc.aio.Channel] | None:
-        return Follower(self._options.tls, self._connect) if self._options.tls is not None else None
+    def _following(self) -> Watched[grpc.aio.Channel] | None:
+        return self._options.tls.watched(self._connect) if self._options.tls is not None else None
 
     def current(self) -> grpc.aio.Channel:
         """For a new call: with other certificates than before, if the files have changed."""

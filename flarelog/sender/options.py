@@ -1,4 +1,4 @@
-"""What a sidecar sends, where, and for how long it tries."""
+"""What a sidecar sends where, and how: each option once, with its default and what is to be known of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
 from flarelog.model import parse_address, run_name, site_name
+from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.wire.packing import Compression, check
+from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import HEARTBEAT
 
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
@@ -25,16 +26,39 @@ class SidecarOptions:
     site: str
     source: SourceOptions
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
-    state: str | None = None  # directory of the checkpoint; None keeps none
-    once: bool = False  # send what is there, wait for the receipts, end
+    state: str | None = option(
+        None,
+        "Directory in which the sidecar remembers what it has met, so that a file is recognised after a restart"
+        " whatever it is called then. Nothing is lost if it is lost.",
+        path="directory",
+    )
+    once: bool = option(False, "Send what is there, wait until all of it is stored, and end.")
     heed: bool = True  # drain when the receiver says that the run is ending
     again: bool = False  # open no stream that is sealed and whose files hold nothing more
-    drain_timeout: float = DRAIN_TIMEOUT  # seconds for which a drain may go on though nothing is acknowledged
-    drain_limit: float | None = None  # seconds that a drain may take whatever is acknowledged; None: any
+    ranks: bool = option(
+        True,
+        "Read the ranks (RANK, LOCAL_RANK, ...) from the environments of the processes that write the logs.",
+        older="no-ranks",
+    )
+    compression: Compression = option(
+        "auto",
+        "Whether logs travel compressed, where the receiver allows it; auto: not on loopback. Bytes that do not"
+        " become fewer are sent as they are. What is stored is the same."
+        + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
+        choices=COMPRESSIONS,
+    )
+    drain_timeout: float = option(
+        DRAIN_TIMEOUT,
+        "With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
+        " after which the sidecar ends (exit codes 4 and 7).",
+    )
+    drain_limit: float | None = option(
+        None,
+        "With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
+        " none; it goes on while something is acknowledged]",
+    )
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is
-    ranks: bool = True  # look which ranks the processes have that write the logs
-    compression: Compression = "auto"  # of what is sent; auto: not on loopback
 
     def __post_init__(self) -> None:
         run_name(self.run)

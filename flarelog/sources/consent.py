@@ -14,13 +14,12 @@ from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsen
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
+from flarelog.watched import Stamp, stamp
 
 VARIABLE = "FLARELOG_SITE_POLICY"
 """Names files, with colons between them, that hold whatever else is said: who sets a process's environment has a say
 in what it sends.
 """
-
-Stamp = tuple[int, ...]
 
 MAX_FILE = 1 << 20  # bytes
 _KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns")
@@ -52,7 +51,7 @@ class Consent:
         """The same, if the file still says so; for a sidecar that is at work. Raises NoConsent, InvalidFile, and
         ConsentChanged when it says something else that lets logs go.
         """
-        if self.stamp is None or self.stamp == _stamp(self.where):
+        if self.stamp is None or self.stamp == stamp(self.where):
             return self
         try:
             now = load(self.where)
@@ -82,7 +81,7 @@ def load(path: str) -> Consent:
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise InvalidFile(f"the site's policy {path} is no file; nothing is sent until it can be read")
-            stamp = _stamp(fd)
+            seen = stamp(fd)
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
                 raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
@@ -93,18 +92,9 @@ def load(path: str) -> Consent:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
         raise InvalidFile(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
     try:
-        return replace(parse(text, path), stamp=stamp)
+        return replace(parse(text, path), stamp=seen)
     except InvalidOption as error:
         raise InvalidFile(str(error)) from error
-
-
-def _stamp(file: str | int) -> Stamp | None:
-    """What changes when the file does; None when it cannot be looked at."""
-    try:
-        found = os.stat(file)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def parse(text: str, where: str = "the site's policy") -> Consent:

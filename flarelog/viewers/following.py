@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, Protocol
 
 from flarelog import globs
+from flarelog.backoff import delay
 from flarelog.errors import ConnectionAged, FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Sieve, State, StreamId, StreamInfo
@@ -545,14 +546,14 @@ class Following:
         stop: int = 0,
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """As ``Origin.find``, tried again at the same offset when the connection is lost."""
-        pause, since = 0.1, time.monotonic()
+        failures, since = 0, time.monotonic()
         while True:
             try:
                 found = self._origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
                 async with contextlib.aclosing(found):
                     async for number, what in found:
                         self._back()
-                        pause, since = 0.1, time.monotonic()
+                        failures, since = 0, time.monotonic()
                         if isinstance(what, Buffer):
                             start = max(start, number + len(what))
                         else:
@@ -565,8 +566,8 @@ class Following:
                     self._lost(error)
             else:
                 return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 2.0)
+            await asyncio.sleep(delay(failures, 0.1, 2.0))
+            failures += 1
 
     def _lost(self, error: FlarelogError) -> None:
         if not self._away:

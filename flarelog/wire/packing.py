@@ -186,7 +186,7 @@ class Unpacking:
             raise Refused(
                 Code.REJECTED,
                 f"the chunk at offset {packed.offset} is compressed, and this receiver takes none that is, as its"
-                " replies say (--no-compression, or Zstandard is missing there); send it as it is",
+                " replies say (--compression off, or Zstandard is missing there); send it as it is",
             )
 
     async def unpacked(self, packed: Packed, cap: int) -> Chunk:

@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flarelog.backoff import delay
+from flarelog.replace import make_directory
+
 log = logging.getLogger(__name__)
 
 FIRST, LONGEST = 5.0, 600.0  # seconds between two attempts at a job, doubling
@@ -31,7 +34,7 @@ class _Left:
 
     still: float  # since when its files have not changed
     due: float = 0.0
-    pause: float = FIRST
+    failures: int = 0  # attempts in a row after which the server did not have all
     sent: Sizes | None = None  # what its files were when all of them were sent
 
 
@@ -60,7 +63,7 @@ class Unsent:
         """Write *job* down: it is about to be launched. Raises nothing: a full disk costs no job."""
         self._running.add(job)
         try:
-            os.makedirs(self._directory, exist_ok=True)
+            make_directory(self._directory)
             with open(os.path.join(self._directory, job), "a"):
                 pass
         except OSError as error:
@@ -102,8 +105,8 @@ class Unsent:
                 whole = self._attended(job, left, now)
             except Exception as error:  # also what the framework's own objects raise
                 log.warning("job %s: what is left of its logs was not sent: %s", job, error or type(error).__name__)
-            left.due = now + left.pause
-            left.pause = FIRST if whole else min(2 * left.pause, LONGEST)
+            left.due = now + delay(left.failures, FIRST, LONGEST)
+            left.failures = 0 if whole else left.failures + 1
             if not whole and self._age(job) > KEPT:
                 log.warning("job %s: its logs were not taken for %g days, and are given up", job, KEPT / 86_400)
                 self._strike(job)

@@ -7,15 +7,14 @@ its own: what files belong to is what its own record says.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
-import os
 from pathlib import Path
 
 from flarelog.errors import NotAllowed
 from flarelog.model import extend, log_name, run_name, site_name
+from flarelog.replace import make_directory, replace_file
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +40,7 @@ class Checkpoint:
         self._earlier = Path(directory) / f"{name}.json"
         self._saved: Starts | None = None
         try:
-            _make(self.path.parent)
+            make_directory(directory)
         except OSError as error:
             raise NotAllowed(f"the state directory {directory} cannot be made: {error.strerror}") from error
 
@@ -73,15 +72,8 @@ class Checkpoint:
         if starts == self._saved:
             return
         body = json.dumps({"version": VERSION, "owner": self._owner, "files": starts}).encode()
-        temporary = self.path.with_suffix(".new")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            with open(temporary, "xb", opener=_private) as file:  # nothing else, and nothing that a link leads to
-                file.write(b"%08x %b" % (extend(0, body), body))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
+            replace_file(self.path, b"%08x %b" % (extend(0, body), body), 0o640)
         except OSError as error:
             log.warning("the state %s could not be saved: %s", self.path, error.strerror)
         self._saved = dict(starts)
@@ -92,14 +84,3 @@ def _offset(value: object) -> int:
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r:.40} is no offset in a file")
     return value
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o640)
-
-
-def _make(directory: Path) -> None:
-    """With its parents, which pathlib would make as open as the umask allows."""
-    if not directory.is_dir():
-        _make(directory.parent)
-        directory.mkdir(mode=0o750, exist_ok=True)

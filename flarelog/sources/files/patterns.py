@@ -8,6 +8,7 @@ from typing import Literal
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
+from flarelog.options import option
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
@@ -31,12 +32,28 @@ class SourceOptions:
     """
 
     root: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    # Of files that are there at the start and unknown to the receiver:
-    start_at: Literal["beginning", "end"] = "beginning"
-    ignore_older: float | None = None  # seconds; of those not modified for so long send only what is added
-    redact: tuple[str, ...] = ()  # names of what is masked, beside what the site wants
+    include: tuple[str, ...] = option(
+        (),
+        "Send only the files that match; repeatable. A pattern without '/' is compared with the last part of a path.",
+        metavar="GLOB",
+    )
+    exclude: tuple[str, ...] = option((), "Do not send the files that match; repeatable.", metavar="GLOB")
+    start_at: Literal["beginning", "end"] = option(
+        "beginning",
+        "Where to begin a file that is there when the sidecar starts and of which the receiver holds nothing.",
+        choices=("beginning", "end"),
+    )
+    ignore_older: float | None = option(
+        None,
+        "Seconds. A file that was not modified for so long when the sidecar starts, and of which the receiver holds"
+        " nothing, is sent from its end on: only what is added to it later.",
+    )
+    redact: tuple[str, ...] = option(
+        (),
+        "Mask these kinds of secrets with asterisks: tokens, passwords, keys, email or all; repeatable. What the"
+        " site's policy wants masked is masked as well.",
+        metavar="NAME",
+    )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
 
     def __post_init__(self) -> None:

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from flarelog.replace import replace_file
 from flarelog.stores.base import FORGOTTEN, LONGEST, Happening
-from flarelog.stores.directory import Directory
+from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.local import journal as journals
 
 LIMIT = 256 << 10  # bytes of a record
@@ -67,10 +68,7 @@ def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
             size = os.fstat(fd).st_size
             if size + len(lines) > LIMIT:
                 lines = shortened(os.pread(fd, LIMIT, max(0, size - LIMIT))) + lines
-                os.close(fd)
-                fd = directory.open_new(f"{name}.new")
-                _all(fd, lines)
-                directory.rename(f"{name}.new", name)
+                replace_file(name, lines, FILE_MODE, dir_fd=directory.fd)
             else:
                 torn = size and os.pread(fd, 1, size - 1) != b"\n"
                 _all(fd, b"\n" + lines if torn else lines)

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from flarelog.errors import NotAllowed, StoreLocked, Unavailable
-from flarelog.stores.directory import DIRECTORY_MODE, LOCK, Directory
+from flarelog.replace import make_directory
+from flarelog.stores.directory import LOCK, Directory
 
 _ENDING = 10.0  # seconds that the workers of a receiver which was killed may take to end
 _AGAIN = 0.2  # seconds until the next attempt
@@ -38,7 +39,7 @@ def let_go(lock: int) -> None:
 
 def _take(root: Path) -> int:
     try:
-        _make(root)
+        make_directory(root)
         with Directory(root) as directory:
             lock = directory.open(LOCK, os.O_RDWR | os.O_CREAT)
     except OSError as error:
@@ -58,10 +59,3 @@ def _take(root: Path) -> int:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
     return lock
-
-
-def _make(directory: Path) -> None:
-    """With its parents, which pathlib would make as open as the umask allows."""
-    if not directory.is_dir():
-        _make(directory.parent)
-        directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)

@@ -26,6 +26,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
 from flarelog.stores.base import (
     OPENING,
@@ -327,12 +328,7 @@ class LocalStore(LocalReader):
     async def set_note(self, name: str, said: bytes) -> None:
         def write() -> None:
             with self.layout.at() as directory:
-                fd = directory.open_new(f".{name}.new")
-                try:
-                    os.write(fd, said)
-                finally:
-                    os.close(fd)
-                directory.rename(f".{name}.new", f".{name}")
+                replace_file(f".{name}", said, dir_fd=directory.fd)
 
         try:
             await self.aside(write)

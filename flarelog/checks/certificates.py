@@ -1,0 +1,64 @@
+"""This end's certificate and the revocation lists: whether they fit together, and until when they hold."""
+
+from __future__ import annotations
+
+import math
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from typing import Literal, cast
+
+from flarelog.checks.row import Row, fail, ok, warn
+from flarelog.errors import FlarelogError
+from flarelog.security.tls import Tls
+
+SOON = 30 * 86400  # seconds before a certificate's end from which on it is said
+NO_TLS = "a revocation list is of no use without TLS", "give --tls-ca, --tls-cert and --tls-key as well"
+
+
+def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
+    try:
+        tls.check(end)
+        # Not public, and there all the same: the one way to read a certificate without a package for it.
+        decode = getattr(getattr(ssl, "_ssl"), "_test_decode_cert")  # noqa: B009
+        certificate = decode(tls.cert)
+    except FlarelogError as error:
+        yield fail("certificate", str(error), "have it made anew, or name the files that belong together")
+    except (AttributeError, OSError) as error:
+        yield warn(
+            "certificate", f"fits its key and CA; its dates could not be read: {error}", "look with openssl x509"
+        )
+    else:
+        subject = cast(tuple[tuple[tuple[str, str], ...], ...], certificate.get("subject", ()))
+        names = [value for part in subject for key, value in part if key == "commonName"]
+        yield dated("certificate", f"{tls.cert} names {', '.join(names) or 'nobody'}", certificate, "flarelog certs")
+
+
+def revoked(tls: Tls, crl: str) -> Row:
+    fix = "have the CA make a new one (flarelog certs revoke), and name its file"
+    try:
+        from flarelog.security.certificate import revocations
+
+        count, end = revocations(tls.ca, crl)
+    except FlarelogError as error:
+        return fail("revocations", str(error), fix)
+    what = f"{crl} names {count:,} certificates"
+    if math.isinf(end):
+        return ok("revocations", f"{what}, without an end")
+    left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
+    if left <= 0:
+        return fail("revocations", f"{what}, and expired on {until}: no receiver starts with it", fix)
+    if left < SOON:
+        return warn("revocations", f"{what}, until {until}: {left / 86400:.0f} days", fix)
+    return ok("revocations", f"{what}, until {until}")
+
+
+def dated(check: str, what: str, certificate: Mapping[str, object], where: str) -> Row:
+    end = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+    left = end - time.time()
+    until = time.strftime("%Y-%m-%d", time.gmtime(end))
+    if left <= 0:
+        return fail(check, f"{what}, and expired on {until}", f"have a new one made: {where}")
+    if left < SOON:
+        return warn(check, f"{what}, until {until}: {left / 86400:.0f} days", f"have a new one made: {where}")
+    return ok(check, f"{what}, until {until}")

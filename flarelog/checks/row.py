@@ -1,0 +1,26 @@
+"""What a check has found: a row, with what to do where it is no good. No check raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    check: str
+    result: Literal["ok", "warn", "fail"]
+    found: str
+    fix: str = ""
+
+
+def ok(check: str, found: str) -> Row:
+    return Row(check, "ok", found)
+
+
+def warn(check: str, found: str, fix: str) -> Row:
+    return Row(check, "warn", found, fix)
+
+
+def fail(check: str, found: str, fix: str) -> Row:
+    return Row(check, "fail", found, fix)

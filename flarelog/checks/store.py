@@ -1,0 +1,101 @@
+"""A receiver's store: whether it is there and free, how fast it is, and how much room it has."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from flarelog.checks.row import Row, fail, ok, warn
+from flarelog.checks.site import descriptors
+
+SYNC = 0.1  # seconds that making a little durable may take without a word
+LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
+LEAST_INODES, LITTLE_INODES = 100, 10_000
+
+
+def store(root: Path) -> Iterator[Row]:
+    if not root.exists():
+        fix = "flarelog serve makes it; the directory above must be writable for the receiver's user"
+        yield warn("store", f"{root} is not there yet", fix)
+        root = next((parent for parent in root.absolute().parents if parent.is_dir()), Path("/"))
+    elif not root.is_dir():
+        yield fail("store", f"{root} is no directory", "name one, or move that file away")
+        return
+    else:
+        yield _lock(root)
+    try:
+        took = _written(root)
+    except OSError as error:
+        fix = "let the receiver's user write there: chown it, or ReadWritePaths= in the unit"
+        yield fail("writing", f"{root} cannot be written: {error.strerror}", fix)
+    else:
+        if took > SYNC:
+            fix = "a faster disk, or serve --durability memory, which survives a kill but not a power cut"
+            yield warn("writing", f"making a little durable takes {1000 * took:.0f} ms", fix)
+        else:
+            yield ok("writing", f"making a little durable takes {1000 * took:.1f} ms")
+    yield from _letters(root)
+    yield from _room(root)
+    yield descriptors(5_000, 2)
+
+
+def _letters(root: Path) -> Iterator[Row]:
+    """Whether names that differ in case alone are two there."""
+    try:
+        with tempfile.NamedTemporaryFile(prefix=".flarelog-doctor-a", dir=root) as file:
+            other = Path(file.name)
+            folds = other.with_name(other.name.swapcase()).exists()
+    except OSError:
+        return  # said already
+    if folds:
+        fix = "put the store on a file system that tells them apart, or see that no two names are so alike"
+        yield warn("letters", f"{root} takes names for one that differ in case alone; the second is refused", fix)
+    else:
+        yield ok("letters", "names that differ in case alone are two")
+
+
+def _lock(root: Path) -> Row:
+    """Whether a receiver is at work there. The lock is not tried: a receiver that starts just then would not get it."""
+    try:
+        inode = os.stat(root / ".lock").st_ino
+        locks = Path("/proc/locks").read_text().splitlines()
+    except FileNotFoundError:
+        return ok("store", f"{root} is there")
+    except OSError as error:
+        return fail("store", f"{root} cannot be looked into: {error.strerror}", "run this as the receiver's user")
+    taken = any(" FLOCK " in line and line.split()[5].rpartition(":")[2] == str(inode) for line in locks)
+    return ok("store", f"{root} is there, and {'a' if taken else 'no'} receiver is at work on it")
+
+
+def _written(directory: Path) -> float:
+    """The median of the seconds that a little data takes to be durable. Raises OSError."""
+    times = []
+    with tempfile.NamedTemporaryFile(prefix=".flarelog-doctor-", dir=directory) as file:
+        for _ in range(5):
+            began = time.monotonic()
+            file.write(b"a line of a log, as long as most of them are\n" * 20)
+            file.flush()
+            os.fdatasync(file.fileno())
+            times.append(time.monotonic() - began)
+    return sorted(times)[2]
+
+
+def _room(root: Path) -> Iterator[Row]:
+    found = os.statvfs(root)
+    free, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    said = f"{free / 2**30:,.1f} GiB of {whole / 2**30:,.1f} GiB are free"
+    fix = f"make room on the file system of {root}, or limit runs: serve --max-run-bytes"
+    yield _enough("space", free, LEAST_FREE, LITTLE_FREE, said, fix)
+    if found.f_files:
+        said = f"{found.f_favail:,} of {found.f_files:,} are free; a log takes two"
+        fix = f"remove old runs below {root}, or make the file system with more inodes"
+        yield _enough("inodes", found.f_favail, LEAST_INODES, LITTLE_INODES, said, fix)
+
+
+def _enough(check: str, free: int, least: int, little: int, said: str, fix: str) -> Row:
+    if free < least:
+        return fail(check, said, fix)
+    return warn(check, said, fix) if free < little else ok(check, said)

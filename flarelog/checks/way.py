@@ -1,0 +1,210 @@
+"""The way to a receiver: its address, TLS, its protocol and clock, and a test record that is sent and acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from flarelog.checks.certificates import dated
+from flarelog.checks.row import Row, fail, ok, warn
+from flarelog.client import Client
+from flarelog.delivery.producer import DeliveryOptions
+from flarelog.errors import FlarelogError, NotAllowed
+from flarelog.model import parse_address, run_name, site_name
+from flarelog.security.tls import Tls, why
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.sidecar import Sidecar
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire import codec
+
+LOG = "doctor.log"
+RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
+AHEAD = 2.0  # seconds that two clocks may differ without a word
+
+
+async def way(
+    receiver: str,
+    tls: Tls | None,
+    connect: Callable[[], Client],
+    run_id: str,
+    site: str | None,
+    shown: Callable[[Row], Row],
+) -> None:
+    """Each step needs the one before it: after one that fails nothing more is tried."""
+    steps: list[Callable[[], Awaitable[list[Row]]]] = [
+        lambda: _address(receiver),
+        lambda: asyncio.to_thread(_handshake, receiver, tls),
+        lambda: _talk(connect, run_id),
+    ]
+    for step in steps:
+        if any(shown(row).result == "fail" for row in await step()):
+            return
+    if site and tls is not None and not tls.cert:
+        shown(warn("round trip", "not tried: a token reads, and sends nothing", "give --tls-cert and --tls-key"))
+    elif site:
+        shown(await _trip(receiver, tls, run_id, site))
+    else:
+        shown(warn("round trip", "not tried: a test record is sent as a site", "give --site NAME"))
+
+
+async def _address(receiver: str) -> list[Row]:
+    try:
+        host, port = parse_address(receiver)
+    except FlarelogError as error:
+        return [fail("address", str(error), "write it as receiver.example:4721")]
+    name = host.strip("[]")
+    try:
+        async with asyncio.timeout(RESOLVES):
+            entries = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    except (OSError, TimeoutError, UnicodeError) as error:
+        why_not = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
+        fix = "look at the name, at /etc/resolv.conf and /etc/hosts, or give the receiver's IP address"
+        return [fail("address", f"{name} does not resolve: {why_not}", fix)]
+    found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+    rows = [ok("address", f"{receiver} is {', '.join(found[:4])}" if [name] != found else receiver)]
+    return [*rows, await asyncio.to_thread(_connects, name, port, receiver)]
+
+
+def _connects(name: str, port: int, receiver: str) -> Row:
+    began = time.monotonic()
+    try:
+        with socket.create_connection((name, port), CONNECTS):
+            return ok("connection", f"{1000 * (time.monotonic() - began):.1f} ms to connect")
+    except ConnectionRefusedError:
+        fix = (
+            "start flarelog serve there, look at its --listen (127.0.0.1 serves its own machine alone), and at the port"
+        )
+        return fail("connection", f"nobody listens at {receiver}", fix)
+    except OSError as error:
+        why_not = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        fix = "a firewall may be between: let this machine connect to that port, and look at the address"
+        return fail("connection", f"no connection to {receiver} within {CONNECTS:g} s: {why_not}", fix)
+
+
+def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
+    trouble = why(receiver, tls)
+    if trouble:
+        return [fail("tls", trouble, "make both ends' certificates and --tls options agree: flarelog certs makes them")]
+    host, _ = parse_address(receiver)
+    if tls is None:
+        if host in ("localhost", "[::1]") or host.startswith("127."):
+            return [ok("tls", "none, and none is needed: the receiver is on this machine")]
+        fix = "give --tls-ca, --tls-cert and --tls-key at both ends"
+        return [warn("tls", "none: whoever is on the way can read and change the logs", fix)]
+    try:
+        certificate = _certificate_of(receiver, tls)
+    except OSError as error:
+        return [warn("tls", f"agreed, but its certificate could not be looked at: {error}", "try again")]
+    hosts = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
+    names = ", ".join(value for _, value in hosts)
+    return [dated("tls", f"the receiver's certificate is for {names}", certificate, "at the receiver")]
+
+
+def _certificate_of(receiver: str, tls: Tls) -> Mapping[str, object]:
+    host, port = parse_address(receiver)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols(["h2"])
+    tls.believe(context)
+    if tls.cert:
+        tls.present(context)
+    name = host.strip("[]")
+    with (
+        socket.create_connection((name, port), CONNECTS) as plain,
+        context.wrap_socket(plain, server_hostname=tls.server_name or name) as shaken,
+    ):
+        return dict(shaken.getpeercert() or {})
+
+
+async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
+    """What the receiver says of itself: protocol and clock."""
+    try:
+        run_name(run_id)
+        async with connect() as connected:
+            connected.patience = CONNECTS
+            began = time.time()
+            about = await connected.about(run_id)
+            ended = time.time()
+            return [_protocol(about.major, about.minor, about.agent), *_clock(began, about.clock / 1000, ended)]
+    except NotAllowed as error:
+        return [
+            fail(
+                "protocol", str(error), "look at the receiver's policy, or give the certificate or token that it knows"
+            )
+        ]
+    except FlarelogError as error:
+        return [fail("protocol", str(error), "look at what the receiver itself says")]
+
+
+def _protocol(major: int, minor: int, agent: str) -> Row:
+    if major not in (0, codec.MAJOR):
+        fix = "install matching versions of flarelog"
+        return fail("protocol", f"the receiver speaks version {major}, this machine version {codec.MAJOR}", fix)
+    if major == 0:
+        return warn(
+            "protocol", "the receiver does not say its version: it is an older one", "install a newer one there"
+        )
+    return ok("protocol", f"version {major}.{minor}, {agent or 'no program named'}")
+
+
+def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
+    """The receiver's clock was read at some time between *began* and *ended*, both by this machine's."""
+    if not theirs:
+        return
+    ahead, unsure = (began + ended) / 2 - theirs, (ended - began) / 2
+    found = f"this machine's is {abs(ahead):.3f} s {'ahead of' if ahead > 0 else 'behind'} the receiver's"
+    found += f", give or take {1000 * unsure:.0f} ms"
+    if abs(ahead) - unsure > AHEAD:
+        yield warn(
+            "clock", found, "have both set by NTP: views that are ordered by time put this site's lines elsewhere"
+        )
+    else:
+        yield ok("clock", found)
+
+
+async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
+    """A record that is sent as any log is, with a receipt."""
+    fix = "look at what the receiver says, and at its policy: this site must be allowed to push"
+    with tempfile.TemporaryDirectory(prefix="flarelog-doctor-") as directory:
+        line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}: a test record\n"
+        Path(directory, LOG).write_text(line)
+        began = time.monotonic()
+        try:
+            options = SidecarOptions(
+                *(receiver, run_name(run_id), site_name(site), SourceOptions(directory, (LOG,))),
+                delivery=DeliveryOptions(max_misses=6), once=True, drain_timeout=TRIP, tls=tls, ranks=False,
+            )  # fmt: skip
+            with _quiet():
+                outcome = await Sidecar(options).run()
+        except FlarelogError as refused:
+            return fail("round trip", str(refused), fix)
+    error = outcome.error or next((stream.error for stream in outcome.streams if stream.error), None)
+    sent = [stream for stream in outcome.streams if stream.receipt is not None]
+    if error is not None or not sent:
+        if "is not registered" in str(error) or (error is not None and error.exit_code == 7):
+            fix = f"announce the run, flarelog run-start {run_id}, or name one that is: --run"
+        return fail("round trip", str(error or "; ".join(outcome.troubles) or "no receipt came"), fix)
+    took = time.monotonic() - began
+    return ok(
+        "round trip", f"{len(line)} bytes of {sent[0].stream} were stored, with a receipt, in {1000 * took:.0f} ms"
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What a sidecar says is said in the row."""
+
+    logger = logging.getLogger("flarelog")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,223 @@
+"""The options of commands, made from the fields of dataclasses; and those that all commands share.
+
+Each option may also come from the environment, as ``FLARELOG_`` and its name in capitals, unless it is one that is
+typed for a single look. ``asks`` gives a command, for each dataclass, what makes an instance of what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from flarelog.cli.running import checked
+from flarelog.options import Option, declared
+
+if TYPE_CHECKING:
+    from flarelog.client import Client
+    from flarelog.security.tls import Tls
+
+F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
+
+SWITCH = ("on", "off")
+_NUMBERS = {"int": click.INT, "float": click.FLOAT}
+_PATHS = {
+    "any": click.Path(),
+    "file": click.Path(dir_okay=False),
+    "directory": click.Path(file_okay=False),
+    "existing": click.Path(exists=True, file_okay=False),
+}
+
+
+def option(*names: str, **settings: Any) -> Callable[[F], F]:
+    """A click option whose value may also come from ``FLARELOG_`` and its name in capitals."""
+    long = next(name for name in names if name.startswith("--")).split("/")[0]
+    variable = "FLARELOG_" + long[2:].replace("-", "_").upper()
+    return click.option(*names, envvar=variable, show_envvar=True, **settings)
+
+
+def asks(**kinds: type) -> Callable[[F], F]:
+    """Give a command the options that the dataclasses *kinds* declare, and for each, under its name, a ``partial`` of
+    it with what was said.
+    """
+
+    def decorated(command: F) -> F:
+        asked = [(name, each, how) for name, kind in kinds.items() for each, how in declared(kind)]
+
+        @wraps(command)
+        def called(*args: object, **given: object) -> object:
+            said: dict[str, dict[str, object]] = {name: {} for name in kinds}
+            for name, each, how in asked:
+                value = given.pop(_named(each, how))
+                if how.older and given.pop(how.older.replace("-", "_")) and not _outweighed(_named(each, how)):
+                    value = "off"
+                said[name][each.name] = value == "on" if _is_switch(each) else value
+            made = {name: partial(kind, **said[name]) for name, kind in kinds.items()}
+            return command(*args, **given, **made)
+
+        for _, each, how in reversed(asked):
+            for one in _click_options(each, how):
+                called = one(called)
+        return called  # type: ignore[return-value]
+
+    return decorated
+
+
+def _named(each: Field[object], how: Option) -> str:
+    """The name of the parameter, which completion and messages know it by."""
+    return (how.flag or each.name).replace("-", "_")
+
+
+def _is_switch(each: Field[object]) -> bool:
+    return each.type == "bool" and each.default is True
+
+
+def _outweighed(name: str) -> bool:
+    """Whether *name* is said on the command line, and so counts before its older name, which may be a variable."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F]]:
+    kind, default = str(each.type).removesuffix(" | None"), each.default
+    flag = f"--{how.flag or each.name.replace('_', '-')}"
+    settings: dict[str, Any] = {"help": how.sentence, **({"metavar": how.metavar} if how.metavar else {})}
+    if how.complete is not None:
+        settings["shell_complete"] = how.complete
+    choices = SWITCH if _is_switch(each) else how.choices
+    if kind.startswith("tuple"):
+        settings |= {"multiple": True}
+    elif kind == "bool" and not choices:
+        settings |= {"is_flag": True}
+    else:
+        shown = default not in (None, "", 0)
+        settings |= {"default": "on" if default is True else default, "show_default": shown}
+    if choices:
+        settings["type"] = click.Choice(choices)
+    elif how.path:
+        settings["type"] = _PATHS[how.path]
+    elif how.least is not None:
+        settings["type"] = click.IntRange(int(how.least)) if kind == "int" else click.FloatRange(how.least)
+    elif kind in _NUMBERS:
+        settings["type"] = _NUMBERS[kind]
+    made = option if how.variable else click.option
+    yield made(*filter(None, (how.short, flag)), _named(each, how), **settings)
+    if how.older:
+        yield made(f"--{how.older}", is_flag=True, hidden=True)
+
+
+class Switches(click.Command):
+    """A command whose switches mean ``on`` where their names alone are given, as they were once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = {
+            name
+            for param in self.params
+            if isinstance(param.type, click.Choice) and set(SWITCH) <= set(param.type.choices)
+            for name in param.opts
+        }
+        said = [
+            f"{arg}=on" if arg in names and then not in (*SWITCH, "auto") else arg
+            for arg, then in zip(args, [*args[1:], ""], strict=False)
+        ]
+        return super().parse_args(ctx, said)
+
+
+# --- what commands share
+
+
+def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
+    """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
+    if store is not None and receiver is not None:  # what is said here outweighs a variable
+        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
+        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
+    if (store is None) == (receiver is None):
+        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+    return store, receiver
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who asks a receiver, and whom that is believed to be."""
+
+    named: partial[Tls]
+    token_file: str | None = None
+
+    def tls(self) -> Tls | None:
+        """What was said; None where nothing was. Raises InvalidOption."""
+        return self.named() if any(self.named.keywords.values()) else None
+
+    def client(self, receiver: str) -> Client:
+        """A client of *receiver*. Raises InvalidOption, NotAllowed."""
+        from flarelog.client import Client
+
+        tls = checked(self.tls)
+        return Client(receiver, tls=tls, token=_token(self.token_file) if self.token_file else "")
+
+
+def _token(path: str) -> str:
+    from flarelog.security.tokens import read_token
+
+    return read_token(path)
+
+
+def tls_options(command: F) -> F:
+    """The options of ``Tls``; the command gets as *access* what they say."""
+    from flarelog.security.tls import Tls
+
+    @wraps(command)
+    def called(*args: object, tls: partial[Tls], token_file: str | None = None, **given: object) -> object:
+        return command(*args, access=Access(tls, token_file), **given)
+
+    return asks(tls=Tls)(called)  # type: ignore[return-value]
+
+
+def client_options(command: F) -> F:
+    """``tls_options``, and ``--token-file``, which *access* holds as well."""
+    text = (
+        "File with a token, which stands for a certificate at the receiver's port for readers (serve --reader-listen)."
+    )
+    return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
+
+
+def receiver_options(command: F) -> F:
+    """The receiver that is asked, and ``client_options``."""
+    return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(client_options(command))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to look: a store on this machine, or a receiver."""
+
+    store: str | None
+    receiver: str
+    access: Access
+
+    def __str__(self) -> str:
+        return self.store or self.receiver
+
+    def client(self) -> Client:
+        return self.access.client(self.receiver)
+
+
+def place_options(
+    store: str = "A store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
+) -> Callable[[F], F]:
+    """``--store``, ``--receiver`` and ``client_options``; the command gets as *place* the one that is to be asked."""
+
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(*args: object, access: Access, **given: object) -> object:
+            said = (None if given[name] is None else str(given[name]) for name in ("store", "receiver"))
+            found, asked = one_source(click.get_current_context(), *said)
+            rest = {name: value for name, value in given.items() if name not in ("store", "receiver")}
+            return command(*args, place=Place(found, asked or "", access), **rest)
+
+        asked = option("--receiver", help=receiver)(client_options(called))
+        return option("--store", type=click.Path(file_okay=False), help=store)(asked)  # type: ignore[return-value]
+
+    return decorated

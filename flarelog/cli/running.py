@@ -1,0 +1,113 @@
+"""How a command runs and ends: its errors as sentences and exit codes, the signals that end it, and its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import signal
+import stat
+import sys
+from collections.abc import Callable, Container, Coroutine, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from flarelog.errors import FAILED, FlarelogError, InvalidOption
+from flarelog.text import LONGEST, legible
+
+if TYPE_CHECKING:
+    from flarelog.model import Redaction
+
+T = TypeVar("T")
+
+
+def say(sentence: str) -> None:
+    """Say *sentence* on stderr. A terminal that is gone, or a log on a full disk, is no reason to end."""
+    with contextlib.suppress(OSError):
+        click.echo(legible(sentence, 2 * LONGEST), err=True)
+
+
+def run(work: Coroutine[object, None, T]) -> T:
+    """Run *work* to its end; an error of flarelog's becomes its sentence on stderr and its exit code."""
+    try:
+        return asyncio.run(work)
+    except FlarelogError as error:
+        say(f"flarelog: {_sentence(error)}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def checked(make: Callable[[], T]) -> T:
+    """What *make* returns; an option or a name that it refuses ends the command with its sentence."""
+    try:
+        return make()
+    except FlarelogError as error:
+        say(f"flarelog: {_sentence(error)}")
+        sys.exit(error.exit_code)
+
+
+def _sentence(error: FlarelogError) -> str:
+    """What *error* says; options bear the names that they have on the command line, and not those of their fields."""
+    context = click.get_current_context(silent=True)
+    if context is None or not isinstance(error, InvalidOption):
+        return str(error)
+    flags = {flag[2:].replace("-", "_"): flag for param in context.command.params for flag in param.opts if flag[2:]}
+
+    def flag(found: re.Match[str]) -> str:
+        plain = found.start() > 0 and "_" not in found[0]  # a word, as it is anywhere but where a sentence begins
+        return found[0] if plain else flags.get(found[0], found[0])
+
+    return re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
+
+
+def ended_by(error: OSError) -> int:
+    """The exit code of a command that could not write, for *error*; it is said if whoever reads did not just leave."""
+    terminal = stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError) or (terminal and error.errno == errno.EIO):
+        return 141  # whoever read it has seen enough, or is gone with his terminal
+    say(f"flarelog: cannot write: {error.strerror}")
+    return FAILED
+
+
+def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda: None) -> None:
+    """SIGTERM and SIGINT call *first*; the second of them calls *at_once* and ends the process."""
+    loop = asyncio.get_running_loop()
+    asked = 0
+
+    def stop(number: int) -> None:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            at_once()
+            os._exit(128 + number)
+        first()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+
+
+def on_hangup(again: Callable[[], object]) -> None:
+    """SIGHUP calls *again*, to read files again; it never ends the process."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
+
+
+def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list[str]:
+    """*rows* as lines of a table; the columns *to_the_right* hold numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if column in to_the_right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def redaction_text(redacted: Redaction) -> str:
+    """What a receipt says of what was masked."""
+    return f"at least {redacted.matches:,} matches, {redacted.bytes:,} bytes masked"

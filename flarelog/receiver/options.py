@@ -1,0 +1,85 @@
+"""How a receiver serves, and how much it takes: each option once, with its default and what is to be known of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from flarelog.delivery.quota import Limits
+from flarelog.errors import InvalidOption
+from flarelog.model import is_loopback, parse_address
+from flarelog.options import option
+from flarelog.policy import Policy
+from flarelog.security.access import PolicyFile
+from flarelog.security.connections import AGE, MAX_AGE
+from flarelog.security.tls import Tls
+from flarelog.security.tokens import Tokens
+from flarelog.wire.packing import COMPRESSIONS, Compression, check
+from flarelog.wire.uplink import IDLE_TIMEOUT
+
+LISTEN = "127.0.0.1:4721"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions(Limits):
+    """How a receiver serves, and how much it takes. Raises InvalidOption."""
+
+    listen: str = option(LISTEN, "HOST:PORT; port 0 takes a free one.")
+    idle_timeout: float = option(
+        IDLE_TIMEOUT, "Seconds after which a sidecar that says nothing is taken for gone; its logs can be continued."
+    )
+    # A run that nobody announced is answered EXECUTION_EXCEPTION then.
+    announced_runs_only: bool = option(False, "Take only runs that run-start announced.")
+    tls: Tls | None = None  # only certificates of this CA get in
+    insecure: bool = option(False, "Let other machines in without TLS; on loopback it is not needed.")
+    policy: Policy | PolicyFile | None = None  # None: what Policy() says with TLS, and everything without
+    reader_listen: str = option(
+        "",
+        "HOST:PORT of a second port, for readers and operators who show a token (flarelog token) and no certificate.",
+    )
+    tokens: Tokens | None = None  # who is let in there
+    end_timeout: float = 60.0  # seconds that an ending run waits for its streams
+    compression: Compression = option(
+        "auto",
+        "Whether logs that travel compressed are taken. off: sites send them as they are; on: the receiver does not"
+        " start where it cannot unpack.",
+        choices=COMPRESSIONS,
+        older="no-compression",
+    )
+    max_connection_age: float = option(
+        AGE, "Seconds after which a peer with a certificate connects anew; what it sends goes on there."
+    )
+
+    def __post_init__(self) -> None:
+        Limits.__post_init__(self)
+        host, _ = parse_address(self.listen)
+        if self.tls is None and not self.insecure and not is_loopback(host):
+            raise InvalidOption(
+                f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
+            )
+        if self.tls is not None:
+            self.tls.whole()
+        check(self.compression)
+        if self.reader_listen:
+            self._check_readers()
+        if not 0.1 <= self.idle_timeout < math.inf:
+            raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
+        if not 0 < self.end_timeout < math.inf:
+            raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
+        if not 1 <= self.max_connection_age <= MAX_AGE:
+            raise InvalidOption(f"max_connection_age must be a number of seconds from 1 to {MAX_AGE}")
+
+    def _check_readers(self) -> None:
+        _, port = parse_address(self.reader_listen)
+        if self.tls is None:
+            raise InvalidOption(
+                f"--reader-listen {self.reader_listen} is of no use without TLS: a token would go unencrypted, and"
+                " everybody may read at --listen; give --tls-ca, --tls-cert and --tls-key, or leave it out"
+            )
+        if self.tokens is None:
+            raise InvalidOption("reader_listen needs the tokens of those who are let in there")
+        if self.reader_listen == self.listen and port:
+            raise InvalidOption(
+                f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"
+                " tokens"
+            )

@@ -1,0 +1,67 @@
+"""Files and directories that flarelog makes for itself: a file is replaced as a whole, a directory is closed to others.
+
+Who opens a name sees the old contents or the new ones, never a part. What a process that was killed left of a new file
+is removed by the next one, and a link that stands in its place is never followed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+DIRECTORY_MODE = 0o750
+
+
+def replace_file(
+    path: str | os.PathLike[str],
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    durable: bool = False,
+    dir_fd: int | None = None,
+    owner: tuple[int, int] | None = None,
+) -> None:
+    """Let *path*, relative to the directory *dir_fd* if there is one, be a file of *data*, which is on the disk first.
+
+    *durable*: so is its name, when this returns. *owner*: its user and group, where they are not this process's. One
+    writer at a time. Raises OSError, and leaves nothing new then.
+    """
+    new = f"{os.fspath(path)}.new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new, dir_fd=dir_fd)
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=dir_fd)
+    try:
+        with open(fd, "wb") as file:
+            if owner is not None:
+                os.fchown(fd, *owner)
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+        os.replace(new, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        if durable:
+            sync_directory(os.path.dirname(path) or ".", dir_fd=dir_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(new, dir_fd=dir_fd)
+        raise
+
+
+def sync_directory(path: str | os.PathLike[str], *, dir_fd: int | None = None) -> None:
+    """Let the names in *path* be as durable as what they name. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: str | os.PathLike[str], mode: int = DIRECTORY_MODE) -> None:
+    """Make *path*, unless it is there, and its parents: those pathlib would make as open as the umask allows.
+
+    Raises OSError.
+    """
+    directory = Path(path)
+    if not directory.is_dir():
+        make_directory(directory.parent, mode)
+        directory.mkdir(mode=mode, exist_ok=True)

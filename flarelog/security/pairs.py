@@ -1,0 +1,111 @@
+"""Pairs of certificate and key in a CA's directory: each is there as a whole or not at all, and never overwritten.
+
+What a command that was killed left of a pair is taken back by the next one. The directory is held by one at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from flarelog.errors import NotAllowed, NotFound
+from flarelog.replace import sync_directory
+
+
+@contextlib.contextmanager
+def at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
+    """Hold the directory alone, with nothing half made in it."""
+    try:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                directory.mkdir(mode=0o700, parents=True)
+                directory.chmod(0o700)  # whatever the umask takes away; one that was there is left as it is
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise no_ca(directory) from None
+    except OSError as error:
+        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
+    try:
+        if stat.S_IMODE(os.fstat(fd).st_mode) & 0o022:
+            raise NotAllowed(
+                f"others may write into {directory}, and so put a CA of their own there; first say: "
+                f"chmod 700 {shlex.quote(str(directory))}"
+            )
+        fcntl.flock(fd, fcntl.LOCK_EX)  # what another process has half made is not taken for what a dead one left
+        for left in {path.name[1:-8] for kind in ("key", "crt") for path in directory.glob(f".*.{kind}.new")}:
+            _settle(directory, left)
+        yield
+    except OSError as error:
+        raise NotAllowed(f"the directory {directory} cannot be used: {error.strerror}") from error
+    finally:
+        os.close(fd)
+
+
+def keep(directory: Path, name: str, key: bytes, certificate: bytes) -> None:
+    """Write the pair, in PEM. A new name is linked, not renamed to: a link never replaces a file. Raises NotAllowed."""
+    contents = {"key": key, "crt": certificate}
+    try:
+        for kind, data in contents.items():
+            _write(directory / f".{name}.{kind}.new", data)
+        sync_directory(directory)
+        for kind in contents:
+            os.link(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}")
+        sync_directory(directory)
+    except FileExistsError as error:
+        raise _there_already(Path(error.filename2 or error.filename)) from None
+    except OSError as error:
+        raise NotAllowed(f"{directory / name}.key and .crt cannot be written: {error.strerror}") from error
+    finally:
+        _settle(directory, name)
+
+
+def _settle(directory: Path, name: str) -> None:
+    """End the making of a pair, wherever it stopped: both files are there, or neither that was made.
+
+    A file was made here if it is the same as one that waits to get its name; the waiting ones go last.
+    """
+    pair = [(directory / f".{name}.{kind}.new", directory / f"{name}.{kind}") for kind in ("key", "crt")]
+    ours = [final for waiting, final in pair if (node := _inode(waiting)) and node == _inode(final)]
+    waiting_count = sum(_inode(waiting) is not None for waiting, _ in pair)
+    if len(ours) < waiting_count:  # a link is missing: none of them counts; of a whole pair both are ours
+        for final in ours:
+            final.unlink()
+        sync_directory(directory)
+    for waiting, _ in pair:
+        waiting.unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _write(path: Path, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as file:
+        os.fchmod(fd, 0o600)  # whatever the umask takes away
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+
+
+def no_ca(directory: Path) -> NotFound:
+    return NotFound(f"there is no CA in {directory}; make one: flarelog certs init --dir {shlex.quote(str(directory))}")
+
+
+def _there_already(path: Path) -> NotAllowed:
+    if path.stem == "ca":
+        return NotAllowed(
+            f"{path} is there already, and without it all that it signed is worthless; use it, "
+            "or choose another directory with --dir"
+        )
+    return NotAllowed(f"{path} is there already; move it and its other half away to make them anew, or take them")

@@ -1,0 +1,83 @@
+"""Options are made from the fields of dataclasses, and what they were called once still holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from flarelog.cli.options import Switches, asks
+from flarelog.options import option
+
+
+@dataclass(frozen=True)
+class Base:
+    most: int | None = option(None, "Bytes.", metavar="BYTES")
+
+
+@dataclass(frozen=True)
+class Kind(Base):
+    name: str = option("", "Its name.")
+    wait: float = option(2.5, "Seconds.")
+    ranks: bool = option(True, "Look at ranks.", older="no-ranks")
+    quick: bool = option(False, "Be quick.", short="-q")
+    compression: str = option("auto", "Small.", choices=("auto", "on", "off"), older="no-compression")
+    globs: tuple[str, ...] = option((), "Which.", flag="only", variable=False)
+    inner: int = 7  # no option
+
+
+@click.command(cls=Switches)
+@asks(kind=Kind)
+@click.argument("rest", nargs=-1)
+def command(kind: partial[Kind], rest: tuple[str, ...]) -> None:
+    click.echo(kind())
+    click.echo(" ".join(rest))
+
+
+def said(*args: str, **variables: str) -> tuple[Kind, str]:
+    done = CliRunner().invoke(command, args, env=variables)
+    assert done.exit_code == 0, done.output
+    first, rest = done.stdout.splitlines()
+    return eval(first), rest
+
+
+def test_what_is_not_said_is_as_the_dataclass_has_it() -> None:
+    assert said() == (Kind(), "")
+
+
+@pytest.mark.parametrize(
+    ("args", "variables", "kind"),
+    [
+        (("--most", "3", "--name", "a", "--wait", "1"), {}, Kind(3, "a", 1.0)),
+        (("-q", "--only", "a", "--only", "b"), {}, Kind(quick=True, globs=("a", "b"))),
+        ((), {"FLARELOG_MOST": "3", "FLARELOG_ONLY": "a"}, Kind(3)),
+        (("--ranks", "off", "--compression", "on"), {}, Kind(ranks=False, compression="on")),
+        (("--no-ranks", "--no-compression"), {}, Kind(ranks=False, compression="off")),
+        ((), {"FLARELOG_NO_RANKS": "1", "FLARELOG_NO_COMPRESSION": "true"}, Kind(ranks=False, compression="off")),
+        ((), {"FLARELOG_RANKS": "off", "FLARELOG_COMPRESSION": "on"}, Kind(ranks=False, compression="on")),
+        (("--ranks", "on"), {"FLARELOG_NO_RANKS": "1"}, Kind()),
+        (("--no-ranks",), {"FLARELOG_RANKS": "on"}, Kind(ranks=False)),
+    ],
+)
+def test_what_is_said_on_the_line_and_in_variables(
+    args: tuple[str, ...], variables: dict[str, str], kind: Kind
+) -> None:
+    assert said(*args, **variables) == (kind, "")
+
+
+@pytest.mark.parametrize(
+    "args", [("--ranks", "run-1"), ("--ranks=on", "run-1"), ("run-1", "--ranks"), ("--ranks", "on", "run-1")]
+)
+def test_a_switch_may_stand_alone(args: tuple[str, ...]) -> None:
+    assert said(*args) == (Kind(), "run-1")
+
+
+def test_help_shows_each_option_once_its_own_first_and_no_older_name() -> None:
+    text = CliRunner().invoke(command, ["--help"]).stdout
+    assert "--no-" not in text
+    shown = [line.split()[0] for line in text.splitlines() if line.startswith("  -")]
+    assert shown == ["--name", "--wait", "--ranks", "-q,", "--compression", "--only", "--most", "--help"]
+    assert "Seconds.  [env var: FLARELOG_WAIT; default: 2.5]" in text
