@@ -1,0 +1,174 @@
+"""The asking end of each call: the channel to a receiver, and what goes over it as values of the model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from functools import partial
+from typing import Any, cast
+
+import grpc
+
+from flarelog.errors import (
+    InvalidOption,
+)
+from flarelog.model import (
+    ReceiverInfo,
+    Removed,
+    RunInfo,
+)
+from flarelog.security.tls import Tls
+from flarelog.wire.codec import (
+    MAX_MESSAGE,
+    SERVICE,
+    decode_piece,
+    decode_receiver,
+    decode_removed,
+    decode_run_info,
+    encode_list,
+    encode_list_runs,
+    encode_read,
+    encode_remove,
+    encode_run,
+    reply_or_malformed,
+)
+from flarelog.wire.wakeups import relieve
+
+LOCAL_AHEAD = 256 << 10
+"""Bytes that another process of the receiver has answered and that wait to be passed on, of each call."""
+
+# Identity alone: gRPC unpacks a message whole, and older versions look at its size only then: 4 MiB become 4 GiB.
+UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
+CHANNEL_OPTIONS: list[tuple[str, Any]] = [
+    UNCOMPRESSED,
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    # A receiver that comes back is found within the delivery's own delays, not within gRPC's two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 10_000),  # in truth the time that one attempt to connect may take
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Two producers in one process must not share what a cut connection does to them.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -> grpc.aio.Channel:
+    """A channel to the receiver at *address*; *token*: a secret that goes with each call, over TLS alone.
+    *ahead*: bytes of each call that may be here before anybody reads them; 0: as many as gRPC takes the network for.
+
+    Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
+    """
+    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead)] if ahead else []
+    if tls is None:
+        if token:
+            raise InvalidOption(
+                "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
+                " the token out"
+            )
+        made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
+    else:
+        name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
+        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *window, *name])
+    relieve()
+    return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
+
+
+class _Showing:
+    """A channel whose calls show a token.
+
+    Not gRPC's call credentials: those ask Python for it from a thread of gRPC's own, and a channel that is closed in
+    that moment waits for the thread, and the thread for the interpreter, for ever.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, token: str) -> None:
+        self._channel = channel
+        self._metadata = (("authorization", f"Bearer {token}"),)
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(self._channel, name)
+        if name not in ("unary_unary", "unary_stream", "stream_stream"):
+            return made
+        return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
+
+
+def push(channel: grpc.aio.Channel) -> Any:
+    """The call of Push, which takes encoded requests; it gives Malformed, as a value, for an answer that is no Reply.
+
+    What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
+    """
+    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=reply_or_malformed)
+
+
+def read(channel: grpc.aio.Channel) -> Any:
+    return _answers(channel.unary_stream(f"/{SERVICE}/Read", request_serializer=encode_read), decode_piece)
+
+
+def list_streams(channel: grpc.aio.Channel) -> Any:
+    """Undecoded, so that an answer may be measured before it is understood."""
+    return channel.unary_stream(f"/{SERVICE}/List", request_serializer=encode_list)
+
+
+def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
+    """*how*: what else gRPC takes with a call."""
+    call: Any = channel.unary_unary(f"/{SERVICE}/{method}", request_serializer=encode_run)
+
+    async def answer(run: str, timeout: float | None = None) -> ReceiverInfo:
+        return decode_receiver(await call(run, timeout=timeout, **how))
+
+    return answer
+
+
+def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncGenerator[RunInfo, None]:
+    """What ListRuns answers."""
+    return cast("AsyncGenerator[RunInfo, None]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
+
+
+async def remove_run(
+    channel: grpc.aio.Channel, run: str, site: str, force: bool, timeout: float | None = None, **how: Any
+) -> Removed:
+    """What RemoveRun answers. *how*: what else gRPC takes with a call."""
+    call: Any = channel.unary_unary(f"/{SERVICE}/RemoveRun")
+    return decode_removed(await call(encode_remove(run, site, force), timeout=timeout, **how))
+
+
+def local_channel(path: str) -> grpc.aio.Channel:
+    """A channel to the socket at *path*, of another process of this receiver."""
+    sizes = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
+    again = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
+    # What a reader does not take stays where it is read, and not here once more.
+    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", LOCAL_AHEAD)]
+    made = grpc.aio.insecure_channel(f"unix:{path}", options=[UNCOMPRESSED, *sizes, *again, *window])
+    relieve()
+    return made
+
+
+def raw_push(channel: grpc.aio.Channel) -> Any:
+    """Push as it is on the wire, either way; so are the answers of the next two, which ask as ``handlers`` decodes."""
+    return channel.stream_stream(f"/{SERVICE}/Push")
+
+
+def raw_read(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(f"/{SERVICE}/Read", request_serializer=lambda request: request.SerializeToString())
+
+
+def raw_list(channel: grpc.aio.Channel) -> Any:
+    return list_streams(channel)
+
+
+def raw_list_runs(channel: grpc.aio.Channel) -> Any:
+    return channel.unary_stream(f"/{SERVICE}/ListRuns", request_serializer=encode_list_runs)
+
+
+def _answers(call: Any, decode: Callable[[bytes], Any]) -> Any:
+    """*call*, its answers decoded here: gRPC would log what a deserializer raises, and hand out None."""
+
+    async def answers(request: Any, timeout: float | None = None) -> AsyncIterator[Any]:
+        made = call(request, timeout=timeout)
+        try:
+            async for raw in made:
+                yield decode(raw)
+        finally:
+            made.cancel()  # whoever has enough does not leave the other end waiting
+
+    return answers

@@ -1,0 +1,188 @@
+"""The answering end of each call: a gRPC server, and flarelog's service on it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+
+from flarelog.errors import (
+    FlarelogError,
+    Full,
+)
+from flarelog.model import (
+    Action,
+    ReceiverInfo,
+)
+from flarelog.version import __version__
+from flarelog.wire.calls import UNCOMPRESSED
+from flarelog.wire.codec import (
+    MAJOR,
+    MAX_MESSAGE,
+    MINOR,
+    SERVICE,
+    Malformed,
+    decode_list,
+    decode_list_runs,
+    decode_read,
+    decode_remove,
+    decode_run,
+    encode_info,
+    encode_piece,
+    encode_receiver,
+    encode_removed,
+    encode_reply,
+    encode_run_info,
+)
+from flarelog.wire.statuses import status_of
+from flarelog.wire.wakeups import relieve
+
+HEALTH = "grpc.health.v1.Health"
+CALLS = 200
+"""Calls at once over one connection; one carries all streams of a producer, and each read is another."""
+
+
+Meet = Callable[[Any, Action | None], Awaitable[Any]]
+"""Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
+
+
+SERVER_OPTIONS: list[tuple[str, Any]] = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    UNCOMPRESSED,
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # Whoever connects and then says nothing, or a byte now and then, is cut off.
+    ("grpc.server_handshake_timeout_ms", 10_000),
+    ("grpc.http2.settings_timeout", 10_000),
+    # Nor is one kept that has no call: who has one again connects again.
+    ("grpc.max_connection_idle_ms", 60_000),
+]
+
+
+def server(max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[Any] = ()) -> Any:
+    """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
+    processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
+    *more*: options of gRPC's."""
+    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
+    if local:
+        limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
+    # If it were always shared two receivers could have one port, each getting some of the streams.
+    made = grpc.aio.server(options=[*SERVER_OPTIONS, *limits, *more, ("grpc.so_reuseport", int(shared))])
+    relieve()
+    return made
+
+
+def handlers(
+    push: Any,
+    read: Any,
+    list_streams: Any,
+    start_run: Any,
+    end_run: Any,
+    get_run: Any,
+    *,
+    counted: Any,
+    meet: Meet | None = None,
+    list_runs: Any = None,
+    remove_run: Any = None,
+) -> list[Any]:
+    """What a gRPC server serves: flarelog's service and the standard health service.
+
+    Each argument takes and gives values of the model, or gives bytes as they are to be on the wire; ``push`` gets its
+    requests undecoded, so that it can answer bad ones. The requests of the others are decoded here: what a deserializer
+    raises, gRPC logs with a traceback. *meet* comes before all of that. *counted* is for the calls that nobody else
+    sees: with a context, something to be in while they last.
+    """
+
+    async def met(context: Any, action: Action | None) -> Any:
+        try:
+            return await meet(context, action) if meet is not None else context
+        except FlarelogError as error:
+            await context.abort(status_of(error), str(error))
+
+    async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
+        try:
+            return decode(raw)
+        except Malformed as error:
+            await context.abort(status_of(error), str(error))
+
+    async def pushed(requests: Any, context: Any) -> None:
+        await push(requests, await met(context, Action.PUSH))
+
+    def run_handler(call: Any, action: Action) -> Any:
+        async def answer(raw: bytes, context: Any) -> bytes:
+            context = await met(context, action)
+            state = await call(await decoded(decode_run, raw, context), context)
+            return encode_receiver(
+                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
+            )
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+    def stream_handler(
+        call: Any, action: Action, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
+    ) -> Any:
+        async def answers(raw: bytes, context: Any) -> AsyncIterator[Any]:
+            context = await met(context, action)
+            async for answer in call(await decoded(decode, raw, context), context):
+                yield answer
+
+        return grpc.unary_stream_rpc_method_handler(answers, response_serializer=_unless_encoded(encode))
+
+    async def removed(raw: bytes, context: Any) -> bytes:
+        context = await met(context, Action.DELETE)
+        return encode_removed(await remove_run(await decoded(decode_remove, raw, context), context))
+
+    more: dict[str, Any] = {}
+    if list_runs is not None:
+        more["ListRuns"] = stream_handler(list_runs, Action.LIST_RUNS, decode_list_runs, encode_run_info)
+    if remove_run is not None:
+        more["RemoveRun"] = grpc.unary_unary_rpc_method_handler(removed)
+
+    async def health(request: bytes, context: Any) -> bytes:
+        # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
+        # SERVING.
+        await met(context, None)
+        if request[2:] not in (b"", SERVICE.encode()):
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
+        return b"\x08\x01"
+
+    async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        try:
+            async with counted(context):
+                yield await health(request, context)
+                await asyncio.Event().wait()  # nothing changes until the receiver stops, and that ends the call
+        except Full as error:
+            await context.abort(status_of(error), str(error))
+
+    return [
+        grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Push": grpc.stream_stream_rpc_method_handler(
+                    pushed, response_serializer=_unless_encoded(encode_reply)
+                ),
+                "Read": stream_handler(read, Action.READ, decode_read, encode_piece),
+                "List": stream_handler(list_streams, Action.LIST, decode_list, encode_info),
+                "StartRun": run_handler(start_run, Action.START_RUN),
+                "EndRun": run_handler(end_run, Action.END_RUN),
+                "GetRun": run_handler(get_run, Action.GET_RUN),
+                **more,
+            },
+        ),
+        # By hand, because the package for it ties its users to one range of protobuf versions.
+        grpc.method_handlers_generic_handler(
+            HEALTH,
+            {
+                "Check": grpc.unary_unary_rpc_method_handler(health),
+                "Watch": grpc.unary_stream_rpc_method_handler(watch_health),
+            },
+        ),
+    ]
+
+
+def _unless_encoded(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+    return lambda answer: answer if isinstance(answer, bytes) else encode(answer)

@@ -1,0 +1,84 @@
+"""Between flarelog's errors and gRPC's statuses."""
+
+from __future__ import annotations
+
+import re
+
+import grpc
+
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    Full,
+    InUse,
+    InvalidName,
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    StreamRejected,
+    TimedOut,
+    Unavailable,
+)
+from flarelog.text import legible
+from flarelog.wire.codec import (
+    MAJOR,
+    MAX_TEXT,
+    Malformed,
+)
+
+_STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
+    InvalidName: grpc.StatusCode.INVALID_ARGUMENT,
+    Malformed: grpc.StatusCode.INVALID_ARGUMENT,
+    NotFound: grpc.StatusCode.NOT_FOUND,
+    InUse: grpc.StatusCode.FAILED_PRECONDITION,
+    NotAuthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    NotAllowed: grpc.StatusCode.PERMISSION_DENIED,
+    # To be asked again: a producer that took it for an empty answer would begin from 0.
+    Full: grpc.StatusCode.UNAVAILABLE,
+    Unavailable: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+def status_of(error: FlarelogError) -> grpc.StatusCode:
+    """The gRPC status that says *error* to the other end."""
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
+    """What a failed call to *address* means."""
+    status = error.code() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
+    said = error.details() if isinstance(error, grpc.Call | grpc.aio.AioRpcError) else str(error)
+    details = legible(said or status.name, 2 * MAX_TEXT)
+    match status:
+        case grpc.StatusCode.NOT_FOUND:
+            return NotFound(details)
+        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+            return NotAllowed(f"{address} refuses: {details}")
+        case grpc.StatusCode.INVALID_ARGUMENT:
+            return InvalidName(details)
+        case grpc.StatusCode.FAILED_PRECONDITION:
+            return InUse(details)
+        case grpc.StatusCode.DEADLINE_EXCEEDED:
+            return TimedOut(f"{address} did not answer in time")
+        case grpc.StatusCode.UNIMPLEMENTED:
+            return NotAllowed(f"{address} answers, but does not speak flarelog's protocol, version {MAJOR}")
+        case grpc.StatusCode.RESOURCE_EXHAUSTED if "larger than max" in details:  # as gRPC says it, at either end
+            return StreamRejected(f"{address} refuses a message: {details}", offset=0)
+    return CannotConnect(f"no connection to {address}: {_cause(details)}")
+
+
+# In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
+_WRAPPING = re.compile(
+    r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
+    r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
+)
+_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+
+
+def _cause(details: str) -> str:
+    if resolving := _RESOLVING.fullmatch(details):
+        return resolving[1]
+    at = 0
+    while wrapping := _WRAPPING.match(details, at):
+        at = wrapping.end()
+    return details[at:]
