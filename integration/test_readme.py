@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flarelog.receiver.server import LISTEN
+from flarelog.receiver.options import LISTEN
 from integration.conftest import PATIENCE, free_address
 
 README = (Path(__file__).parent.parent / "README.md").read_text()

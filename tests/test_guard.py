@@ -16,7 +16,7 @@ from pytest_mock import MockerFixture
 from flarelog.errors import InvalidOption, NotAllowed, NotAuthenticated
 from flarelog.model import Action, StreamId
 from flarelog.policy import OPEN, Identity, Policy, Role
-from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.options import ServerOptions
 from flarelog.security import guard as guards
 from flarelog.security.access import PolicyFile
 from flarelog.security.guard import UNKNOWN, Guard, bearer

@@ -11,7 +11,7 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from flarelog.errors import InvalidOption
-from flarelog.receiver.server import ServerOptions
+from flarelog.receiver.options import ServerOptions
 from flarelog.security.tls import Follower, Tls
 from flarelog.sender.sidecar import SidecarOptions
 from flarelog.sources.files.patterns import SourceOptions

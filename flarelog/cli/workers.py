@@ -23,8 +23,8 @@ import click
 from flarelog.cli import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
 from flarelog.model import parse_address
-from flarelog.receiver.server import ServerOptions
-from flarelog.receiver.workers import HOME, Place
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.workers.place import HOME, Place
 from flarelog.stores.local.store import LocalStore
 
 _STDIN = 0
