@@ -186,7 +186,7 @@ class Link:
             self.appended += len(new)
         elif new is not None:
             self._marks.append(new)
-        if reception.over:
+        if not reception.taking:
             self._commit()
             reception.sealed()
             self.sealed = reception.receipt

@@ -27,7 +27,7 @@ def test_bytes_are_to_be_written_once() -> None:
     reception = receiving()
     assert reception.take(CHUNK) == DATA
     assert reception.take(CHUNK) == b""
-    assert (reception.accepted, reception.state) == (len(DATA), State.RECEIVING)
+    assert (reception.state, reception.taking) == (State.RECEIVING, True)
 
 
 def test_a_mark_is_to_be_written_once() -> None:
@@ -40,7 +40,7 @@ def test_a_receipt_that_both_agree_on_seals_the_stream() -> None:
     reception = receiving()
     reception.take(CHUNK)
     assert reception.take(RECEIPT) is None
-    assert (reception.state, reception.over) == (State.SEALING, True)
+    assert (reception.state, reception.taking) == (State.SEALING, False)
     reception.sealed()
     assert reception.last_word is Code.SEALED
 
@@ -69,7 +69,7 @@ def test_nothing_is_taken_behind_the_end(end: str) -> None:
     before = reception.state
     for message in (CHUNK, RECEIPT, OPEN, News(0, 0), Leave()):
         assert reception.take(message) is None
-    assert (reception.accepted, reception.state) == (0, before)
+    assert (reception.state, reception.taking) == (before, False)
 
 
 def test_the_first_refusal_counts() -> None:

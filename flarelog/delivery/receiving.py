@@ -76,13 +76,9 @@ TRANSITIONS = {
     (S.CLOSED, W.REFUSAL): S.CLOSED,
 }
 
-_OF: dict[type, What] = {
-    Chunk: W.BYTES,
-    tuple: W.MARK,
-    News: W.NEWS,
-    Receipt: W.RECEIPT,
-    Leave: W.LEAVE,
-}
+_OF: dict[type, What] = {Chunk: W.BYTES, tuple: W.MARK, News: W.NEWS, Receipt: W.RECEIPT, Leave: W.LEAVE}
+# What each message leads to while messages are taken: by its type, because it is asked for with each of them.
+_TAKEN = {kind: TRANSITIONS[S.RECEIVING, what] for kind, what in _OF.items()}
 
 _CODES: list[tuple[type[FlarelogError], Code]] = [
     (Fenced, Code.FENCED),
@@ -105,19 +101,10 @@ class Reception:
 
     def __init__(self) -> None:
         self.state = State.OPENING
+        self.taking = False  # the store has opened the stream, and nothing has ended it
         self.receiver: Receiver | None = None  # once the store has opened the stream
         self.receipt: Receipt | None = None
         self.refusal: FlarelogError | None = None
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is taken."""
-        return self.state not in (State.OPENING, State.RECEIVING)
-
-    @property
-    def accepted(self) -> int:
-        """Bytes that were taken, of this call and of those before it."""
-        return self.receiver.accepted if self.receiver is not None else 0
 
     @property
     def last_word(self) -> Code:
@@ -128,18 +115,18 @@ class Reception:
 
     def held(self, receiver: Receiver) -> None:
         """The store has opened the stream, and *receiver* goes on from what it holds."""
-        self.state, self.receiver = TRANSITIONS[self.state, What.HELD], receiver
+        self._becomes(TRANSITIONS[self.state, What.HELD])
+        self.receiver = receiver
 
     def take(self, message: Message) -> Buffer | Mark | None:
-        """What of *message* is to be written: the bytes that end at ``accepted``, or a mark.
+        """What of *message* is to be written: the bytes that end where the receiver has come to, or a mark.
 
         Raises:
             Refused: it does not follow what was taken before; the shell says it with ``refuse``.
         """
-        if self.over or self.receiver is None:
+        if not self.taking or self.receiver is None:
             return None  # its producer had not heard yet that the stream has ended
-        what = _OF.get(type(message))
-        after = TRANSITIONS.get((self.state, what)) if what is not None else None
+        after = _TAKEN.get(type(message))
         if after is None:
             raise Refused(Code.REJECTED, "a stream has one Open, its first message")
         new: Buffer | Mark | None = None
@@ -150,23 +137,28 @@ class Reception:
         elif isinstance(message, Receipt):
             self.receiver.finish(message)
             self.receipt = message
-        self.state = after
+        if after is not self.state:
+            self._becomes(after)
         return new
+
+    def _becomes(self, state: State) -> None:
+        self.state, self.taking = state, state is State.RECEIVING
 
     def leave(self) -> None:
         """The producer has done with the stream in this call, or has gone."""
-        self.state = TRANSITIONS[self.state, What.LEAVE]
+        self._becomes(TRANSITIONS[self.state, What.LEAVE])
 
     def refuse(self, error: FlarelogError) -> None:
         """*error* ends the stream in this call."""
-        self.state = TRANSITIONS[self.state, What.REFUSAL]
+        self._becomes(TRANSITIONS[self.state, What.REFUSAL])
         if self.state is State.REFUSING and self.refusal is None:
             self.refusal = error
 
     def sealed(self) -> None:
         """The store has recorded the receipt."""
-        self.state, self.refusal = TRANSITIONS[self.state, What.SEALED], None
+        self._becomes(TRANSITIONS[self.state, What.SEALED])
+        self.refusal = None
 
     def committed(self) -> None:
         """The store holds what was taken."""
-        self.state = TRANSITIONS[self.state, What.COMMITTED]
+        self._becomes(TRANSITIONS[self.state, What.COMMITTED])

@@ -46,6 +46,7 @@ class Pressure:
         self._limits, self._sessions, self._lately = limits, sessions, lately
         self._run_rate = Pace(limits.max_run_rate, RATE_BURST)
         self._site_rate = Pace(limits.max_site_rate, RATE_BURST)
+        self.has_rates = limits.max_run_rate is not None or limits.max_site_rate is not None
 
     async def watch(self) -> None:
         """Tell streams that have become quiet, or too many, that less of them should be on its way; for ever."""
@@ -79,8 +80,6 @@ class Pressure:
 
     async def slow_down(self, session: Session, size: int) -> None:
         """Wait until *size* bytes more are within what a run and a site may send a second."""
-        if self._run_rate.rate is None and self._site_rate.rate is None:
-            return
         stream, now = session.stream, asyncio.get_running_loop().time()
         waits = (
             (self._run_rate.wait(stream.run, size, now), "max_run_rate", f"run {stream.run}"),

@@ -47,6 +47,8 @@ class Line(Protocol):
 class Bounds(Protocol):
     """What keeps a receiver within what it may take."""
 
+    has_rates: bool
+
     def window_of(self, session: Session) -> int: ...
     def pace_of(self, load: Load) -> float: ...
     async def slow_down(self, session: Session, size: int) -> None: ...
@@ -104,7 +106,7 @@ class Session:
 
     @property
     def open(self) -> bool:
-        return self.reception.state is State.RECEIVING
+        return self.reception.taking
 
     @property
     def left_because(self) -> str:
@@ -139,51 +141,51 @@ class Session:
 
     async def take(self, request: codec.Request) -> None:
         """Take what its producer says. Raises FlarelogError, which ends the stream."""
-        if self.reception.receiver is None:  # a producer that does not wait for the answer to its Open
+        reception, house = self.reception, self.house
+        if reception.receiver is None:  # a producer that does not wait for the answer to its Open
             await self.opened()
-        if not self.open:
+        if not reception.taking:
             return
-        self.house.states.heard(self.stream, self.producer)
+        house.states.heard(self.stream, self.producer)
         self.line.load.messages += 1
         if isinstance(request, Packed):
-            await self._take_packed(request, self.reception.receiver)
+            await self._take_packed(request, reception.receiver)
         else:
-            new = self.reception.take(request)
+            new: Any = reception.take(request)
             if isinstance(request, Chunk):
-                await self._take_bytes(new)
+                if len(new):
+                    if house.pressure.has_rates:
+                        await house.pressure.slow_down(self, len(new))
+                    if self.open:
+                        await self._append(new, reception.receiver)
             elif isinstance(request, News):
-                self.house.states.news(self.stream, self.producer, request)
+                house.states.news(self.stream, self.producer, request)
                 return
             elif isinstance(request, tuple) and new is not None:
-                self.house.note(self, request[1])
+                house.note(self, request[1])
                 await self.appender.mark(request[1])
-        if self.reception.over:
-            self._ends()
+        if self.open:
+            self.line.acknowledge(self)
         else:
-            self.acknowledge()
-
-    async def _take_bytes(self, new: Any) -> None:
-        if len(new):
-            await self.house.pressure.slow_down(self, len(new))
-            if self.open:
-                await self._append(new)
+            self._ends()
 
     async def _take_packed(self, packed: Packed, receiver: Any) -> None:
         """Take a chunk that is compressed: every limit holds before it is unpacked, and its digest afterwards."""
         house, size = self.house, packed.raw_length
         house.unpacking.demand(packed)
         receiver.admit(packed.offset, size)
-        await house.pressure.slow_down(self, size)  # a repetition too: it costs as much
+        if house.pressure.has_rates:
+            await house.pressure.slow_down(self, size)  # a repetition too: it costs as much
         house.take(self, 0)  # is there room; it counts when it has turned out to be what it says
         # In a turn until it is stored: however many calls there are, what they sent is not in memory unpacked.
         async with self._turn(size, house.unpacked):
             new: Any = self.reception.take(await house.unpacking.unpacked(packed, receiver.max_chunk))
             if new is not None and len(new):
-                await self._append(new)
+                await self._append(new, receiver)
 
-    async def _append(self, new: Buffer) -> None:
+    async def _append(self, new: Buffer, receiver: Any) -> None:
         self.house.take(self, len(new))
-        offset = self.reception.accepted - len(new)
+        offset = receiver.accepted - len(new)
         if len(new) < LARGE:
             await self.appender.append(offset, new)
             return
