@@ -119,7 +119,7 @@ async def _sessions(steps: Steps, root: Path) -> None:
     async with LocalStore(root, "memory") as store:
         server = Server(store, ServerOptions(announced_runs_only=steps.one(8) == 7, max_streams=4, max_site_bytes=4096))
         if server.options.announced_runs_only and steps.one(2):
-            await server.announce(STREAMS[0].run, Event.START_RUN)
+            await server.runs.announce(STREAMS[0].run, Event.START_RUN)
         held: dict[StreamId, bytes] = {}
         asked: set[StreamId] = set()
         for _ in range(MOST):
@@ -127,10 +127,10 @@ async def _sessions(steps: Steps, root: Path) -> None:
                 break
             calls = [_call(steps, held) for _ in range(1 + (steps.one(4) == 3))]
             asked |= {stream for call in calls for stream in call.asked()}
-            await asyncio.gather(*(server._push(None, call) for call in calls))
+            await asyncio.gather(*(server.push(None, call) for call in calls))
             for call in calls:
                 _answers_hold(call.replies)
-            hold(not server._sessions and server._busy == 0, "a call has ended, and its session has not")
+            hold(not len(server.sessions) and server.sessions.busy == 0, "a call has ended, and its session has not")
             held = await _stored(store, root, held, asked)
         await server.stop()
 

@@ -22,7 +22,7 @@ import pytest
 
 import flarelog
 from flarelog.lifecycle import RunState
-from flarelog.receiver.server import SEALED_EVERY
+from flarelog.receiver.runs import SEALED_EVERY
 from flarelog.stores.base import RunRecord
 from flarelog.stores.local.store import LocalStore
 from integration.conftest import (

@@ -21,7 +21,8 @@ import pytest
 from flarelog.cli.doctor import RUN as DOCTORS_RUN
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
 from flarelog.policy import Identity
-from flarelog.receiver.workers import owner, said_of
+from flarelog.receiver.workers.place import owner
+from flarelog.receiver.workers.relay import said_of
 from flarelog.security.tls import Tls
 from flarelog.wire import calls, codec, listing
 from integration.conftest import LOG, RUN, Place, Program, Receiver, Writer, append, free_address, lines, noise, until

@@ -14,22 +14,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from flarelog.delivery.pressure import Load
 from flarelog.delivery.producer import DeliveryOptions, Producer
-from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.sending import Again
 from flarelog.delivery.sending import Delivery as Sending
 from flarelog.errors import FlarelogError, StreamFenced
-from flarelog.model import Chunk, Code, Leave, News, Open, Packed, Receipt, Reply, StreamId, StreamInfo
-from flarelog.receiver.session import code_of
+from flarelog.lifecycle import Event
+from flarelog.model import Code, Open, Reply, StreamId, StreamInfo
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
+from flarelog.receiver.session import Session
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import InotifyWatch, Watch
-from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
 from flarelog.wire import codec
-from flarelog.wire.packing import decompress
 from tests.tailing import NoWatch
 
 RUN, SITE = "run", "site"
@@ -62,29 +63,70 @@ class Disk:
 
 @dataclass(eq=False)
 class Call:
-    """One Push call: what is on its way in both directions, and how far its receiving end has come."""
+    """One Push call of one stream: what is on its way in both directions, and the session at its receiving end."""
 
     requests: deque[bytes] = field(default_factory=deque)
     replies: deque[bytes] = field(default_factory=deque)
-    stream: StreamId | None = None
-    appender: LocalAppender | None = None
-    receiver: Receiver | None = None
+    session: Session | None = None
     dirty: bool = False  # something was taken since the last reply
     over: bool = False  # nothing is taken any more
+    greeted: bool = False
+    promised: dict[StreamId, tuple[int, int]] = field(default_factory=dict)
+    # What a session needs of its call.
+    peer: str = "a peer"
+    address: str = "a peer"
+    context: Any = None
+    load: Load = field(default_factory=Load)
+    gone: bool = False
+    lost: bool = False
+
+    def opened(self, session: Session) -> None:
+        promised, held = self.promised.get(session.stream, (0, 0)), session.appender
+        short = min(held.committed - promised[0], held.mark_count - promised[1])
+        assert short >= 0, f"{promised} was acknowledged, {held.committed} bytes and {held.mark_count} marks are held"
+
+    def acknowledge(self, session: Session) -> None:
+        if self.greeted:
+            self.dirty = True
+        else:
+            self.greeted = True
+            self.last_word(session.reply(Code.OK))
+
+    def last_word(self, reply: Reply) -> None:
+        if self.session is not None and self.greeted and reply.code is not Code.FENCED:
+            self.promised[self.session.stream] = reply.committed, reply.marks
+        self.replies.append(codec.encode_reply(reply))
+
+    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None: ...
+
+    def closed(self, session: Session) -> None:
+        self.over = True
 
 
 class ReceivingEnd:
-    """One receiver over the store in *root*: it misses the first opens; killed, it loses what was not committed."""
+    """One receiver over the store in *root*: it misses the first opens; killed, it loses what was not committed.
+
+    All of it is real but for gRPC's call: when it takes, commits and answers is for the model to choose.
+    """
 
     def __init__(self, root: Path, durability: Literal["disk", "memory"], number: int, misses: int) -> None:
-        self.incarnation, self.misses = number.to_bytes(8, "big"), misses
+        self.misses = misses
         self.promised: dict[StreamId, tuple[int, int]] = {}  # bytes and marks that some reply said to be committed
         self._runner = asyncio.Runner()
+        self._calls: list[Call] = []
         self.store = LocalStore(root, durability)
+        self._server = Server(self.store, ServerOptions(announced_runs_only=True))
+        self._server.intake.incarnation = number.to_bytes(8, "big")
         self._run(self.store.__aenter__())
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(work)
+        async def settled() -> T:
+            done = await work
+            while ending := [call for call in self._calls if call.session and call.session.ending and not call.over]:
+                await asyncio.wait([call.session.closed for call in ending if call.session])
+            return done
+
+        return self._runner.run(settled())
 
     def record(self) -> list[StreamInfo]:
         """What List answers, by way of the wire."""
@@ -102,92 +144,49 @@ class ReceivingEnd:
     def take(self, call: Call) -> None:
         """The next request of *call* arrives."""
         request = codec.decode_request(call.requests.popleft())
-        if call.over:
-            return
-        try:
-            if isinstance(request, Open):
-                self._open(call, request)
-                return
-            assert call.appender is not None
-            assert call.receiver is not None
-            if isinstance(request, Packed):
-                request = Chunk(request.offset, decompress(request.data, request.raw_length), request.digest)
-            if isinstance(request, Chunk):
-                new = call.receiver.chunk(request)
-                if len(new):
-                    self._run(call.appender.append(call.receiver.accepted - len(new), new))
-            elif isinstance(request, Receipt):
-                call.receiver.finish(request)
-                self._run(call.appender.sync())
-                self._run(call.appender.seal(request))
-                self._end(call, Code.SEALED)
-                return
-            elif isinstance(request, News | Leave):
-                return
-            elif call.receiver.mark(*request):
-                self._run(call.appender.mark(request[1]))
-            call.dirty = True
-        except FlarelogError as error:
-            self._refuse(call, error)
+        if not call.over:
+            self._run(self._take(call, request))
 
-    def _open(self, call: Call, request: Open) -> None:
-        if self.misses > 0:
-            self.misses -= 1
-            raise Refused(Code.EXECUTION_EXCEPTION, "the run is not registered")
-        appender = self._run(self.store.appender(request.stream, request.producer, request.epoch))
-        promised = self.promised.get(request.stream, (0, 0))
-        held = appender.committed, len(appender.marks)
-        assert min(held[0] - promised[0], held[1] - promised[1]) >= 0, f"{promised} was acknowledged, {held} is held"
-        call.stream, call.appender = request.stream, appender
-        call.receiver = Receiver(appender.committed, appender.digest, appender.marks, max_chunk=appender.max_chunk)
-        self._reply(call, Code.OK)
+    async def _take(self, call: Call, request: codec.Request) -> None:
+        if call.session is None and isinstance(request, Open):
+            if self.misses > 0:
+                self.misses -= 1
+            else:
+                await self._server.runs.announce(RUN, Event.START_RUN)
+            call.promised = self.promised
+            self._calls.append(call)
+            call.session = Session(self._server.intake, call, 0, request)
+            await call.session.opened()
+            return
+        assert call.session is not None
+        try:
+            await call.session.take(request)
+        except FlarelogError as error:
+            call.session.refuse(error)
 
     def commit(self, call: Call) -> None:
         """Make durable what *call* brought, and acknowledge it."""
-        if call.over or call.appender is None or not call.dirty:
+        if call.over or call.session is None or not call.dirty:
             return
         call.dirty = False
-        try:
-            self._run(call.appender.sync())
-        except FlarelogError as error:
-            self._refuse(call, error)
-        else:
-            self._reply(call, Code.OK)
+        self._run(call.session.sync())
+        if call.session.open:
+            call.last_word(call.session.reply(Code.OK))
 
     def hang_up(self, call: Call) -> None:
         """The producer has gone; what it sent is committed all the same."""
-        if call.appender is not None and not call.over:
-            call.over = True
-            try:
-                self._run(call.appender.close())
-            except FlarelogError:
-                pass  # the next appender recovers
+        if call.session is not None and not call.over:
+            self._run(self._hang_up(call.session))
+        if call in self._calls:
+            self._calls.remove(call)
 
-    def _refuse(self, call: Call, error: FlarelogError) -> None:
-        if call.appender is not None:
-            try:
-                self._run(call.appender.sync())
-            except FlarelogError:
-                pass
-        self._end(call, code_of(error), str(error))
-
-    def _end(self, call: Call, code: Code, reason: str = "") -> None:
-        self._reply(call, code, reason)
-        self.hang_up(call)
-        call.over = True
-
-    def _reply(self, call: Call, code: Code, reason: str = "") -> None:
-        appender = call.appender
-        if appender is None or call.stream is None:
-            reply = Reply(code, incarnation=self.incarnation, reason=reason)
-        else:
-            held = appender.committed, appender.digest, len(appender.marks)
-            reply = Reply(code, *held, self.incarnation, appender.holder.epoch, reason)
-            if code is not Code.FENCED:
-                self.promised[call.stream] = held[0], held[2]
-        call.replies.append(codec.encode_reply(reply))
+    async def _hang_up(self, session: Session) -> None:
+        session.leave()
 
     def stop(self) -> None:
+        for call in list(self._calls):
+            self.hang_up(call)
+        self._server.intake.close()
         self._run(self.store.__aexit__())
         self._runner.close()
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.receiver import Epochs, Holder, Receiver, Refused
+from flarelog.delivery.receiving import Reception
 from flarelog.delivery.sending import Again, Delivery
+from flarelog.errors import FlarelogError, Full
 from flarelog.model import Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
@@ -104,7 +106,7 @@ class Link:
         self.most_before_ok = 0  # messages in flight, before this receiver's first OK
         self._incarnation, self._paused, self._greeted = 1, 0, False
         self._copies = [(0, 0)]
-        self._receiver: Receiver | None = None
+        self._reception: Reception | None = None
         self._bytes, self._marks = bytearray(), list[Mark]()  # taken, and not yet durable
         self._requests, self._replies = deque[Message](), deque[Reply]()
 
@@ -129,7 +131,7 @@ class Link:
         """One connection, from its Open to its loss, to a refusal or to the receipt."""
         self._requests.clear()
         self._replies.clear()
-        self._receiver = None
+        self._reception = None
         self._requests.append(self.delivery.open(PRODUCER, 0, 0, 0.0, 0.0))
         while not self.delivery.sealed:
             self._send()
@@ -163,9 +165,9 @@ class Link:
                 self._commit()
                 self.late = fault.n
                 return False
-            case Kind.PAUSE if self._receiver is not None:
+            case Kind.PAUSE if self._reception is not None:
                 self._paused = fault.n
-                self._end(Code.PAUSE, "the disk is full")
+                self._refuse(Full("the disk is full"))
             case Kind.SWAP if len(self._requests) > 1 and not self._parts_mark_from_bytes():
                 self._requests[0], self._requests[1] = self._requests[1], self._requests[0]
             case Kind.MUTE if self._replies:
@@ -199,24 +201,24 @@ class Link:
         if isinstance(request, Open):
             self._open(request)
             return
-        receiver = self._receiver
-        if receiver is None:  # the call has ended, what still comes is not heard
+        reception = self._reception
+        if reception is None:  # the call has ended, what still comes is not heard
             return
         try:
-            match request:
-                case Chunk():
-                    new = receiver.chunk(request)
-                    self._bytes += new
-                    self.appended += len(new)
-                case Receipt():
-                    receiver.finish(request)
-                    self._end(Code.SEALED)
-                    self.sealed = request
-                    return
-                case (index, mark) if receiver.mark(index, mark):
-                    self._marks.append(mark)
+            new = reception.take(request)
         except Refused as refused:
-            self._end(refused.code, str(refused))
+            self._refuse(refused)
+            return
+        if isinstance(new, bytes | bytearray | memoryview):
+            self._bytes += new
+            self.appended += len(new)
+        elif new is not None:
+            self._marks.append(new)
+        if not reception.taking:
+            self._commit()
+            reception.sealed()
+            self.sealed = reception.receipt
+            self._close(reception)
             return
         if len(self._replies) == 0 and (self.delivered % self.lag == 0 or not self._requests):
             self._commit()
@@ -231,16 +233,23 @@ class Link:
             self._reply(Code.PAUSE, "the disk is full")
         else:
             self.holder = self._epochs.claim(self.holder, request.producer, request.epoch)
-            self._receiver = Receiver(len(self.stored), extend(0, self.stored), self.stored_marks)
+            self._reception = Reception()
+            self._reception.held(Receiver(len(self.stored), extend(0, self.stored), self.stored_marks))
             self._bytes.clear()
             self._marks.clear()
             self._greeted = True
             self._reply(Code.OK)
 
-    def _end(self, code: Code, reason: str = "") -> None:
-        self._commit()
-        self._receiver = None
-        self._reply(code, reason)
+    def _refuse(self, error: FlarelogError) -> None:
+        if self._reception is not None:
+            self._reception.refuse(error)
+            self._commit()
+            self._close(self._reception)
+
+    def _close(self, reception: Reception) -> None:
+        self._reply(reception.last_word, str(reception.refusal or ""))
+        reception.committed()
+        self._reception = None
 
     def _commit(self) -> None:
         if self._bytes or self._marks:

@@ -13,7 +13,7 @@ import pytest
 from flarelog.errors import NotAllowed
 from flarelog.model import Action
 from flarelog.policy import NOBODY, Identity, Policy
-from flarelog.receiver.workers import said_of, understood
+from flarelog.receiver.workers.relay import said_of, understood
 from flarelog.security.callers import key_of, name_of
 from flarelog.security.guard import Guard, identity_of
 from tests.certificates import auth_context, pem_of

@@ -343,8 +343,8 @@ def pushed(root: Path, *requests: object, options: ServerOptions | None = None) 
     async def go() -> list[Reply]:
         async with LocalStore(root, "memory") as store:
             call, server = Call(list(requests)), Server(store, options)  # type: ignore[arg-type]
-            await server._push(None, call)
-            server.unpacking.close()
+            await server.push(None, call)
+            server.intake.unpacking.close()
             return call.replies
 
     return asyncio.run(go())
@@ -441,7 +441,7 @@ def test_of_many_calls_no_more_than_a_few_have_something_unpacked(
         nonlocal in_memory, most
         async with LocalStore(tmp_path, "memory") as store:
             server = Server(store)
-            plain = server.unpacking.unpacked
+            plain = server.intake.unpacking.unpacked
 
             async def unpacked(one: Packed, cap: int) -> Chunk:
                 nonlocal in_memory, most
@@ -449,7 +449,7 @@ def test_of_many_calls_no_more_than_a_few_have_something_unpacked(
                 most = max(most, in_memory)
                 return await plain(one, cap)
 
-            monkeypatch.setattr(server.unpacking, "unpacked", unpacked)
+            monkeypatch.setattr(server.intake.unpacking, "unpacked", unpacked)
             take = store.appender
 
             async def appender(*what: object) -> object:
@@ -469,9 +469,9 @@ def test_of_many_calls_no_more_than_a_few_have_something_unpacked(
             monkeypatch.setattr(store, "appender", appender)
             opens = [type(OPEN)(type(OPEN.stream)("run-1", f"site-{n}", "log.txt"), OPEN.producer) for n in range(20)]
             calls = [Call([one, packed(chunk)]) for one in opens]
-            await asyncio.gather(*(server._push(None, call) for call in calls))
+            await asyncio.gather(*(server.push(None, call) for call in calls))
             assert all(call.replies[-1].committed == chunk.end for call in calls)
-            server.unpacking.close()
+            server.intake.unpacking.close()
 
     asyncio.run(go())
     assert 1 <= most <= 2

@@ -122,7 +122,7 @@ class Ends:
 
     async def _served(self) -> None:
         try:
-            await self.server._push(None, Context(self.line))
+            await self.server.push(None, Context(self.line))
         finally:
             await self.line.down.put(grpc.aio.EOF)
 
@@ -234,7 +234,7 @@ def test_the_call_ends_with_its_last_log_and_what_was_sent_is_kept(tmp_path: Pat
         assert ends.uplink.over
         assert ends.line.cancelled.is_set()
         await ends.call
-        assert not ends.server._sessions
+        assert not len(ends.server.sessions)
 
     between(tmp_path, play)
 
@@ -248,7 +248,7 @@ def test_another_log_may_be_opened_behind_the_last_one_and_then_the_call_ends(
             await log.opened()
             await log.sealed()
             if log is first:
-                mocker.patch("flarelog.receiver.session.OPEN_TIMEOUT", 0.0)
+                mocker.patch("flarelog.receiver.call.OPEN_TIMEOUT", 0.0)
 
     async def unhurried(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -274,7 +274,7 @@ def test_a_producer_that_has_gone_leaves_its_bytes_and_no_session(tmp_path: Path
             ends.call.cancel()
             await asyncio.sleep(0)
         await asyncio.gather(ends.call, return_exceptions=True)
-        assert not ends.server._sessions
+        assert not len(ends.server.sessions)
         assert not ends.server.quota._open
 
     between(tmp_path, play)
@@ -329,18 +329,18 @@ def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.receiver.server.ANSWER_WITHIN", (60.0, 60.0))
+    mocker.patch("flarelog.delivery.pressure.ANSWER_WITHIN", (60.0, 60.0))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
         await log.opened()
         (call,) = ends.server.calls
-        call.messages = 10_000
-        ends.server._breathe(1.0)
+        call.load.messages = 10_000
+        ends.server.pressure.look(1.0)
         before = len(log.replies)
         for number in range(1, 10):
             log.stream.put(log.producer.chunk(DATA))
-            while ends.server._sessions[log.id].appender.committed < number * len(DATA):
+            while ends.server.sessions.of(RUN)[0].appender.committed < number * len(DATA):
                 await asyncio.sleep(0)
             for _ in range(20):
                 await asyncio.sleep(0)
@@ -349,7 +349,7 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
         await log.until(lambda: log.producer.acked == log.producer.position)
         assert log.replies[-1].pace > 0
         for _ in range(20):
-            ends.server._breathe(1.0)
+            ends.server.pressure.look(1.0)
         await log.sends(DATA)
         assert log.replies[-1].pace == 0
 
@@ -359,31 +359,31 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
 def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_slow_down(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.receiver.server.ANSWERS", 0.2)
+    mocker.patch("flarelog.delivery.pressure.ANSWERS", 0.2)
 
     async def play(ends: Ends) -> None:
         await ends.log("1.log").opened()
-        ends.server._breathe(1.0)
-        assert ends.server.answer_within == 5.0
+        ends.server.pressure.look(1.0)
+        assert ends.server.pressure.crowd.answer_within == 5.0
         (call,) = ends.server.calls
-        call.messages = 10_000
-        mocker.patch("flarelog.receiver.server.ONE_OF_MANY", 1e6)
-        ends.server._breathe(1.0)
-        assert ends.server.answer_within == 2.0
-        mocker.patch("flarelog.receiver.server.ANSWERS", 0.001)
-        ends.server._breathe(1.0)
-        assert ends.server.answer_within == 10.0
+        call.load.messages = 10_000
+        mocker.patch("flarelog.delivery.pressure.ONE_OF_MANY", 1e6)
+        ends.server.pressure.look(1.0)
+        assert ends.server.pressure.crowd.answer_within == 2.0
+        mocker.patch("flarelog.delivery.pressure.ANSWERS", 0.001)
+        ends.server.pressure.look(1.0)
+        assert ends.server.pressure.crowd.answer_within == 10.0
 
     between(tmp_path, play)
 
 
 def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.receiver.server.ANSWER_WITHIN", (0.01, 0.01))
+    mocker.patch("flarelog.delivery.pressure.ANSWER_WITHIN", (0.01, 0.01))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
         await log.opened()
-        mocker.patch.object(ends.server, "pace_of", return_value=0.2)
+        mocker.patch.object(ends.server.pressure, "pace_of", return_value=0.2)
         for _ in range(3):
             await log.sends(DATA)
 
@@ -398,12 +398,12 @@ def test_one_who_sends_very_many_messages_slows_down_nobody_else(tmp_path: Path)
             for ends in (loud, calm):
                 await ends.log(f"{id(ends)}.log").opened()
             for call in server.calls:
-                call.messages = 100_000
+                call.load.messages = 100_000
                 break
             loud_call = call
-            server._breathe(1.0)
-            paces = sorted(server.pace_of(call) for call in server.calls)
-            assert paces[0] == 0 < paces[1] == server.pace_of(loud_call)
+            server.pressure.look(1.0)
+            paces = sorted(server.pressure.pace_of(call.load) for call in server.calls)
+            assert paces[0] == 0 < paces[1] == server.pressure.pace_of(loud_call.load)
             for ends in (loud, calm):
                 ends.uplink.close()
                 ends.call.cancel()
@@ -497,7 +497,7 @@ def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
 
 
 def test_a_call_without_an_open_is_refused(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.receiver.session.OPEN_TIMEOUT", 0.0)
+    mocker.patch("flarelog.receiver.call.OPEN_TIMEOUT", 0.0)
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.delivery.rates import REMEMBERED, Breath, Names, Pace, Places
+from flarelog.delivery.pressure import Breath
+from flarelog.delivery.rates import REMEMBERED, Names, Pace, Places
 from flarelog.errors import Full
 
 

@@ -32,7 +32,7 @@ def play(root: Path, act: Callable[[Server], Awaitable[None]], **options: Any) -
 
 async def pushed(server: Server, *requests: codec.Request) -> list[Code]:
     call = Call(list(requests))
-    await server._push(None, call)
+    await server.push(None, call)
     return [reply.code for reply in call.replies]
 
 
@@ -43,7 +43,7 @@ async def listed(server: Server, run: str = "") -> list[RunInfo]:
 def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         call = Staying([OPEN, CHUNK])
-        pushing = asyncio.create_task(server._push(None, call))
+        pushing = asyncio.create_task(server.push(None, call))
         while len(call.replies) < 2:
             await asyncio.sleep(0)
         with pytest.raises(InUse, match="a log of run run-1 is open: end it first"):
@@ -57,7 +57,7 @@ def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(
         pushing.cancel()
         await asyncio.gather(pushing, return_exceptions=True)
         assert await listed(server) == []
-        assert server.state("run-1") is RunState.UNKNOWN
+        assert server.runs.state("run-1") is RunState.UNKNOWN
         assert await pushed(server, OPEN) == [Code.REJECTED]
         assert await listed(server) == []
         other = Open(STREAM, b"another-producer")
@@ -82,11 +82,11 @@ def test_whoever_is_away_while_his_run_is_removed_does_not_bring_it_back_and_who
 def test_runs_that_were_removed_make_room_for_others(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         for run in ("run-1", "run-2"):
-            await server.announce(run, Event.START_RUN)
+            await server.runs.announce(run, Event.START_RUN)
         with pytest.raises(Full):
-            await server.announce("run-3", Event.START_RUN)
+            await server.runs.announce("run-3", Event.START_RUN)
         await server.removals.remove("run-1")
-        await server.announce("run-3", Event.START_RUN)
+        await server.runs.announce("run-3", Event.START_RUN)
         assert [info.run for info in await listed(server)] == ["run-2", "run-3"]
 
     play(tmp_path, act, max_runs=2)
@@ -100,7 +100,7 @@ def test_a_site_that_was_removed_makes_room_for_its_bytes_and_for_another(tmp_pa
         assert (await pushed(server, others[0], more))[-1] is Code.PAUSE
         assert await server.removals.remove("run-1", "site-1") == Removed(1, len(DATA))
         assert await pushed(server, others[0], more, END) == [Code.OK, Code.OK, Code.SEALED]
-        assert server.state("run-1") is RunState.RUNNING
+        assert server.runs.state("run-1") is RunState.RUNNING
         assert (await pushed(server, others[1]))[-1] is Code.OK
 
     play(tmp_path, act, max_run_bytes=len(DATA), max_sites=2)
@@ -108,7 +108,7 @@ def test_a_site_that_was_removed_makes_room_for_its_bytes_and_for_another(tmp_pa
 
 def test_what_is_not_there_and_what_cannot_be_named(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
-        await server.announce("run-1", Event.START_RUN)
+        await server.runs.announce("run-1", Event.START_RUN)
         with pytest.raises(NotFound):
             await server.removals.remove("run-2")
         with pytest.raises(NotFound):
@@ -124,7 +124,7 @@ def test_what_is_not_there_and_what_cannot_be_named(tmp_path: Path) -> None:
 def test_a_run_with_many_open_logs_is_said_to_be_removed_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def act(server: Server) -> None:
         calls = [Staying([Open(StreamId("run-1", "site-1", f"{n}.txt"), b"a-producer")]) for n in range(5)]
-        pushing = [asyncio.create_task(server._push(None, call)) for call in calls]
+        pushing = [asyncio.create_task(server.push(None, call)) for call in calls]
         while not all(call.replies for call in calls):
             await asyncio.sleep(0)
         await server.removals.remove("run-1", force=True)
@@ -142,11 +142,11 @@ def test_a_run_with_many_open_logs_is_said_to_be_removed_once(tmp_path: Path, ca
 def test_the_end_of_a_run_that_is_removed_meanwhile_does_not_bring_it_back(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         call = Staying([OPEN])
-        pushing = asyncio.create_task(server._push(None, call))
+        pushing = asyncio.create_task(server.push(None, call))
         while not call.replies:
             await asyncio.sleep(0)
-        await server.announce("run-1", Event.ABOUT_TO_END_RUN)
-        ending = asyncio.create_task(server._finish_run("run-1"))
+        await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)
+        ending = server.runs.finish("run-1")
         await asyncio.sleep(0)
         await server.removals.remove("run-1", force=True)
         await ending
@@ -172,7 +172,7 @@ def test_a_stream_that_was_let_pass_before_its_run_was_removed_is_let_pass_again
 
         server.admission.admit = removed_since  # type: ignore[method-assign]
         assert await pushed(server, OPEN, CHUNK) == [Code.OK, Code.OK, Code.OK]
-        assert (len(times), server.state("run-1")) == (2, RunState.RUNNING)
+        assert (len(times), server.runs.state("run-1")) == (2, RunState.RUNNING)
 
     play(tmp_path, act)
 
@@ -181,15 +181,13 @@ def test_the_end_of_a_run_that_was_removed_is_awaited_no_longer(tmp_path: Path) 
     """It would end a new run of that name: one that was to end before a restart is waited for, for a minute."""
 
     async def act(server: Server) -> None:
-        await server.announce("run-1", Event.ABOUT_TO_END_RUN)
-        server._finish("run-1", 60.0)
-        awaited = server._finishing["run-1"]
+        await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)
+        awaited = server.runs.finish("run-1", 60.0)
         await server.removals.remove("run-1")
         await asyncio.gather(awaited, return_exceptions=True)
         assert awaited.cancelled()
-        await server.announce("run-1", Event.ABOUT_TO_END_RUN)
-        server._finish("run-1")
-        await server._finishing["run-1"]
-        assert server.state("run-1") is RunState.ENDED
+        await server.runs.announce("run-1", Event.ABOUT_TO_END_RUN)
+        await server.runs.finish("run-1")
+        assert server.runs.state("run-1") is RunState.ENDED
 
     play(tmp_path, act)

@@ -11,11 +11,12 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.delivery.receiving import code_of
 from flarelog.errors import Fenced, FlarelogError, Full, Hole, NotAllowed, Unavailable
 from flarelog.model import Chunk, Code, Open, Receipt, Reply, StreamId, extend
+from flarelog.receiver.intake import Intake
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
-from flarelog.receiver.session import code_of
 from flarelog.receiver.standing import Standing
 from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
@@ -57,7 +58,7 @@ def pushed(root: Path, *requests: codec.Request, announced_runs_only: bool = Fal
     async def go() -> list[Reply]:
         async with LocalStore(root, "memory") as store:
             call = Call(list(requests))
-            await Server(store, ServerOptions(announced_runs_only=announced_runs_only))._push(None, call)
+            await Server(store, ServerOptions(announced_runs_only=announced_runs_only)).push(None, call)
             return call.replies
 
     return asyncio.run(go())
@@ -108,6 +109,10 @@ class Staying(Call):
         return auth_context("site-1")
 
 
+def standing_of(server: Server) -> Standing:
+    return Standing(server.guard, server.sessions, server.calls, server.options.max_connection_age, 1, server.spawn)
+
+
 def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_path: Path, mocker: MockerFixture) -> None:
     mocker.patch("flarelog.receiver.standing.EVERY", 0)
     path = tmp_path / "policy.toml"
@@ -116,8 +121,8 @@ def test_a_policy_that_changes_ends_the_streams_that_it_no_longer_allows(tmp_pat
     async def go() -> list[Reply]:
         async with asyncio.timeout(10), MemoryStore() as store:
             server, call = Server(store, ServerOptions(policy=PolicyFile(path))), Staying([OPEN])
-            asking = asyncio.create_task(Standing(server).run())
-            pushing = asyncio.create_task(server._push(None, call))
+            asking = asyncio.create_task(standing_of(server).run())
+            pushing = asyncio.create_task(server.push(None, call))
             while not call.replies:
                 await asyncio.sleep(0)
             path.write_text("defaults = false\n")
@@ -172,8 +177,8 @@ def test_a_stream_whose_end_fails_is_none_of_the_receivers_any_more(
         async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
             store.trouble = OSError(5, "Input/output error")
             server, call = Server(store), Call([OPEN, CHUNK])
-            await server._push(None, call)
-            assert (server._sessions, server.quota._open) == ({}, {})
+            await server.push(None, call)
+            assert (len(server.sessions), server.quota._open) == (0, {})
             return call.replies
 
     replies = asyncio.run(go())
@@ -190,7 +195,7 @@ def test_a_stream_whose_end_fails_is_none_of_the_receivers_any_more(
 def test_a_stream_at_which_the_receiver_is_wrong_is_to_be_asked_for_again(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch.object(Server, "take", side_effect=KeyError("a bug"))
+    mocker.patch.object(Intake, "take", side_effect=KeyError("a bug"))
     ok, paused = pushed(tmp_path, OPEN, CHUNK)
     assert (ok.code, paused.code) == (Code.OK, Code.PAUSE)
     assert "KeyError" in paused.reason
@@ -201,7 +206,7 @@ def test_a_call_that_is_cancelled_while_its_streams_end_stays_cancelled(tmp_path
         async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
             store.go_on = asyncio.Event()
             server, call = Server(store), Staying([OPEN])
-            pushing = asyncio.create_task(server._push(None, call))
+            pushing = asyncio.create_task(server.push(None, call))
             while not call.replies:
                 await asyncio.sleep(0)
             for _ in range(3):
@@ -211,7 +216,7 @@ def test_a_call_that_is_cancelled_while_its_streams_end_stays_cancelled(tmp_path
             store.go_on.set()
             await asyncio.wait((pushing,))
             assert pushing.cancelled()
-            assert server._sessions == {}
+            assert len(server.sessions) == 0
 
     asyncio.run(go())
 
@@ -221,7 +226,7 @@ def test_a_call_that_the_receiver_ends_is_cancelled_only_by_somebody_else(tmp_pa
         async with asyncio.timeout(10), (store := Failing(tmp_path, "memory")):
             store.go_on = asyncio.Event()
             server, call = Server(store), Staying([OPEN])
-            pushing = asyncio.create_task(server._push(None, call))
+            pushing = asyncio.create_task(server.push(None, call))
             while not call.replies:
                 await asyncio.sleep(0)
             (at_work,) = server.calls
@@ -248,7 +253,7 @@ def test_stopping_ends_within_its_bound_whatever_a_call_does(
     async def go() -> None:
         async with asyncio.timeout(10), MemoryStore() as store:
             server = Server(store)
-            server._servers.append(Stuck())  # type: ignore[arg-type]
+            server.listening._servers.append(Stuck())  # type: ignore[arg-type]
             await server.stop()
 
     asyncio.run(go())

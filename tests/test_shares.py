@@ -95,15 +95,15 @@ def test_who_began_a_run_is_known_after_a_restart(tmp_path: Path) -> None:
 
     async def begin(server: Server) -> None:
         assert await pushed(server, Open(A, b"a-producer")) == [Code.OK, Code.OK]
-        await server.announce("run-2", Event.START_RUN)
+        await server.runs.announce("run-2", Event.START_RUN)
 
     play(tmp_path, begin)
     assert asyncio.run(makers()) == {"run-1": "site-1"}
 
     async def announce(server: Server) -> None:
-        await server.recall()
-        assert server.admission.runs.maker("run-1") == "site-1"
-        await server.announce("run-1", Event.START_RUN)
+        await server.runs.recall()
+        assert server.runs.shares.maker("run-1") == "site-1"
+        await server.runs.announce("run-1", Event.START_RUN)
 
     play(tmp_path, announce)
     assert asyncio.run(makers()) == {}
@@ -114,8 +114,8 @@ def test_a_run_that_has_ended_makes_room_for_another_of_its_site(tmp_path: Path)
         opens = [Open(StreamId(f"run-{n}", "site-1", "a.log"), b"producer-%d" % n) for n in range(3)]
         assert (await pushed(server, opens[0]))[0] is Code.OK
         assert await pushed(server, opens[1]) == [Code.PAUSE]
-        await server.announce("run-0", Event.END_RUN)
-        assert server.state("run-0") is RunState.ENDED
+        await server.runs.announce("run-0", Event.END_RUN)
+        assert server.runs.state("run-0") is RunState.ENDED
         assert (await pushed(server, opens[1]))[0] is Code.OK
         assert await pushed(server, opens[2]) == [Code.PAUSE]
         await server.removals.remove("run-1")
@@ -307,7 +307,7 @@ def test_a_peer_with_many_opens_leaves_room_for_others() -> None:
 def test_an_open_stream_is_paused_with_its_call_going_on(tmp_path: Path) -> None:
     async def act(server: Server) -> None:
         call = Staying([at("a.log")])
-        pushing = asyncio.create_task(server._push(None, call))
+        pushing = asyncio.create_task(server.push(None, call))
         while not call.replies:
             await asyncio.sleep(0)
         assert await pushed(server, at("b.log")) == [Code.PAUSE]

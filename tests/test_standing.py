@@ -16,13 +16,12 @@ from flarelog.model import Action, Code, Open, Reply, StreamId
 from flarelog.policy import Policy
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
-from flarelog.receiver.standing import Standing
 from flarelog.security.certificate import Outdated, Presented
 from flarelog.security.guard import Guard
 from flarelog.security.tls import ServerCertificates, Tls
 from flarelog.stores.memory import MemoryStore
 from tests.certificates import Authority, auth_context
-from tests.test_server import Staying
+from tests.test_server import Staying, standing_of
 
 OPENED = Open(StreamId("run-1", "site-1", "app.log"), b"p" * 16, 0, 1)
 
@@ -55,13 +54,13 @@ async def replies_when(
     async with asyncio.timeout(20), MemoryStore() as store:
         server = Server(store, ServerOptions(tls=own))
         server.guard.certificates = ServerCertificates(own)
-        standing, call = Standing(server), Shown([OPENED], tls)
+        standing, call = standing_of(server), Shown([OPENED], tls)
         await server.guard.meet(call, Action.PUSH)
-        pushing = asyncio.create_task(server._push(None, call))
+        pushing = asyncio.create_task(server.push(None, call))
         while not call.replies:
             await asyncio.sleep(0)
         standing.look(time.monotonic(), time.time())
-        assert len(server.sessions()) == 1, "nothing has happened yet"
+        assert len(server.sessions) == 1, "nothing has happened yet"
         happens()
         standing.look(time.monotonic() + later, time.time() + later)
         await pushing
@@ -125,13 +124,13 @@ def test_a_site_is_told_of_the_runs_that_it_is_in(tmp_path: Path) -> None:
         async with MemoryStore() as store:
             await store.set_run("run-1", RunState.RUNNING)
             server = Server(store, ServerOptions(policy=Policy()))
-            await server.register("run-1", Event.ABOUT_TO_START_RUN)
-            await server.register("run-1", Event.START_RUN)
-            before = await server._get_run("run-1", Asking("site-1"))
-            pushing = asyncio.create_task(server._push(None, call := Asking("site-1")))
+            await server.runs.register("run-1", Event.ABOUT_TO_START_RUN)
+            await server.runs.register("run-1", Event.START_RUN)
+            before = await server.control.get_run("run-1", Asking("site-1"))
+            pushing = asyncio.create_task(server.push(None, call := Asking("site-1")))
             while not call.replies:
                 await asyncio.sleep(0)
-            found = [await server._get_run("run-1", Asking(name)) for name in ("site-1", "site-2")]
+            found = [await server.control.get_run("run-1", Asking(name)) for name in ("site-1", "site-2")]
             pushing.cancel()
             await asyncio.wait((pushing,))
             return [before, *found]

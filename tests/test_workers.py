@@ -13,7 +13,8 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.policy import NOBODY, Identity, Role
 from flarelog.receiver.options import ServerOptions
-from flarelog.receiver.workers import Passed, Place, check, divided, merged, owner, said_of, understood
+from flarelog.receiver.workers.place import Place, check, divided, owner
+from flarelog.receiver.workers.relay import Passed, merged, said_of, understood
 from flarelog.security.certificate import Presented
 from flarelog.security.connections import Connection
 from flarelog.security.guard import identity_of

@@ -16,7 +16,8 @@ from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.retention import Keep, Retention
 from flarelog.receiver.server import Server
-from flarelog.receiver.workers import Workers, check, divided
+from flarelog.receiver.workers.cluster import Workers
+from flarelog.receiver.workers.place import check, divided
 from flarelog.replace import replace_file
 from flarelog.security.access import PolicyFile
 from flarelog.security.tls import Tls
@@ -135,10 +136,10 @@ async def _serve(
     give_memory_back()
     async with store:
         server = Server(store, options, workers=workers)
-        on_hangup(server.reread)
+        on_hangup(server.listening.reread)
         await server.start()
         if keep and server.is_home:
-            server.spawn(Retention(store, keep, server.removals.expire).run())
+            server.spawn(Retention(store, keep, server.expire).run())
         try:
             if workers is None:
                 _announce(store.name, ready_file, server.address, server.reader_address)

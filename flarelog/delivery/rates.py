@@ -42,34 +42,6 @@ class Pace:
         return len(self._paid)
 
 
-class Breath:
-    """How long producers should gather lines before they send them: not at all, until a receiver has so many messages
-    to take that it could not keep up. A message costs it the same whatever it holds.
-    """
-
-    MANY, FEW = 2500.0, 1500.0  # messages a second: more are too many, fewer than these leave room
-    LEAST, MOST, OVERLOADED = 0.01, 0.2, 4.0  # seconds; the last for a receiver that does not keep up all the same
-
-    def __init__(self) -> None:
-        self.pace = 0.0  # seconds
-        self.rising = False
-        self._late = 0  # looks in a row
-
-    def heard(self, messages: float, *, late: bool = False) -> None:
-        """So many *messages* a second came lately, and the receiver was *late* with what it had to do, or not."""
-        self._late = self._late + 1 if late else 0
-        before = self.pace
-        if self._late > 1 and self.pace >= self.MOST and messages > self.FEW:  # once may be anybody's on the machine
-            self.pace = min(self.OVERLOADED, 1.5 * self.pace)
-        elif self.pace > self.MOST and not late:  # how little is enough shows only when it is tried
-            self.pace = max(self.MOST, self.pace * (0.7 if messages < self.FEW else 0.95))
-        elif messages > self.MANY:
-            self.pace = max(self.pace, min(self.MOST, max(self.pace, self.LEAST) * messages / self.FEW))
-        elif messages < self.FEW and not late:  # who is late has few because it took few
-            self.pace = self.pace * 0.7 if self.pace * 0.7 >= self.LEAST else 0.0
-        self.rising = self.pace > before
-
-
 class Places:
     """At most *limit* at once of each key; *sentence* says what to do, with {used}, {limit} and {key}."""
 

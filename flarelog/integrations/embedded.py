@@ -274,9 +274,9 @@ class Receiver(_Embedded):
             case Event.END_RUN:
 
                 async def join() -> bool:
-                    await server.register(notice.run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
-                    joined = await server.join(notice.run, timeout)
-                    await server.register(notice.run, Event.END_RUN)
+                    await server.runs.register(notice.run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+                    joined = await server.runs.join(notice.run, timeout)
+                    await server.runs.register(notice.run, Event.END_RUN)
                     return joined
 
                 try:
@@ -295,7 +295,7 @@ class Receiver(_Embedded):
     def _register(self, background: _background.Background, server: Server, notice: Notice) -> Future[None]:
         async def register() -> None:
             try:
-                await server.register(notice.run, notice.event)
+                await server.runs.register(notice.run, notice.event)
             except FlarelogError as error:
                 log.error("run %s: %s; the run goes on", notice.run, error)
 

@@ -83,12 +83,12 @@ class Jobs:
 
     async def sending(self, run: str) -> bool:
         """Whether a producer of *run* is connected."""
-        return not await self._server.join(run, 0.0)
+        return not await self._server.runs.join(run, 0.0)
 
     async def finish_left(self) -> None:
         """Finish the runs that were going on when an earlier process of this receiver ended."""
         server = self._server
-        for run in server.unended():
+        for run in server.runs.unended():
             log.info("run %s was going on when the receiver ended; it ends now", run)
             self._spawn(self.finish(run, patience=server.options.end_timeout))
 
@@ -109,11 +109,11 @@ class Jobs:
 
     async def _finish(self, run: str, patience: float) -> None:
         server = self._server
-        await server.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
-        await server.all_sealed(run, patience)
-        if not await server.join(run, server.options.end_timeout):
+        await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+        await server.runs.all_sealed(run, patience)
+        if not await server.runs.join(run, server.options.end_timeout):
             log.warning("run %s has ended, but some of its logs are still coming in", run)
-        await server.register(run, Event.END_RUN)
+        await server.runs.register(run, Event.END_RUN)
         await self._mirror.settled(run, _MARGIN)
         await self._mirror.leave(run)
         self._finished[run] = True
@@ -134,7 +134,7 @@ class Jobs:
 
     def _serves(self, notice: Notice) -> None:
         """The server has its port: before that, another receiver may be the one of this store."""
-        self._server.spawn(Retention(self._store, self._kept, self._server.removals.expire).run())
+        self._server.spawn(Retention(self._store, self._kept, self._server.expire).run())
 
     def _opened(self, notice: Notice) -> None:
         if notice.stream is not None and notice.stream.site != SERVER:
@@ -144,7 +144,7 @@ class Jobs:
         if notice.stream is None or notice.stream.site == SERVER:
             return
         # A run may have been handed on by an earlier process.
-        if self._finished.get(notice.run, self._server.state(notice.run) is RunState.ENDED):
+        if self._finished.get(notice.run, self._server.runs.state(notice.run) is RunState.ENDED):
             self._spawn(self._hand_on(notice.run, str(notice.stream)))
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:

@@ -10,44 +10,47 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flarelog.model import Action, RunInfo, StreamInfo, run_name, site_name
 from flarelog.policy import Identity
+from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
-from flarelog.receiver.workers import Passed
+from flarelog.receiver.runs import Runs
+from flarelog.receiver.sessions import Sessions
+from flarelog.receiver.states import States
+from flarelog.receiver.workers.relay import Passed
 from flarelog.security.guard import identity_of
-from flarelog.stores.base import totals
+from flarelog.stores.base import Store, totals
 from flarelog.wire import codec
 
-if TYPE_CHECKING:
-    from flarelog.receiver.server import Server
-
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
-NO_SITE = "."  # which no site is called
 
 
 class Lists:
     """For one event loop."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, store: Store, callers: Callers, runs: Runs, sessions: Sessions, states: States) -> None:
+        self._store, self._callers, self._runs = store, callers, runs
+        self._sessions, self._states = sessions, states
         self._turns = Turns()
 
     async def streams(self, asked: codec.Listing, context: Any) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """What List answers."""
-        server = self._server
-        async with server.reading(context) as (peer, patience):
+        callers, workers = self._callers, self._callers.workers
+        async with callers.reading(context) as (peer, patience):
             if asked.run:
                 run_name(asked.run)
             if asked.site:
                 site_name(asked.site)
             # What is passed on was asked for, and is in the audit, where it came from.
             passed = isinstance(context, Passed)
-            identity = identity_of(context) if passed else server.asks(context, Action.LIST, asked.run, asked.site)
+            identity = (
+                identity_of(context) if passed else callers.guard.asks(context, Action.LIST, asked.run, asked.site)
+            )
             found: AsyncGenerator[Any, None] = self._held(asked, peer, identity)
-            if server.workers is not None and not passed:
-                found = server.workers.list(asked, found, context, server.who(context))
+            if workers is not None and not passed:
+                found = workers.relay.list(asked, found, context, callers.who(context))
             async with contextlib.aclosing(found) as parts:
                 async for part in parts:
                     with patience:
@@ -57,20 +60,20 @@ class Lists:
         self, asked: codec.Listing, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """What the store holds of it, and *identity* may list, in messages."""
-        server, streams = self._server, 0
+        guard, streams = self._callers.guard, 0
 
         def wanted(run: str, site: str) -> bool:
-            return asked.site in ("", site) and server.policy.permits(identity, Action.LIST, run=run, site=site)
+            return asked.site in ("", site) and guard.policy.permits(identity, Action.LIST, run=run, site=site)
 
         prefix = f"{asked.run}/" if asked.run else ""
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
-        held = server.store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
+        held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
         async with contextlib.aclosing(held) as found:
             while True:
                 infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
                 streams += len(infos)
                 for info in infos:
-                    state, marks = server.states.of(info.stream), () if asked.one_a_site else info.marks
+                    state, marks = self._states.of(info.stream), () if asked.one_a_site else info.marks
                     for part in codec.parts_of(replace(info, state=state, marks=marks)):
                         if part[1]:
                             async with self._turns.one(peer):
@@ -93,37 +96,32 @@ class Lists:
 
     async def runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
         """What ListRuns answers."""
-        server = self._server
-        async with server.reading(context) as (peer, patience):
+        callers, workers = self._callers, self._callers.workers
+        async with callers.reading(context) as (peer, patience):
             passed = isinstance(context, Passed)
             asked = run_name(run) if run else None
-            identity = identity_of(context) if passed else server.asks(context, Action.LIST_RUNS, asked)
-            known = {one: server.state(one).value for one in server.runs if run in ("", one)}
+            identity = identity_of(context) if passed else callers.guard.asks(context, Action.LIST_RUNS, asked)
+            known = {one: state.value for one, state in self._runs.states.items() if run in ("", one)}
             found: AsyncGenerator[RunInfo, None] = self._sums(run, peer, identity)
-            if server.workers is not None and not passed:
-                found = server.workers.list_runs(run, found, context, server.who(context))
+            if workers is not None and not passed:
+                found = workers.relay.list_runs(run, found, context, callers.who(context))
             rest = [] if passed else sorted(known, reverse=True)  # those without a stream are in no store's list
             async with contextlib.aclosing(found) as infos:
                 async for info in infos:
                     while rest and rest[-1] <= info.run:
-                        if (name := rest.pop()) != info.run and self.may_see(identity, name):
+                        if (name := rest.pop()) != info.run and self._callers.may_see(identity, name):
                             yield RunInfo(name, known[name])
                     with patience:
                         yield replace(info, state=known.get(info.run, ""))
             for name in reversed(rest):
-                if self.may_see(identity, name):
+                if self._callers.may_see(identity, name):
                     yield RunInfo(name, known[name])
-
-    def may_see(self, identity: Identity, run: str, site: str = NO_SITE) -> bool:
-        """Whether *identity* may know of *run*, in which no site need have a stream, or of *site* in it."""
-        return self._server.policy.permits(identity, Action.LIST_RUNS, run=run, site=site)
 
     async def _sums(self, run: str, peer: str, identity: Identity) -> AsyncGenerator[RunInfo, None]:
         """What is held here of the runs, as far as *identity* may see it."""
-        server = self._server
 
         async def seen() -> AsyncGenerator[StreamInfo, None]:
-            held = server.store.list(f"{run}/" if run else "", wanted=lambda *of: self.may_see(identity, *of))
+            held = self._store.list(f"{run}/" if run else "", wanted=lambda *of: self._callers.may_see(identity, *of))
             async with contextlib.aclosing(held) as found:
                 while infos := await self._some(found, peer, TURN_MOST):
                     for info in infos:
@@ -131,7 +129,7 @@ class Lists:
 
         async with (
             contextlib.aclosing(seen()) as streams,
-            contextlib.aclosing(totals(streams, server.is_open)) as found,
+            contextlib.aclosing(totals(streams, self._sessions.__contains__)) as found,
         ):
             async for info in found:
                 yield info

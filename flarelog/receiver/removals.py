@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Code, Open, Removed, run_name, site_name
-from flarelog.stores.base import Extent, in_use
-
-if TYPE_CHECKING:
-    from flarelog.receiver.server import Server
+from flarelog.receiver.pressure import Lately
+from flarelog.receiver.runs import Runs, Spawn
+from flarelog.receiver.sessions import Sessions
+from flarelog.receiver.states import States
+from flarelog.receiver.workers.cluster import Workers
+from flarelog.stores.base import Extent, Store, in_use
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +33,23 @@ REMEMBERED = 20_000  # producers that do not come again
 
 
 class Removals:
-    """For one event loop; ``remove`` is the home process's, the rest is every one's."""
+    """For one event loop; ``remove`` is the home process's, the rest is every one's. *forget*: is told which run, or
+    site in it, is no longer in the store.
+    """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        sessions: Sessions,
+        states: States,
+        workers: Workers | None,
+        forget: Callable[[str, str], None],
+        spawn: Spawn,
+        lately: Lately,
+    ) -> None:
+        self._store, self._runs, self._sessions, self._states = store, runs, sessions, states
+        self._workers, self._forget, self._spawn, self._lately = workers, forget, spawn, lately
         self._one = asyncio.Lock()
         self._barred: OrderedDict[tuple[str, str, bytes], None] = OrderedDict()
 
@@ -55,7 +70,7 @@ class Removals:
 
         Raises InvalidName, NotFound, InUse, Unavailable.
         """
-        server, workers = self._server, self._server.workers
+        workers = self._workers
         run_name(run), site and site_name(site)
         async with self._one:
             removed = False
@@ -78,57 +93,47 @@ class Removals:
                 await self.let_go(run, site, removed, barred)
                 if workers is not None:
                     await workers.let_go(run, site, removed, barred)
-        server.spawn(self.clear())
+        self._spawn(self.clear())
         return found
 
     async def _taken_away(self, run: str, site: str, was: Extent | None) -> Removed:
         try:
-            return await self._server.store.remove(run, site, was=was)
+            return await self._store.remove(run, site, was=was)
         except NotFound:
-            if site or self._server.state(run) is RunState.UNKNOWN:
+            if site or self._runs.state(run) is RunState.UNKNOWN:
                 raise
             return Removed(0, 0)  # it was announced, and nothing of it could be stored
 
-    async def expire(self, run: str, was: Extent, why: str) -> None:
-        """Remove *run*, if it *was* found so and still is, because of *why*: whoever sends to it later begins anew.
-
-        Raises NotFound, InUse, Unavailable.
-        """
-        found = await self.remove(run, barred=False, was=was)
-        log.info("run %s: removed, because %s", run, why)
-        self._server.guard.removed("this receiver", self._server.address, run, "", found)
-
     async def hold(self, run: str, site: str, force: bool) -> int:
         """Let nobody open a stream of it here; with *force* those that are open end. How many are open then."""
-        server, clock = self._server, asyncio.get_running_loop().time
-        server.store.hold(run, site)
+        store, clock = self._store, asyncio.get_running_loop().time
+        store.hold(run, site)
         if force:
             why = f"run {run} was removed at the receiver; {AGAIN}"
-            sessions = list(server.sessions_of(run, site))
-            if sessions and not server.said(why):  # once, and not of each log
+            sessions = list(self._sessions.of(run, site))
+            if sessions and not self._lately.said(why):  # once, and not of each log
                 log.warning("%s; %d of its logs were open", why, len(sessions))
             for session in sessions:
-                session.leave(Code.REJECTED, why)
+                session.refuse(Refused(Code.REJECTED, why))
             end = clock() + END_WITHIN
-            while server.store.open_streams(run, site) and clock() < end:
+            while store.open_streams(run, site) and clock() < end:
                 await asyncio.sleep(LOOK)
-        return len(server.store.open_streams(run, site))
+        return len(store.open_streams(run, site))
 
     async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
         """It may be opened again; if it was *removed*, as if it had never been."""
-        server = self._server
         if removed:
-            for producer in server.states.producers(run, site) if barred else ():
+            for producer in self._states.producers(run, site) if barred else ():
                 self._barred[producer] = None
             while len(self._barred) > REMEMBERED:
                 self._barred.popitem(last=False)
-            server.store.forget_run(run, site)
-            server.forget(run, site)
-        server.store.release(run, site)
+            self._store.forget_run(run, site)
+            self._forget(run, site)
+        self._store.release(run, site)
 
     async def clear(self) -> None:
         """Free what was removed, now or before a crash."""
         try:
-            await self._server.store.clear()
+            await self._store.clear()
         except FlarelogError as error:
             log.warning("%s; it is tried again when the next run is removed", error)

@@ -11,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
+from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, NotAllowed
-from flarelog.model import Action, Code, parse_address
+from flarelog.model import Action, Code
+from flarelog.receiver.call import Call
+from flarelog.receiver.runs import Spawn
+from flarelog.receiver.sessions import Sessions
 from flarelog.security.connections import among, shut
-
-if TYPE_CHECKING:
-    from flarelog.receiver.server import Server
-    from flarelog.security.tls import ServerCertificates
+from flarelog.security.guard import Guard
+from flarelog.security.tls import ServerCertificates
 
 log = logging.getLogger(__name__)
 
@@ -30,43 +32,48 @@ OLD = "this connection is old: connect again"
 
 
 class Standing:
-    """Of the peers of *server*."""
+    """Of those whose *sessions* and *calls* go on. *age*: seconds after which a connection is old; *port*: where those
+    with certificates come in.
+    """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._asked = server.policy
-        self._trust = server.guard.certificates.trust if server.guard.certificates is not None else None
+    def __init__(
+        self, guard: Guard, sessions: Sessions, calls: Collection[Call], age: float, port: int, spawn: Spawn
+    ) -> None:
+        self._guard, self._sessions, self._calls = guard, sessions, calls
+        self._age, self._port, self._spawn = age, port, spawn
+        self._asked = guard.policy
+        self._trust = guard.certificates.trust if guard.certificates is not None else None
         self._due_at = 0.0
 
     async def run(self) -> None:
         """Look, for ever."""
-        self._server.guard.begins()
+        self._guard.begins()
         while True:
             await asyncio.sleep(EVERY)
-            certificates = self._server.guard.certificates
-            self._server.guard.look(certificates.connections if certificates is not None else 0)
+            certificates = self._guard.certificates
+            self._guard.look(certificates.connections if certificates is not None else 0)
             self.look(time.monotonic(), time.time())
 
     def look(self, now: float, wall: float) -> None:
         """End what goes on and would not be let in at *now*, which is *wall* in seconds since 1970."""
-        if self._server.policy is not self._asked:
-            self._asked = self._server.policy
+        if self._guard.policy is not self._asked:
+            self._asked = self._guard.policy
             self._ask_policy()
-        certificates = self._server.guard.certificates
+        certificates = self._guard.certificates
         if certificates is not None:
             self._ask_trust(certificates, wall)
         self._move(now)
 
     def _ask_policy(self) -> None:
-        for session in self._server.sessions():
+        for session in self._sessions:
             stream = session.stream
             try:
-                self._server.guard.still(session.identity, Action.PUSH, session.address, stream.run, stream.site)
+                self._guard.still(session.identity, Action.PUSH, session.line.address, stream.run, stream.site)
             except NotAllowed as error:
-                session.leave(Code.REJECTED, str(error))
+                session.refuse(Refused(Code.REJECTED, str(error)))
 
     def _ask_trust(self, certificates: ServerCertificates, now: float) -> None:
-        guard, trust = self._server.guard, certificates.trust
+        guard, trust = self._guard, certificates.trust
         changed, self._trust = trust is not self._trust, trust
         gone, guard.unwelcome = guard.unwelcome, set()
         for presented in guard.connections.shown():
@@ -77,7 +84,7 @@ class Standing:
                     guard.ended(presented, address, error)
                     guard.connections.forget(address)
                     gone.add(address)
-        for call in list(self._server.calls):
+        for call in list(self._calls):
             if call.connection is None or call.ended:
                 continue
             try:
@@ -85,7 +92,7 @@ class Standing:
             except FlarelogError as error:
                 call.leave_all(str(error), Code.REJECTED if isinstance(error, NotAllowed) else Code.GOING_AWAY)
         if changed or gone:
-            self._server.spawn(self._shut(gone, changed))
+            self._spawn(self._shut(gone, changed))
         if now >= self._due_at and (due := trust.due(now)):
             self._due_at = now + DUE_EVERY
             log.error("%s", due)
@@ -95,16 +102,15 @@ class Standing:
         was said before let them in.
         """
         await asyncio.sleep(SHUT_AFTER)
-        known = among(self._server.guard.connections.addresses())
+        known = among(self._guard.connections.addresses())
         wanted = (lambda place: not known(place)) if changed else among(gone)
-        count = await asyncio.to_thread(shut, parse_address(self._server.address)[1], wanted)
+        count = await asyncio.to_thread(shut, self._port, wanted)
         log.info("%d connections were ended, whose peers would not be let in now or came to no call", count)
 
     def _move(self, now: float) -> None:
         """Let the calls over old connections go on over new ones."""
-        age = self._server.options.max_connection_age
-        for call in self._server.calls:
+        for call in list(self._calls):
             connection = call.connection
-            if connection is not None and call.has_streams and not call.ended and now > connection.moves_at(age):
+            if connection is not None and call.has_streams and not call.ended and now > connection.moves_at(self._age):
                 call.leave_all(OLD)
-        self._server.guard.connections.forget_older(age, now)
+        self._guard.connections.forget_older(self._age, now)

@@ -9,34 +9,11 @@ from typing import Any
 
 import grpc
 
-from flarelog.errors import (
-    FlarelogError,
-    Full,
-)
-from flarelog.model import (
-    Action,
-    ReceiverInfo,
-)
+from flarelog.errors import FlarelogError, Full
+from flarelog.model import Action, ReceiverInfo
 from flarelog.version import __version__
+from flarelog.wire import codec
 from flarelog.wire.calls import UNCOMPRESSED
-from flarelog.wire.codec import (
-    MAJOR,
-    MAX_MESSAGE,
-    MINOR,
-    SERVICE,
-    Malformed,
-    decode_list,
-    decode_list_runs,
-    decode_read,
-    decode_remove,
-    decode_run,
-    encode_info,
-    encode_piece,
-    encode_receiver,
-    encode_removed,
-    encode_reply,
-    encode_run_info,
-)
 from flarelog.wire.statuses import status_of
 from flarelog.wire.wakeups import relieve
 
@@ -50,8 +27,8 @@ Meet = Callable[[Any, Action | None], Awaitable[Any]]
 
 
 SERVER_OPTIONS: list[tuple[str, Any]] = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE),
-    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.max_receive_message_length", codec.MAX_MESSAGE),
+    ("grpc.max_send_message_length", codec.MAX_MESSAGE),
     UNCOMPRESSED,
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -84,10 +61,10 @@ def handlers(
     end_run: Any,
     get_run: Any,
     *,
+    list_runs: Any,
+    remove_run: Any,
     counted: Any,
     meet: Meet | None = None,
-    list_runs: Any = None,
-    remove_run: Any = None,
 ) -> list[Any]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
@@ -106,7 +83,7 @@ def handlers(
     async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
         try:
             return decode(raw)
-        except Malformed as error:
+        except codec.Malformed as error:
             await context.abort(status_of(error), str(error))
 
     async def pushed(requests: Any, context: Any) -> None:
@@ -115,9 +92,9 @@ def handlers(
     def run_handler(call: Any, action: Action) -> Any:
         async def answer(raw: bytes, context: Any) -> bytes:
             context = await met(context, action)
-            state = await call(await decoded(decode_run, raw, context), context)
-            return encode_receiver(
-                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
+            state = await call(await decoded(codec.decode_run, raw, context), context)
+            return codec.encode_receiver(
+                ReceiverInfo(state, codec.MAJOR, codec.MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
             )
 
         return grpc.unary_unary_rpc_method_handler(answer)
@@ -134,19 +111,13 @@ def handlers(
 
     async def removed(raw: bytes, context: Any) -> bytes:
         context = await met(context, Action.DELETE)
-        return encode_removed(await remove_run(await decoded(decode_remove, raw, context), context))
-
-    more: dict[str, Any] = {}
-    if list_runs is not None:
-        more["ListRuns"] = stream_handler(list_runs, Action.LIST_RUNS, decode_list_runs, encode_run_info)
-    if remove_run is not None:
-        more["RemoveRun"] = grpc.unary_unary_rpc_method_handler(removed)
+        return codec.encode_removed(await remove_run(await decoded(codec.decode_remove, raw, context), context))
 
     async def health(request: bytes, context: Any) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
         # SERVING.
         await met(context, None)
-        if request[2:] not in (b"", SERVICE.encode()):
+        if request[2:] not in (b"", codec.SERVICE.encode()):
             await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
         return b"\x08\x01"
 
@@ -160,17 +131,18 @@ def handlers(
 
     return [
         grpc.method_handlers_generic_handler(
-            SERVICE,
+            codec.SERVICE,
             {
                 "Push": grpc.stream_stream_rpc_method_handler(
-                    pushed, response_serializer=_unless_encoded(encode_reply)
+                    pushed, response_serializer=_unless_encoded(codec.encode_reply)
                 ),
-                "Read": stream_handler(read, Action.READ, decode_read, encode_piece),
-                "List": stream_handler(list_streams, Action.LIST, decode_list, encode_info),
+                "Read": stream_handler(read, Action.READ, codec.decode_read, codec.encode_piece),
+                "List": stream_handler(list_streams, Action.LIST, codec.decode_list, codec.encode_info),
                 "StartRun": run_handler(start_run, Action.START_RUN),
                 "EndRun": run_handler(end_run, Action.END_RUN),
                 "GetRun": run_handler(get_run, Action.GET_RUN),
-                **more,
+                "ListRuns": stream_handler(list_runs, Action.LIST_RUNS, codec.decode_list_runs, codec.encode_run_info),
+                "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),
         # By hand, because the package for it ties its users to one range of protobuf versions.

@@ -1,0 +1,276 @@
+"""A Push call at the receiver, and the streams in it: what arrives is taken message by message, by the call's own task.
+
+Only what may take long has a task of its own: a stream that is being opened, one that ends, and the answers. A stream
+ends with the first reply that is not OK; the call goes on for the others. So it does when the receiver itself is wrong
+about one stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any
+
+import grpc
+
+from flarelog.delivery.pressure import Load
+from flarelog.delivery.receiver import Refused
+from flarelog.delivery.receiving import code_of
+from flarelog.errors import FlarelogError
+from flarelog.model import Code, Open, Reply
+from flarelog.receiver.answers import Answers
+from flarelog.receiver.intake import Intake
+from flarelog.receiver.session import LOST, Session
+from flarelog.stores.base import SILENT
+from flarelog.wire import codec
+
+log = logging.getLogger(__name__)
+
+OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
+
+
+class Call:
+    """One Push call. It returns when all its streams are closed, whatever became of the connection meanwhile."""
+
+    def __init__(self, intake: Intake, context: Any) -> None:
+        self.context = context  # gRPC's: not to be touched once the call has returned
+        self.peer = intake.callers.peer_of(context)
+        self.address = str(context.peer())
+        self.connection = intake.callers.guard.connection_of(context)
+        self.load = Load()
+        self.ended = ""  # why, if the receiver ended it
+        self.gone = False  # the producer has
+        self.lost = False  # it has, without a word
+        self._intake = intake
+        self._loop = asyncio.get_running_loop()
+        self._answers = Answers(context, intake.pressure, self.load, intake.idle_timeout, self._stuck)
+        self._sessions: dict[int, Session] = {}
+        self._had: Counter[tuple[str, str]] = Counter()  # streams that it had, by run and site
+        self._last = -1  # the highest number of a stream so far
+        self._elsewhere: tuple[int, bytes] | None = None  # the worker whose call this is, and its first message
+        self._taking: asyncio.Task[Any] | None = None
+        self._heard_at = self._loop.time()
+        self._reading = False
+        self._over = False  # nothing more is taken
+        self._silence: asyncio.TimerHandle | None = None
+        self._alone: asyncio.TimerHandle | None = None
+        # Cancellations of the task that takes which are none of gRPC's: from before this call, and the call's own.
+        task = asyncio.current_task()
+        self._own_cancels = task.cancelling() if task is not None else 0
+
+    async def run(self) -> None:
+        callers, loads = self._intake.callers, self._intake.pressure.loads
+        loads.add(self.load)
+        try:
+            await callers.peers.begins(self.address, self.peer)
+            try:
+                await self._serve()
+                if self._elsewhere is not None and callers.workers is not None:
+                    who, patience = callers.who(self.context), self._intake.idle_timeout
+                    await callers.workers.relay.push(*self._elsewhere, self.context, who, patience)
+            finally:
+                callers.peers.ends(self.address, self.peer)
+        except FlarelogError as error:
+            self._refuse(0, error)
+            await self._settled(self._answers.spoken())
+        finally:
+            loads.discard(self.load)
+
+    async def _serve(self) -> None:
+        self._left_alone()
+        self._listen_for_silence()
+        self._taking = asyncio.current_task()
+        try:
+            await self._take()
+            if self._last < 0 and not self._over and self._elsewhere is None:
+                raise Refused(Code.REJECTED, "the call ended before its Open")
+        except asyncio.CancelledError:
+            if self._cancelled:
+                self._answers.deaf = self.gone = self.lost = True
+                raise
+        finally:
+            self._taking = None
+            for timer in (self._alone, self._silence):
+                if timer is not None:
+                    timer.cancel()
+            self._answers.close()
+            await self._settled(self._close())
+            why = self.ended or (LOST if self.lost else "its producer ended it")
+            for (run, site), streams in self._had.items():
+                self._intake.happenings.call_ended(run, site, streams, why)
+
+    @property
+    def _cancelled(self) -> bool:
+        """Whether this task was cancelled by anybody else than the call itself."""
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > self._own_cancels
+
+    async def _settled(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* to its end, however often gRPC cancels its call meanwhile; then the call is cancelled."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            with contextlib.suppress(asyncio.CancelledError):  # which is raised below
+                await asyncio.wait((task,))
+        task.result()
+        if self._cancelled:
+            raise asyncio.CancelledError
+
+    # --- what comes
+
+    async def _take(self) -> None:
+        while not self._over:
+            await self._answers.room()
+            self._reading = True
+            raw = await self.context.read()
+            self._reading = False
+            if raw is grpc.aio.EOF:
+                self.lost = any(session.open for session in self._sessions.values())  # gRPC tells no more than that
+                return
+            self._heard_at = self._loop.time()
+            try:
+                try:
+                    number, request = codec.decode_said(raw)
+                except Exception:
+                    number = codec.number_of(raw)
+                    raise
+                session = self._sessions.get(number)
+                if session is not None:
+                    await session.take(request)
+                elif isinstance(request, Open):
+                    worker = self._intake.callers.elsewhere(self.context, request.stream.run, request.stream.site)
+                    if worker is not None and self._moves(number, request):
+                        continue
+                    if worker is not None and not self._sessions:
+                        self._elsewhere = worker, raw
+                        return
+                    self._open(number, request)
+                elif number > self._last:
+                    raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
+                # else the stream has ended, which its producer had not heard yet
+            except Exception as error:
+                session = self._sessions.get(number)
+                trouble = error
+                if not isinstance(trouble, FlarelogError):
+                    trouble = self._intake.wrong(session.stream if session is not None else self.address, trouble)
+                if session is not None:
+                    session.refuse(trouble)
+                else:
+                    self._refuse(number, trouble)
+
+    def _open(self, number: int, opened: Open) -> None:
+        if number <= self._last:
+            raise Refused(Code.REJECTED, f"stream {number} was opened before in this call; the numbers of streams grow")
+        self._last = number
+        if not 8 <= len(opened.producer) <= 64:
+            raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
+        workers, stream = self._intake.callers.workers, opened.stream
+        if workers is not None and not workers.place.mine(stream.run, stream.site):
+            raise Refused(
+                Code.REJECTED,
+                f"a call carries one site's streams where the receiver has workers: open {stream} in another call",
+            )
+        self._sessions[number] = Session(self._intake, self, number, opened)
+
+    def _moves(self, number: int, opened: Open) -> bool:
+        """Whether a producer whose site is another worker's goes there itself."""
+        workers = self._intake.callers.workers
+        if workers is None or not workers.place.lets_move(opened.moves):
+            return False
+        why = f"another worker of this receiver has site {opened.stream.site}"
+        self._last = max(self._last, number)
+        self.last_word(Reply(Code.GOING_AWAY, reason=why, number=number, elsewhere=True))
+        self._left_alone()
+        return True
+
+    def _left_alone(self) -> None:
+        """Without a stream the call waits for another one, but for a producer that numbers none: it has that one."""
+        if self._sessions:
+            return
+        if self._last == 0:
+            self._stop_taking()
+        elif self._alone is None:
+            self._alone = self._loop.call_later(OPEN_TIMEOUT, self._unopened)
+
+    def _unopened(self) -> None:
+        self._alone = None
+        if self._last < 0:
+            self._refuse(0, Refused(Code.REJECTED, f"no Open came within {OPEN_TIMEOUT:g} s"))
+        elif not self._sessions:
+            self._stop_taking()
+
+    def _listen_for_silence(self) -> None:
+        idle, now = self._intake.idle_timeout, self._loop.time()
+        if not self._reading:
+            self._heard_at = now  # what has come is not taken yet: that is no silence of the producer's
+        if now < self._heard_at + idle:
+            self._silence = self._loop.call_at(self._heard_at + idle, self._listen_for_silence)
+        else:
+            self.leave_all(f"nothing was heard for {idle:g} s")
+            since = time.time_ns() // 1_000_000 - int(1000 * (now - self._heard_at))
+            for session in self._sessions.values():
+                self._intake.happenings.note(session.stream, SILENT, since=since)
+
+    @property
+    def has_streams(self) -> bool:
+        return bool(self._sessions)
+
+    def leave_all(self, why: str, code: Code = Code.GOING_AWAY) -> None:
+        """End the call and its streams with *code*, once what has arrived is committed."""
+        self.ended = why
+        for session in list(self._sessions.values()):
+            session.refuse(Refused(code, why))
+        self._stop_taking()
+
+    def _stuck(self) -> None:
+        self.leave_all(f"no reply could leave for {self._intake.idle_timeout:g} s")
+
+    def _stop_taking(self) -> None:
+        self._over = True
+        if self._taking is not None and self._taking is not asyncio.current_task():
+            self._own_cancels += 1
+            self._taking.cancel()
+
+    async def _close(self) -> None:
+        self._over = True
+        while self._sessions:
+            for session in self._sessions.values():
+                session.leave()
+            await asyncio.wait([session.ending for session in self._sessions.values() if session.ending is not None])
+        await self._answers.spoken()
+
+    # --- what its sessions say
+
+    def opened(self, session: Session) -> None:
+        self._had[session.stream.run, session.stream.site] += 1
+
+    def acknowledge(self, session: Session) -> None:
+        self._answers.acknowledge(session)
+
+    def last_word(self, reply: Reply) -> None:
+        self._answers.last_word(reply)
+
+    def closed(self, session: Session) -> None:
+        """*session* is none of the call's any more."""
+        self._sessions.pop(session.number, None)
+        self._answers.forget(session)
+        self._left_alone()
+
+    def _refuse(self, number: int, error: FlarelogError) -> None:
+        """Answer what is none of the open streams', with *error*."""
+        self._last = max(self._last, number)
+        reply = Reply(code_of(error), reason=str(error), incarnation=self._intake.incarnation, number=number)
+        self.tell(self.address, reply, error)
+        self.last_word(reply)
+        self._left_alone()
+
+    def tell(self, where: object, reply: Reply, error: FlarelogError) -> None:
+        """Log a refusal."""
+        quiet = reply.code in (Code.EXECUTION_EXCEPTION, Code.GOING_AWAY)
+        # A stream that is held asks again and again, and a thousand may be refused for one reason.
+        quiet = quiet or (reply.code in (Code.PAUSE, Code.REJECTED) and self._intake.lately.said(str(error)))
+        level = logging.DEBUG if quiet else logging.WARNING
+        log.log(level, "%s: %s at offset %d: %s", where, reply.code.name, reply.committed, error)

@@ -1,0 +1,169 @@
+"""What a stream meets at its receiver: it is let in, counted, slowed down, written down, and told how it may go on.
+
+Nothing that one stream brings can end more than itself: where the receiver is wrong about one, ``wrong`` says so once,
+and its producer is to ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from flarelog.bus import Bus
+from flarelog.delivery.quota import Quota
+from flarelog.delivery.receiver import Refused, size_of
+from flarelog.lifecycle import Event, RunState
+from flarelog.model import Action, Code, Mark, News, Open, StreamId
+from flarelog.receiver.admission import Admission
+from flarelog.receiver.callers import Callers
+from flarelog.receiver.happenings import Happenings
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.peers import Turns
+from flarelog.receiver.pressure import Lately, Pressure
+from flarelog.receiver.runs import Runs
+from flarelog.receiver.session import Session
+from flarelog.receiver.sessions import Sessions
+from flarelog.receiver.states import States
+from flarelog.stores.base import CLOSED, LEFT, OPENED, Appender
+from flarelog.wire.packing import Unpacking
+
+log = logging.getLogger(__name__)
+
+UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
+
+
+class Intake:
+    """For one event loop; what each session, and each call, has of its receiver."""
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        incarnation: bytes,
+        bus: Bus,
+        callers: Callers,
+        admission: Admission,
+        runs: Runs,
+        sessions: Sessions,
+        states: States,
+        happenings: Happenings,
+        quota: Quota,
+        pressure: Pressure,
+        lately: Lately,
+    ) -> None:
+        self.incarnation, self.idle_timeout = incarnation, options.idle_timeout
+        self.callers, self.sessions, self.pressure, self.lately = callers, sessions, pressure, lately
+        self.unpacking = Unpacking(taken=options.compression != "off")
+        self.ending = Turns()
+        self.unpacked = Turns(UNPACKED)  # by site as well
+        self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
+        self.states, self.happenings = states, happenings
+        self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
+        self._silent: dict[StreamId, asyncio.TimerHandle] = {}
+
+    # --- who comes and goes
+
+    async def admit(self, session: Session, opened: Open) -> Appender:
+        stream, line, admission = opened.stream, session.line, self._admission
+        await self.callers.peers.opens(line.peer)
+        session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
+        self.states.news(stream, opened.producer, opened.news or News(0, 0))
+        self._quota.opens(stream)
+        session.counted = True
+        await admission.admit(opened)
+        await admission.count(stream)
+        appender = await admission.open(opened, line.peer)
+        self._quota.noted(stream, sum(map(size_of, appender.marks)))
+        return appender
+
+    def entered(self, session: Session) -> None:
+        stream, committed = session.stream, session.appender.committed
+        self._quota.holds(stream, committed)
+        timer = self._silent.pop(stream, None)
+        if timer is not None:
+            timer.cancel()
+        before = self.sessions.enters(session)
+        if before is not None and before.producer == session.producer:
+            before.refuse(Refused(Code.GOING_AWAY, "its producer opened it again"))
+        elif before is not None:
+            before.refuse(Refused(Code.FENCED, "a newer producer opened it"))
+        self.states.opened(stream, session.producer)
+        if stream not in self.happenings.paused:
+            self.happenings.note(stream, OPENED)
+        log.info("%s: opened at offset %d", stream, committed)
+        self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
+
+    def left(self, session: Session, sealed: bool) -> None:
+        try:
+            if self.sessions.leaves(session):
+                self._left(session, sealed)
+        finally:
+            if session.counted:
+                self._quota.closes(session.stream)
+
+    def _left(self, session: Session, sealed: bool) -> None:
+        stream, committed = session.stream, session.appender.committed
+        self.states.left(stream)
+        if sealed:
+            self.happenings.resume(stream)
+        elif stream not in self.happenings.paused:
+            self.happenings.note(stream, LEFT, session.left_because)
+        self._quota.holds(stream, committed)
+        if sealed:
+            log.info("%s: sealed at offset %d", stream, committed)
+            self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
+        else:
+            loop = asyncio.get_running_loop()
+            self._silent[stream] = loop.call_later(self.idle_timeout, self._timed_out, stream)
+
+    def _timed_out(self, stream: StreamId) -> None:
+        self._silent.pop(stream, None)
+        self.happenings.paused.pop(stream, None)
+        self.happenings.note(stream, CLOSED)
+        text = f"closed without a receipt: its producer has been gone for {self.idle_timeout:g} s"
+        log.warning("%s: %s", stream, text)
+        self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)
+
+    def forget(self, run: str, site: str) -> None:
+        """*run*, or *site* in it, is no longer in the store."""
+        self.states.forget(run, site)
+        self.happenings.forget(run, site)
+        self._quota.forget(run, site)
+        for stream in [one for one in self._silent if one.run == run and site in ("", one.site)]:
+            self._silent.pop(stream).cancel()
+
+    def close(self) -> None:
+        for timer in self._silent.values():
+            timer.cancel()
+        self.unpacking.close()
+
+    # --- what comes
+
+    def take(self, session: Session, size: int) -> None:
+        stream = session.stream
+        if self.sessions.get(stream) is not session:
+            return  # another call has the stream, and of this one nothing will be stored
+        self._quota.take(stream, size)
+        self._admission.writes(stream, session.appender)
+        self.states.took(stream, size)
+        if size and self.happenings.paused:
+            self.happenings.resume(stream)
+        self.sessions.took(session, size)
+
+    def note(self, session: Session, mark: Mark) -> None:
+        self._quota.note(session.stream, size_of(mark))
+        self._admission.writes(session.stream, session.appender)
+
+    # --- what is answered
+
+    def is_ending(self, run: str) -> bool:
+        return self._runs.state(run) in (RunState.ENDING, RunState.ENDED)
+
+    def held(self, session: Session, why: str) -> None:
+        self.states.held(session.stream, session.producer, why)
+        self.happenings.hold(session.stream, why)
+
+    def wrong(self, where: object, bug: Exception) -> Refused:
+        """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""
+        if not self.lately.said(f"{where}: {bug!r}"):
+            log.error("%s: the receiver failed at it; what else it receives goes on", where, exc_info=bug)
+        return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log says how")

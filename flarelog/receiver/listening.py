@@ -1,0 +1,76 @@
+"""The ports of a receiver: one for producers, readers and operators, and one more for those who show a token."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+
+from flarelog.errors import CannotListen
+from flarelog.model import parse_address
+from flarelog.receiver.options import ServerOptions
+from flarelog.security.connections import aging
+from flarelog.security.guard import Guard
+from flarelog.security.tls import ServerCertificates
+from flarelog.wire import service
+
+log = logging.getLogger(__name__)
+
+Handlers = Callable[[service.Meet], list[Any]]
+"""gRPC's handlers of all calls that come in where *meet* lets them."""
+
+
+class Listening:
+    """*shared*: another process of this receiver has the same port."""
+
+    def __init__(self, options: ServerOptions, guard: Guard, *, shared: bool) -> None:
+        self.address = self.reader_address = ""
+        self._options, self._guard, self._shared = options, guard, shared
+        self._certificates: ServerCertificates | None = None
+        self._servers: list[grpc.aio.Server] = []  # one a port
+
+    async def start(self, handlers: Handlers) -> None:
+        """Take the ports, and answer there. Raises CannotListen."""
+        options, guard = self._options, self._guard
+        if options.tls is not None:
+            self._certificates = guard.certificates = ServerCertificates(options.tls)
+        self.address = self._bind(options.listen, handlers(guard.meet))
+        if options.reader_listen:
+            self.reader_address = self._bind(options.reader_listen, handlers(guard.meet_token), demanded=False)
+        for server in self._servers:
+            await server.start()
+
+    def _bind(self, address: str, handlers: list[Any], *, demanded: bool = True) -> str:
+        """Take *address*, and return ``HOST:PORT``; *demanded*: certificates are. Raises CannotListen."""
+        age = aging(self._options.max_connection_age) if self._certificates is not None else []
+        server = service.server(self._options.max_connections, shared=self._shared, more=age)
+        server.add_generic_rpc_handlers(handlers)
+        host, port = parse_address(address)
+        try:
+            if self._certificates is not None:
+                bound = server.add_secure_port(f"{host}:{port}", self._certificates.credentials(demanded=demanded))
+            else:
+                bound = server.add_insecure_port(f"{host}:{port}")
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise CannotListen(
+                f"the address {address} cannot be had: another process listens there, or it is not this machine's; name"
+                " another port (0 takes a free one)"
+            )
+        self._servers.append(server)
+        return f"{host}:{bound}"
+
+    def stop(self, grace: float) -> list[asyncio.Task[None]]:
+        """Take no call any more; what lets those that are under way end within *grace* seconds, one a port."""
+        return [asyncio.create_task(server.stop(grace)) for server in self._servers]
+
+    def reread(self) -> None:
+        """Read certificates, policy and tokens again though they seem unchanged, and say what came of it."""
+        if self._certificates is not None:
+            self._certificates.reread()
+        if not self._guard.reread() and self._certificates is None:
+            log.info("there is nothing to read again: this receiver has neither certificates nor a policy's file")

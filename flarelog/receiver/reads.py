@@ -1,0 +1,106 @@
+"""What a Read answers: the bytes of a stream and its marks, or what a sieve keeps of them.
+
+Laws that hold here: whoever sends, and another reader, has a turn between two pieces that are sieved; a reader who
+takes nothing is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
+from typing import Any
+
+from flarelog.model import Action
+from flarelog.receiver.callers import Callers
+from flarelog.receiver.peers import Turns
+from flarelog.render.sieve import Sieving
+from flarelog.stores.base import Store
+from flarelog.wire import codec
+
+GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
+SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
+TELL_EVERY = 0.5  # seconds between two words on how far a sieve is, where it keeps nothing
+
+
+class Reads:
+    """For one event loop."""
+
+    def __init__(self, store: Store, callers: Callers) -> None:
+        self._store, self._callers = store, callers
+        self._sieving = Turns()
+        self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
+
+    async def read(self, request: Any, context: Any) -> AsyncIterator[codec.Found | bytes]:
+        async with self._callers.reading(context) as (peer, patience):
+            wanted = codec.read_request(request)
+            async with contextlib.aclosing(self._answers(request, wanted, peer, context)) as found:
+                async for piece in found:
+                    with patience:
+                        yield piece
+
+    async def _answers(
+        self, request: Any, wanted: codec.Wanted, peer: str, context: Any
+    ) -> AsyncGenerator[codec.Found | bytes, None]:
+        callers, stream = self._callers, wanted.stream
+        owner = callers.elsewhere(context, stream.run, stream.site)
+        if callers.workers is not None and owner is not None:
+            passed_on = callers.workers.relay.read(owner, request, context, callers.who(context))
+            async with contextlib.aclosing(passed_on) as raw:
+                async for piece in raw:
+                    yield piece
+            return
+        identity = callers.guard.asks(context, Action.READ, stream.run, stream.site)
+        read = partial(self._store.read, stream, follow=wanted.follow)
+        reads = callers.guard.reads(identity, context.peer(), stream, wanted.start, read)
+        async with contextlib.aclosing(reads) as pieces:
+            async for found in self._found(wanted, peer, pieces):
+                yield found
+
+    async def _found(
+        self, wanted: codec.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
+    ) -> AsyncIterator[codec.Found]:
+        """What *wanted* asks for, of *pieces* of its stream."""
+        marks, clock = wanted.first_mark, asyncio.get_running_loop().time
+        sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
+        told = clock()
+        async for offset, data in pieces:
+            if wanted.stop:
+                data = data[: max(0, wanted.stop - offset)]
+            if marks is not None:
+                for mark in await self._store.marks(wanted.stream, marks):
+                    yield marks, mark
+                    marks += 1
+            if sieving is None:
+                yield offset, data
+            else:
+                for at in range(0, len(data), size := self._at_once):
+                    async with self._sieving.one(peer):
+                        began = clock()
+                        kept = sieving.feed(offset + at, data[at : at + size])
+                        self._paced(clock() - began)
+                    for found in kept:
+                        yield found
+                    if not kept and clock() - told > TELL_EVERY:
+                        kept = [(sieving.position, b"")]
+                        yield kept[0]
+                    told = clock() if kept else told
+            if wanted.stop and offset + len(data) >= wanted.stop:
+                break
+            if wanted.follow and len(data) < GATHERED:
+                await asyncio.sleep(GATHER)
+        if sieving is not None:
+            for found in sieving.close():
+                yield found
+        if marks is not None:
+            for mark in await self._store.marks(wanted.stream, marks):
+                yield marks, mark
+                marks += 1
+
+    def _paced(self, took: float) -> None:
+        """Sieve less at once where that takes so long that others notice."""
+        if took > SIEVE_SECONDS:
+            self._at_once = max(SIEVED[0], self._at_once // 2)
+        elif took < SIEVE_SECONDS / 4:
+            self._at_once = min(SIEVED[1], self._at_once * 2)

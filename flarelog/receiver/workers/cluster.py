@@ -1,0 +1,181 @@
+"""What the workers of one receiver ask of each other. Worker 0 is the home of the runs: it knows their states and their
+sites, and tells the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import grpc
+
+from flarelog.delivery.receiver import Refused
+from flarelog.errors import CannotConnect, InvalidOption
+from flarelog.model import Action, Code, StreamId
+from flarelog.receiver.workers.place import HOME, MAX_WORKERS, Place
+from flarelog.receiver.workers.relay import CALLER, Passed, Relay, understood
+from flarelog.wire import calls, service
+from flarelog.wire.uplink import ENDED
+
+CONNECT_WITHIN = 120.0  # seconds in which all workers must be there
+JOIN_GRACE = 5.0  # seconds, beyond the time that another worker is given to wait
+_SERVICE = "flarelog.workers"
+
+
+class Workers:
+    """The other workers, as the one at *place* sees them. For one event loop."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.incarnation = bytes.fromhex(place.incarnation)
+        self.home = place.number == HOME
+        self._channels: dict[int, grpc.aio.Channel] = {}
+        self.relay = Relay(place, self._channels)
+        self._server: grpc.aio.Server | None = None
+        self._admitted: set[tuple[str, str]] = set()
+        self._told: set[asyncio.Queue[tuple[str, str] | None]] = set()
+
+    def _socket(self, number: int) -> str:
+        return f"{self.place.directory}/{number}"
+
+    async def start(
+        self,
+        handlers: Sequence[Any],
+        admit: Callable[[StreamId], Awaitable[None]],
+        join: Callable[[str, float], Awaitable[bool]],
+        hold: Callable[[str, str, bool], Awaitable[int]],
+        let_go: Callable[[str, str, bool, bool], Awaitable[None]],
+        runs: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Serve the other workers, and return when all of them do. *handlers*: of the calls that are passed on;
+        *admit*: lets a stream pass or raises Refused; *join*: waits until no stream of a run is open; *hold* and
+        *let_go*: before and after a run is removed; *runs*: the states that are known.
+
+        Raises InvalidOption where the sockets cannot be made, CannotConnect where the others do not come.
+        """
+
+        async def admitted(*names: str) -> list[str]:
+            try:
+                await admit(StreamId(*names))
+            except Refused as refused:
+                return [refused.code.name, str(refused)]
+            return []
+
+        async def told(raw: bytes, context: Any) -> AsyncIterator[bytes]:
+            queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
+            self._told.add(queue)
+            try:
+                for known in runs().items():
+                    yield json.dumps(known).encode()
+                while (one := await queue.get()) is not None:
+                    yield json.dumps(one).encode()
+            finally:
+                self._told.discard(queue)
+
+        def asked(work: Callable[..., Awaitable[Any]]) -> Any:
+            async def answer(raw: bytes, context: Any) -> bytes:
+                return json.dumps(await work(*json.loads(raw))).encode()
+
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+        own: dict[str, Any] = {
+            "Admit": asked(admitted),
+            "Join": asked(join),
+            "Hold": asked(hold),
+            "LetGo": asked(let_go),
+            "Runs": grpc.unary_stream_rpc_method_handler(told),
+        }
+        self._server = service.server(4 * MAX_WORKERS, local=True)
+        self._server.add_generic_rpc_handlers((*handlers, grpc.method_handlers_generic_handler(_SERVICE, own)))
+        try:
+            bound = self._server.add_insecure_port(f"unix:{self._socket(self.place.number)}")
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise InvalidOption(
+                f"the workers' sockets cannot be made in {self.place.directory}: its path may be too long; set TMPDIR"
+                " to a short one"
+            )
+        await self._server.start()
+        others = (number for number in range(self.place.count) if number != self.place.number)
+        self._channels.update({number: calls.local_channel(self._socket(number)) for number in others})
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN):
+                await asyncio.gather(*(channel.channel_ready() for channel in self._channels.values()))
+        except TimeoutError:
+            raise CannotConnect(
+                f"the other workers were not there within {CONNECT_WITHIN:g} s; start it again"
+            ) from None
+
+    async def stop(self, grace: float) -> None:
+        """Take no calls from other workers any more, and let those that are under way end within *grace* seconds."""
+        for queue in self._told:
+            queue.put_nowait(None)
+        if self._server is not None:
+            await self._server.stop(grace)
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+    async def admit(self, stream: StreamId) -> None:
+        """Ask home to let *stream* pass, at the first one of its site. Raises Refused."""
+        site = stream.run, stream.site
+        if site in self._admitted:
+            return
+        said = await self._ask(HOME, "Admit", [stream.run, stream.site, stream.log])
+        if said:
+            raise Refused(Code[said[0]], said[1])
+        self._admitted.add(site)
+
+    def is_admitted(self, stream: StreamId) -> bool:
+        """Whether home has let the site of *stream* pass, and its run was not removed since."""
+        return (stream.run, stream.site) in self._admitted
+
+    async def join(self, run: str, timeout: float) -> bool:
+        """Whether no stream of *run* is open at the others, by *timeout* seconds."""
+        asked = (self._ask(number, "Join", [run, timeout], timeout + JOIN_GRACE) for number in self._channels)
+        return all(said is True for said in await asyncio.gather(*asked, return_exceptions=True))
+
+    async def hold(self, run: str, site: str, force: bool, timeout: float) -> int:
+        """Let the others open no stream of *run*, or of *site* in it, and with *force* end those that are open within
+        *timeout* seconds: how many are open at them. Raises Refused.
+        """
+        asked = (self._ask(number, "Hold", [run, site, force], timeout) for number in self._channels)
+        return sum(await asyncio.gather(*asked))
+
+    async def let_go(self, run: str, site: str, removed: bool, barred: bool) -> None:
+        """What was held is to be held no longer, *removed* or not. *barred*: its producers do not come again."""
+        asked = (self._ask(number, "LetGo", [run, site, removed, barred]) for number in self._channels)
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    def forget(self, run: str, site: str = "") -> None:
+        """*run*, or *site* in it, is to be let pass again, or not, when it comes again."""
+        self._admitted -= {one for one in self._admitted if one[0] == run and site in ("", one[1])}
+
+    def tell(self, run: str, state: str) -> None:
+        """Let the others know that *run* is in *state*."""
+        for queue in self._told:
+            queue.put_nowait((run, state))
+
+    async def told(self) -> AsyncGenerator[tuple[str, str], None]:
+        """The states of runs, as home tells them: those that are known, and each change."""
+        with contextlib.suppress(grpc.RpcError):
+            runs: Any = self._channels[HOME].unary_stream(f"/{_SERVICE}/Runs")
+            async for raw in runs(b""):
+                run, state = json.loads(raw)
+                yield run, state
+
+    async def _ask(self, number: int, method: str, what: object, timeout: float | None = None) -> Any:
+        try:
+            call: Any = self._channels[number].unary_unary(f"/{_SERVICE}/{method}")
+            return json.loads(await call(json.dumps(what).encode(), timeout=timeout))
+        except (grpc.RpcError, *ENDED) as error:
+            raise Refused(Code.GOING_AWAY, f"worker {number} of this receiver does not answer") from error
+
+    async def meet(self, context: Any, action: Action | None) -> Any:
+        """A call that another worker passes on."""
+        return Passed(context, *understood(dict(context.invocation_metadata())[CALLER]))
