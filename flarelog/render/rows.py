@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby, repeat
+from itertools import compress, groupby, repeat
 from typing import Literal, NamedTuple
 
 from flarelog.render.sgr import RESET, painted
@@ -143,14 +143,18 @@ class Row:
         parts = [(char, style) for cell, style in zip(self.chars[:count], self.styles, strict=False) for char in cell]
         chars, styles = [char for char, _ in parts], [style for _, style in parts]
         if overlong == "split":
+            chars += MARK if self.cut else ""
+            styles += repeat("", len(MARK))
             return [_coloured(chars[at : at + limit], styles[at:]) for at in range(0, len(chars), limit)]
         room = limit - len(MARK)
         return [_coloured(chars[:room], styles) + MARK if room > 0 else _coloured(chars[:limit], styles)]
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
-    out, now, at, size = [], "", 0, 0
-    for style, run in groupby(styles[: len(chars)]):
+    count, now, size = len(chars), "", 0
+    at = next(compress(range(count), styles), count)  # a row that was moved along has nothing but blanks before it
+    out = chars[:at]
+    for style, run in groupby(styles[at:count]):
         end = at + len(list(run))
         if style != now:
             if size > COLOURED:  # more colours than anybody looks at
@@ -168,6 +172,7 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> l
     if overlong == "drop":
         return []
     if overlong == "split":
+        text += MARK if cut else ""
         return [text[at : at + limit] for at in range(0, len(text), limit)]
     return [text[: limit - len(MARK)] + MARK if limit > len(MARK) else text[:limit]]
 
