@@ -50,14 +50,11 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
     extend,
-    log_name,
-    parse_address,
-    run_name,
-    site_name,
-    stream_record,
 )
+from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.policy import Identity, Policy, Role
 from flarelog.receiver import states
+from flarelog.records import stream_record
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse, pod_of

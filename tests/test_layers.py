@@ -12,8 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"lifecycle", "text", "version", "v1"},
     {"errors"},
+    {"names"},
     {"model"},
-    {"globs", "talk"},
+    {"globs", "records", "talk"},
     {"bus", "delivery", "policy", "render"},
     {"sources", "stores", "security"},
     {"wire"},

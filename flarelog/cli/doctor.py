@@ -25,7 +25,7 @@ import click
 from flarelog.cli import aligned, client, client_options, option, run
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FAILED, OK, FlarelogError, NotAllowed
-from flarelog.model import log_name, parse_address, run_name, site_name
+from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.sidecar import Sidecar, SidecarOptions
 from flarelog.sources.consent import in_force

@@ -12,7 +12,9 @@ from flarelog.cli import client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.runs import held
 from flarelog.errors import InvalidName, NotFound, StoreLocked
-from flarelog.model import Removed, RunInfo, moment, run_name, site_name
+from flarelog.model import Removed, RunInfo
+from flarelog.names import run_name, site_name
+from flarelog.records import moment
 from flarelog.stores.local.store import LocalStore
 
 

@@ -13,7 +13,9 @@ import click
 from flarelog.cli import aligned, client, client_options, one_source, option, run
 from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
-from flarelog.model import RunInfo, moment, run_name, run_record
+from flarelog.model import RunInfo
+from flarelog.names import run_name
+from flarelog.records import moment, run_record
 from flarelog.stores.base import totals
 from flarelog.stores.local.store import LocalStore
 

@@ -13,7 +13,9 @@ from flarelog.cli import aligned, client, client_options, one_source, option, re
 from flarelog.cli.completion import complete_run
 from flarelog.client import Client
 from flarelog.errors import NotFound
-from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
+from flarelog.model import BORN, REDACTED, StreamInfo
+from flarelog.names import run_name
+from flarelog.records import stream_record
 from flarelog.stores.local.store import LocalStore
 from flarelog.text import legible
 

@@ -10,7 +10,7 @@ import click
 from flarelog.cli import option, redaction_text, run
 from flarelog.cli.completion import complete_run
 from flarelog.errors import NotFound
-from flarelog.model import run_name
+from flarelog.names import run_name
 from flarelog.stores.local.store import LocalStore
 from flarelog.verify import Verdict, verify
 

@@ -22,7 +22,7 @@ from flarelog.errors import FlarelogError
 from flarelog.integrations.background import Background, Stopped
 from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded
 from flarelog.lifecycle import Event
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.policy import Policy
 from flarelog.receiver.server import Server, ServerOptions
 from flarelog.security.tls import Tls

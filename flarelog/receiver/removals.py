@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Code, Open, Removed, run_name, site_name
+from flarelog.model import Code, Open, Removed
+from flarelog.names import run_name, site_name
 from flarelog.stores.local.removal import Extent, in_use
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from flarelog.delivery.rates import Breath, Pace
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import CannotListen, FlarelogError, InvalidOption, NotFound, StoreError
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import Action, Code, Removed, StreamId, is_loopback, parse_address, run_name, site_name
+from flarelog.model import Action, Code, Removed, StreamId
+from flarelog.names import is_loopback, parse_address, run_name, site_name
 from flarelog.policy import NOBODY, OPEN, Identity, Policy
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.happenings import Happenings

@@ -14,7 +14,8 @@ import time
 from typing import TYPE_CHECKING
 
 from flarelog.errors import FlarelogError, NotAllowed
-from flarelog.model import Action, Code, parse_address
+from flarelog.model import Action, Code
+from flarelog.names import parse_address
 from flarelog.security.connections import among, shut
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
-from flarelog.model import reader_name, site_name
+from flarelog.names import reader_name, site_name
 
 try:
     from cryptography import x509

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import grpc
 
 from flarelog.errors import InvalidFile, InvalidOption
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 
 if TYPE_CHECKING:
     from flarelog.security.certificate import Trust

@@ -26,21 +26,8 @@ from flarelog.bus import Bus
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
 from flarelog.errors import CannotConnect, FlarelogError, InvalidOption, NoConsent, NotFound, StreamFenced
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import (
-    Chunk,
-    Code,
-    Gap,
-    Generation,
-    News,
-    Open,
-    Receipt,
-    Reply,
-    StreamId,
-    StreamInfo,
-    parse_address,
-    run_name,
-    site_name,
-)
+from flarelog.model import Chunk, Code, Gap, Generation, News, Open, Receipt, Reply, StreamId, StreamInfo
+from flarelog.names import parse_address, run_name, site_name
 from flarelog.security.tls import Follower, Tls, why
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery

@@ -57,8 +57,8 @@ from flarelog.model import (
     State,
     StreamId,
     StreamInfo,
-    run_name,
 )
+from flarelog.names import run_name
 from flarelog.render.sieve import Sieve
 from flarelog.security.tls import Tls
 from flarelog.text import legible

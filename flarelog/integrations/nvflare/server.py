@@ -33,7 +33,7 @@ from flarelog.integrations.nvflare.told import (
 from flarelog.integrations.nvflare.unsent import Sizes, Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.security.certs import names_of
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions

@@ -24,7 +24,7 @@ from flarelog.integrations.nvflare.told import (
 )
 from flarelog.integrations.nvflare.unsent import Sizes, Unsent
 from flarelog.integrations.producer import Producer
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes

@@ -15,7 +15,8 @@ import os
 from pathlib import Path
 
 from flarelog.errors import NotAllowed
-from flarelog.model import extend, log_name, run_name, site_name
+from flarelog.model import extend
+from flarelog.names import log_name, run_name, site_name
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from flarelog.errors import FlarelogError, InvalidName
-from flarelog.model import Generation, Redaction, StreamInfo, log_name
+from flarelog.model import Generation, Redaction, StreamInfo
+from flarelog.names import log_name
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, earlier, inode, lacks, same, sight

@@ -35,7 +35,8 @@ from flarelog.delivery.receiver import Epochs
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, InvalidName, NotAllowed, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import MAX_PARTS, Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.model import Mark, Removed, StreamId, StreamInfo
+from flarelog.names import MAX_PARTS, run_name, site_name
 from flarelog.stores.local import chronicle, footprint
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender, meaning
