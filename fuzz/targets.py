@@ -62,7 +62,8 @@ from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Note, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
-from flarelog.render.sieve import _MOVES, Sieve, Sieving
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import _MOVES, Sieving
 from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.security import tokens as secrets
 from flarelog.security.guard import bearer

@@ -70,7 +70,7 @@ GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
 DIRECTORY = "stores/local/directory.py"
 SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
-FLOW, SIEVE = "viewers/flow.py", "render/sieve.py"
+FLOW, SIEVE = "viewers/flow.py", "render/sieving.py"
 
 REDACT, REDACTED, CONSENT, PATTERNS, VIEW, VALUE, OWN = (
     "sources/redaction/redact.py",
@@ -3127,9 +3127,9 @@ MUTANTS = [
     ),
     Mutant(
         "sieve: one way of a pattern is enough",
-        SIEVE,
-        "inner = None if None in ways else",
-        "inner =",
+        "render/literals.py",
+        "return None if None in ways else",
+        "return",
         "sieve",
     ),
     Mutant(

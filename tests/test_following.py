@@ -17,7 +17,8 @@ from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, Stream
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.sieve import Sieve, Sieving
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
 from flarelog.viewers import batch
 from flarelog.viewers import follow as live

@@ -37,7 +37,7 @@ from flarelog.receiver.session import Call, Session
 from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
 from flarelog.receiver.workers import Passed, Workers, said_of
-from flarelog.render.sieve import Sieving
+from flarelog.render.sieving import Sieving
 from flarelog.security.access import PolicyFile
 from flarelog.security.callers import key_of
 from flarelog.security.connections import AGE, MAX_AGE, aging

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 from flarelog.render.sgr import RESET, painted
 
+WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none

@@ -35,10 +35,9 @@ from flarelog.render.allowance import (
     Allowance,
     size_of,
 )
-from flarelog.render.rows import MARK, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.rows import MARK, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, SGR, changed, painted, plain
 
-WINDOW = 64  # rows that a cursor can still reach
 LIMIT = 1 << 16  # characters of a line that are shown
 REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
 WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
