@@ -13,7 +13,8 @@ import click
 from flarelog.cli import aligned, checked, option, run
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
-from flarelog.poc.simulation import RATE, SIZE, PocOptions, Simulation, workplace
+from flarelog.poc.options import RATE, SIZE, PocOptions
+from flarelog.poc.simulation import Simulation, workplace
 
 
 @click.command
