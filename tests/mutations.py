@@ -69,7 +69,13 @@ POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
 GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
 DIRECTORY = "stores/local/directory.py"
-SCREEN, ROWS, CONTAINER, MERGE = "render/screen.py", "render/rows.py", "render/container.py", "render/merge.py"
+SCREEN, CONTROLS, ROWS, CONTAINER, MERGE = (
+    "render/screen.py",
+    "render/controls.py",
+    "render/rows.py",
+    "render/container.py",
+    "render/merge.py",
+)
 FLOW, SIEVE = "viewers/flow.py", "render/sieving.py"
 
 REDACT, REDACTED, CONSENT, PATTERNS, VIEW, VALUE, OWN = (
@@ -2636,14 +2642,14 @@ MUTANTS = [
     ),
     Mutant(
         "view: a control character comes through on the fast path",
-        SCREEN,
+        CONTROLS,
         'rb"[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]',
         'rb"[\\x00-\\x06\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]',
         "screen",
     ),
     Mutant(
         "view: what reorders a line comes through",
-        SCREEN,
+        CONTROLS,
         "\\u200e\\u200f\\u202a-\\u202e\\u2066",
         "\\u2066",
         "screen",
@@ -2699,7 +2705,7 @@ MUTANTS = [
     ),
     Mutant(
         "view: a string without an end goes on for ever",
-        SCREEN,
+        CONTROLS,
         "(?=[\\n\\x18\\x1a])",
         "(?=[\\x18\\x1a])",
         "screen",

@@ -15,6 +15,9 @@ MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's cha
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
+TAB = 8
+_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
+
 Overlong = Literal["cut", "split", "drop"]
 
 
@@ -107,6 +110,53 @@ class Row:
             self.chars[column - 1] += marks[:room]
             self.changed = True
         return True
+
+    def cells(self, text: str, column: int, limit: int) -> list[str] | str:
+        """The cells of *text* from *column* on. What has no width belongs to the glyph before it, whose text has
+        *limit* characters at most.
+        """
+        if "\t" not in text:
+            widths = [width(char) for char in text]
+            if widths.count(1) == len(widths):
+                return text
+        cells: list[str] = []
+        if text.isascii():
+            *parts, last = text.split("\t")
+            for part in parts:
+                cells += part
+                cells += _TAB_CELLS[TAB - 1 - (column + len(cells)) % TAB]
+            cells += last
+            return cells
+        marks = ""
+        for char in text:
+            columns = width(char)
+            if columns == 0:
+                marks += char
+                continue
+            if marks:
+                self._combine(column, cells, marks, limit)
+                marks = ""
+            if char == "\t":
+                columns = TAB - (column + len(cells)) % TAB
+            cells.append(char)
+            if columns > 1:
+                cells += repeat("", columns - 1)
+        if marks:
+            self._combine(column, cells, marks, limit)
+        return cells
+
+    def _combine(self, column: int, cells: list[str], marks: str, limit: int) -> None:
+        """Add *marks* to the last glyph of *cells*, else to the one before *column*, else to nothing."""
+        at = len(cells)
+        while at and not cells[at - 1]:
+            at -= 1
+        if at:
+            whole = cells[at - 1] + marks
+            cells[at - 1] = whole[: limit + 1]
+            self.cut = self.cut or len(whole) > limit + 1
+        elif not self.combine(column, marks, limit):
+            cells.append(marks[: limit + 1])
+            self.cut = self.cut or len(marks) > limit + 1
 
     def erase(self, begin: int, end: int | None) -> None:
         """Blank the columns from *begin* to *end*; None: there is nothing there any more."""

@@ -35,13 +35,23 @@ from flarelog.render.allowance import (
     Allowance,
     size_of,
 )
-from flarelog.render.rows import MARK, WINDOW, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.controls import (
+    COLOURS,
+    PAINTED,
+    PARTING,
+    PICTURE_OF_CR,
+    STRING_END,
+    TOKENS,
+    pictured,
+    plain_until,
+    suspects_of,
+)
+from flarelog.render.rows import MARK, TAB, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, SGR, changed, painted, plain
 
 LIMIT = 1 << 16  # characters of a line that are shown
 REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
 WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
-TAB = 8
 STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
 HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
 UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again to draw what comes
@@ -53,43 +63,6 @@ TOO_MUCH = (
     " are, control characters as pictures; -o raw shows the bytes"
 )
 
-# Marks, embeddings, overrides and isolates: a line's words would change places. Tags: nobody sees them.
-_FORMAT = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f"
-_PARTING = "\x0b\x0c\x85\u2028\u2029"  # other ways to end a line: here they only part words
-_NOT_PLAIN = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xd8\x9c"
-    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
-)
-_SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
-_LARGE = 1024  # bytes that are worth a look for each suspect
-_TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
-_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # what is among the suspects only where these are: every other Arabic letter has one
-_TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in (0xD8, 0xF3) for byte in range(256))
-_PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
-_TOKEN = re.compile(
-    rf"""(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]+)
-    | (?:\x1b\[|\x9b)(?P<parameters>{_PARAMETERS})(?P<final>[@-~])
-    | (?P<string>\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])
-    | (?P<half>(?:\x1b(?:\[{_PARAMETERS}|[ -/]{{0,16}})|\x9b{_PARAMETERS})\Z)
-    | (?P<escape>(?:\x1b\[|\x9b){_PARAMETERS}|\x1b[ -/]{{0,16}}[0-~])
-    | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_COLOUR = re.compile(r"\x1b\[([0-9;:]{0,256})m")
-_TEXT = rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]*"
-_PAINTED = re.compile(rf"{_TEXT}(?:{_COLOUR.pattern}{_TEXT})*\r?\n")
-_PICTURES = {
-    **{code: 0x2400 + code for code in range(32) if code not in (0x09, 0x0A)},
-    **dict.fromkeys((*range(0x80, 0xA0), *(ord(char) for char in "\u2028\u2029")), 0xFFFD),
-    **dict.fromkeys((0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2070)), 0xFFFD),
-    **dict.fromkeys(range(0xE0000, 0xE0080), 0xFFFD),
-    0x7F: 0x2421,
-}
-"""Of what is not drawn: each control character is one character that can be seen."""
-_ASCII_PICTURES = "".join(chr(_PICTURES.get(code, code)) for code in range(0x80))
-_CR = chr(_PICTURES[0x0D])
-_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
-_STRING_END = re.compile("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
 _PERCENT = re.compile(r"(\d{1,3})(?:\.\d*)?%")
 _SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it: tells a substitution from a U+FFFD that was written
 codecs.register_error("flarelog.substitute", lambda error: (_SUBSTITUTED, error.end))  # type: ignore[attr-defined]
@@ -134,12 +107,12 @@ class Screen:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
         out: list[Line] = []
         at = 0
-        suspects = _suspects(data)
+        suspects = suspects_of(data)
         while at < len(data):
             if self._undrawn:
                 at = self._as_it_is(data, at, out)
                 continue
-            if self._fresh() and (end := _plain(data, suspects, at)) > at:
+            if self._fresh() and (end := plain_until(data, suspects, at)) > at:
                 self._bulk(data[at:end] if at or end < len(data) else data, out)
             else:
                 end = data.find(b"\n", at) + 1 or len(data)
@@ -157,7 +130,7 @@ class Screen:
         if (
             self._fresh()
             and not self._undrawn
-            and data.find(b"\n") == len(data) - 1 == _plain(data, _suspects(data), 0) - 1
+            and data.find(b"\n") == len(data) - 1 == plain_until(data, suspects_of(data), 0) - 1
         ):
             out: list[Line] = []
             text = self._text(data)
@@ -238,7 +211,7 @@ class Screen:
         whole = self._text(block.replace(b"\r\n", b"\n") if returns else block)
         self._allowance.earn(size_of(whole) + (block.count(b"\r\n") if returns else 0))
         self._allowance.line()
-        texts = (whole if drawn else _pictured(whole)).split("\n")
+        texts = (whole if drawn else pictured(whole)).split("\n")
         texts.pop()
         own = texts if block.isascii() and not returns else block.split(b"\n")[:-1]
         sizes = [len(line) + 1 for line in own]
@@ -274,12 +247,12 @@ class Screen:
         if not self._style and b"\x1b" not in line:
             return False  # something else is in it
         text = line.decode(errors="replace")
-        if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not _PAINTED.fullmatch(text):
+        if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not PAINTED.fullmatch(text):
             return False
         colours = text.count("\x1b")
         if colours * (COLOUR + NEW) + LINE + len(text) // 2 + 4 > self._allowance.work:  # it may be too much
             return False
-        pieces = _COLOUR.split(text[:-1].removesuffix("\r"))
+        pieces = COLOURS.split(text[:-1].removesuffix("\r"))
         if not text.isascii() and any(part and width(part[0]) == 0 for part in pieces[::2]):
             return False  # it belongs to the glyph before the colour
         parts, now, style = [], "", self._style
@@ -361,11 +334,11 @@ class Screen:
         whole = text.endswith("\n")
         self._allowance.earn(size_of(text))
         row = self._at_cursor()
-        text = _pictured(text.removesuffix("\n"))
+        text = pictured(text.removesuffix("\n"))
         for begin in range(0, len(text), AT_ONCE):
             self._append(row, text[begin : begin + AT_ONCE], as_it_is=True)
         if whole:
-            if row.chars and row.chars[-1] == _CR:
+            if row.chars and row.chars[-1] == PICTURE_OF_CR:
                 del row.chars[-1], row.styles[-1]
             self._allowance.line()
             self._line_feed(out)
@@ -395,7 +368,7 @@ class Screen:
         allowance, length, ascii_ = self._allowance, len(text), text.isascii()
         while at < length:
             if self._in_string:
-                end = _STRING_END.search(text, at)
+                end = STRING_END.search(text, at)
                 if end is None:
                     self._half = "\x1b" if text[-1] == "\x1b" else ""
                     allowance.earn((length - at if ascii_ else size_of(text[at:])) - len(self._half))
@@ -404,7 +377,7 @@ class Screen:
                 allowance.earn(stop - at if ascii_ else size_of(text[at:stop]))
                 at = stop
                 continue
-            token = _TOKEN.match(text, at)
+            token = TOKENS.match(text, at)
             assert token is not None  # noqa: S101  # its last alternative is any character
             kind = token.lastgroup
             if kind == "half":
@@ -467,7 +440,7 @@ class Screen:
             allowance.line(LINE if marked else 0)
             return
         self._marked = self._rough = True
-        if char in _PARTING:
+        if char in PARTING:
             allowance.work -= TOKEN
             row = self._at_cursor()
             (self._append if self._column >= len(row.chars) else self._over)(row, " ")
@@ -514,7 +487,7 @@ class Screen:
 
     def _over(self, row: Row, text: str) -> None:
         """Write over what is there, and on behind it."""
-        cells = text if text.isascii() else self._cells(row, text, self._column)
+        cells = text if text.isascii() else row.cells(text, self._column, self._limit)
         row.put(self._column, cells, self._style, self._most)
         self._column = min(self._column + len(cells), self._most)
 
@@ -527,56 +500,11 @@ class Screen:
         if length:
             if column > len(row.chars):
                 self._allowance.touch(column - len(row.chars))
-            cells = text if as_it_is or (text.isascii() and "\t" not in text) else self._cells(row, text, column)
+            cells = text if as_it_is or (text.isascii() and "\t" not in text) else row.cells(text, column, self._limit)
             row.size += length
             row.put(column, cells, self._style, self._most)
             column += len(cells)
         self._column = min(column + over, self._most)
-
-    def _cells(self, row: Row, text: str, column: int) -> list[str] | str:
-        """The cells of *text* from *column* on. What has no width belongs to the glyph before it."""
-        if "\t" not in text:
-            widths = [width(char) for char in text]
-            if widths.count(1) == len(widths):
-                return text
-        cells: list[str] = []
-        if text.isascii():
-            *parts, last = text.split("\t")
-            for part in parts:
-                cells += part
-                cells += _TAB_CELLS[TAB - 1 - (column + len(cells)) % TAB]
-            cells += last
-            return cells
-        marks = ""
-        for char in text:
-            columns = width(char)
-            if columns == 0:
-                marks += char
-                continue
-            if marks:
-                self._combined(row, column, cells, marks)
-                marks = ""
-            if char == "\t":
-                columns = TAB - (column + len(cells)) % TAB
-            cells.append(char)
-            if columns > 1:
-                cells += repeat("", columns - 1)
-        if marks:
-            self._combined(row, column, cells, marks)
-        return cells
-
-    def _combined(self, row: Row, column: int, cells: list[str], marks: str) -> None:
-        """Add *marks* to the last glyph of *cells*, else to the one of *row* before *column*, else to nothing."""
-        at = len(cells)
-        while at and not cells[at - 1]:
-            at -= 1
-        if at:
-            whole = cells[at - 1] + marks
-            cells[at - 1] = whole[: self._limit + 1]
-            row.cut = row.cut or len(whole) > self._limit + 1
-        elif not row.combine(column, marks, self._limit):
-            cells.append(marks[: self._limit + 1])
-            row.cut = row.cut or len(marks) > self._limit + 1
 
     def _sequence(self, parameters: str, final: str, now: float, out: list[Line]) -> None:
         """A control sequence. Those that are not known, or private, do nothing."""
@@ -761,27 +689,3 @@ class Screen:
         if shown is None or (row.shown and shown != row.shown):
             for text in self._said(texts):
                 yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)
-
-
-def _pictured(text: str) -> str:
-    """*text* with a picture in the place of each control character."""
-    if text.isascii():  # fifty times as fast
-        return codecs.charmap_decode(text.encode(), "strict", _ASCII_PICTURES)[0]
-    return text.translate(_PICTURES)
-
-
-def _suspects(data: bytes) -> bytes:
-    """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
-    rare = not data.isascii() and any(begin[0] in data and begin in data for begin in _RARE)
-    if len(data) > _LARGE and not rare and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
-        return b""
-    table = _TO_SUSPECT_RARE if rare else _TO_SUSPECT
-    return (data.replace(b"\r\n", b"\n\n") if b"\r" in data else data).translate(table)
-
-
-def _plain(data: bytes, suspects: bytes, at: int) -> int:
-    """Where the whole lines that hold no control character, from *at* on, end."""
-    found = suspects.find(b"\x01", at)
-    while found >= 0 and not _NOT_PLAIN.match(data, found):
-        found = suspects.find(b"\x01", found + 1)
-    return data.rfind(b"\n", at, found if found >= 0 else len(data)) + 1
