@@ -57,7 +57,7 @@ from flarelog.receiver import states
 from flarelog.records import stream_record
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
-from flarelog.render.container import FORMS, Renderer, parse, pod_of
+from flarelog.render.container import FORMS, Renderer, parse
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Note, Overlong
 from flarelog.render.screen import Screen
@@ -661,7 +661,6 @@ def record_line(raw: bytes) -> None:
         found = parse(raw, form)
         law = found is None or form not in ("cri", "cri-notags") or raw.removesuffix(b"\n").endswith(found.log)
         hold(law, found)  # CRI's text is the end of its line, byte for byte
-    pod_of(raw.decode(errors="replace"))
 
 
 def times(raw: bytes) -> None:
