@@ -69,8 +69,9 @@ POLICY, TOKENS, ACCESS = "policy.py", "security/tokens.py", "security/access.py"
 GUARD, REFUSALS = "security/guard.py", "security/refusals.py"
 APPENDER, JOURNAL, LOCAL = "stores/local/appender.py", "stores/local/journal.py", "stores/local/store.py"
 DIRECTORY = "stores/local/directory.py"
-SCREEN, CONTROLS, ROWS, CONTAINER, MERGE = (
+SCREEN, REACH, CONTROLS, ROWS, CONTAINER, MERGE = (
     "render/screen.py",
+    "render/reach.py",
     "render/controls.py",
     "render/rows.py",
     "render/container.py",
@@ -220,7 +221,7 @@ MUTANTS = [
     Mutant(
         "follow: what a row still holds is not shown to whoever goes on",
         SCREEN,
-        "return self._rows[self._settled].offset if self._settled < len(self._rows) else self._begin",
+        "return self._begin if found is None else found",
         "return self._begin",
         "flow",
     ),
@@ -1713,7 +1714,7 @@ MUTANTS = [
     ),
     Mutant(
         "screen: where little output is left a line is cut from its end",
-        "render/screen.py",
+        "render/reach.py",
         "plain(text)[: max(0, self._allowance.room // 4 - len(MARK))]",
         "plain(text)[: self._allowance.room // 4 - len(MARK)]",
         "costs",
@@ -2677,14 +2678,14 @@ MUTANTS = [
     ),
     Mutant(
         "view: a row that a cursor has left may be as long as it likes",
-        SCREEN,
-        "            if self._held > HELD:",
+        REACH,
+        "            if self.held > HELD:",
         "            if False:",
         "costs",
     ),
     Mutant(
         "view: a log may make more output than its size allows",
-        SCREEN,
+        REACH,
         "            if not self._allowance.show(",
         "            if False and self._allowance.show(",
         "costs",
@@ -2712,9 +2713,9 @@ MUTANTS = [
     ),
     Mutant(
         "view: clearing loses what was there",
-        SCREEN,
-        "        self._page = self._row = len(self._rows)\n        self._drop(final, out)\n",
-        "        self._rows.clear()\n        self._row = 0\n",
+        REACH,
+        "        self.page = self.row = len(self.rows)\n        self.drop(final, out)\n",
+        "        self.rows.clear()\n        self.row = 0\n",
         "screen",
     ),
     Mutant(
@@ -2741,7 +2742,7 @@ MUTANTS = [
     Mutant(
         "view: a line has no bound",
         SCREEN,
-        "        if row.size + length > self._room:",
+        "        if row.size + length > self._reach.room:",
         "        if False:",
         "costs",
     ),
@@ -2768,7 +2769,7 @@ MUTANTS = [
     ),
     Mutant(
         "view: what settled is given out twice",
-        SCREEN,
+        REACH,
         "            self._settled = index + 1\n",
         "            pass\n",
         "screen",

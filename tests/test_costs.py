@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from flarelog.render.allowance import BURST, SHOWN
 from flarelog.render.container import Form, Renderer
+from flarelog.render.reach import HELD
 from flarelog.render.rows import MARK, Line, Note
-from flarelog.render.screen import HELD, UNDRAWN, Screen
+from flarelog.render.screen import UNDRAWN, Screen
 from flarelog.render.sgr import plain
 
 PIECE = 64 << 10  # bytes that are fed at once

@@ -16,7 +16,7 @@ from flarelog.cli import option, with_options
 from flarelog.errors import InvalidOption
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
-from flarelog.render.screen import LIMIT
+from flarelog.render.reach import LIMIT
 from flarelog.render.times import stamp
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
+from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line, Overlong
-from flarelog.render.screen import LIMIT, Screen
+from flarelog.render.screen import Screen
 from flarelog.render.times import rfc3339
 
 Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
