@@ -754,7 +754,7 @@ def test_a_program_that_ends_does_not_wait_for_a_peer_that_takes_nothing(play: P
     done = play("""
         import socket
         from flarelog.integrations import background as _background
-        from flarelog.integrations._tunnel import Tunnel
+        from flarelog.integrations.tunnel import Tunnel
 
         asked = threading.Event()
 
