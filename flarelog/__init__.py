@@ -12,7 +12,8 @@ from flarelog.version import __version__
 if TYPE_CHECKING:
     from flarelog.bus import Bus, Notice
     from flarelog.errors import FlarelogError
-    from flarelog.integrations.embedded import Producer, Receiver
+    from flarelog.integrations.producer import Producer
+    from flarelog.integrations.receiver import Receiver
     from flarelog.lifecycle import Event
     from flarelog.security.tls import Tls
 
@@ -23,8 +24,8 @@ _HOMES = {
     "Event": "flarelog.lifecycle",
     "FlarelogError": "flarelog.errors",
     "Notice": "flarelog.bus",
-    "Producer": "flarelog.integrations.embedded",
-    "Receiver": "flarelog.integrations.embedded",
+    "Producer": "flarelog.integrations.producer",
+    "Receiver": "flarelog.integrations.receiver",
     "Tls": "flarelog.security.tls",
 }
 

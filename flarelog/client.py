@@ -17,7 +17,9 @@ import grpc
 from flarelog.backoff import delay
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
-from flarelog.model import ReceiverInfo, Removed, RunInfo, Sieve, StreamId, StreamInfo, parse_address
+from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.names import parse_address
+from flarelog.render.sieve import Sieve
 from flarelog.security.tls import Tls, why
 from flarelog.wire import calls, codec, listing, statuses
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from flarelog.errors import InvalidOption
-from flarelog.model import MAX_NAME
+from flarelog.names import MAX_NAME
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _patterns: dict[str, Callable[[str], object]] = {}

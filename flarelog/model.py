@@ -8,14 +8,11 @@ on from it.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from flarelog.errors import InvalidName, InvalidOption
-from flarelog.text import quoted
+from flarelog.names import log_name, run_name, site_name
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -27,22 +24,12 @@ else:
 
 Buffer = bytes | bytearray | memoryview
 
-MAX_NAME = 128
-MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
-MAX_LOG = 1024
-MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
 MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
-
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
-_PORT = re.compile(r"[0-9]{1,5}")
-_PART = re.compile(r"[A-Za-z0-9._-]+")
-# In any case of letters: some file systems do not tell them apart.
-_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
 def extend(digest: int, data: Buffer) -> int:
@@ -77,69 +64,6 @@ def _apply(matrix: list[int], vector: int) -> int:
             total ^= column
         vector >>= 1
     return total
-
-
-def _part(what: str, part: str, limit: int) -> str:
-    if not part:
-        raise InvalidName(f"{what} has an empty part; name each part")
-    if part in (".", ".."):
-        raise InvalidName(f"{what} has the part {part!r}; names are relative and plain")
-    if len(part) > limit:
-        raise InvalidName(f"{what} has a part of {len(part)} characters; at most {limit} are allowed")
-    if not _PART.fullmatch(part):
-        raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
-    return part
-
-
-def run_name(name: str) -> str:
-    """*name*, if it can name a run; raises InvalidName."""
-    return _dotless("run", name)
-
-
-def site_name(name: str) -> str:
-    """*name*, if it can name a site; raises InvalidName."""
-    return _dotless("site", name)
-
-
-def reader_name(name: str) -> str:
-    """*name*, if it can name a reader, by the rules of a site's; raises InvalidName."""
-    return _dotless("reader", name)
-
-
-def _dotless(what: str, name: str) -> str:
-    _part(f"the {what}'s name", name, MAX_NAME)
-    if name.startswith("."):  # the store keeps its own files under such names
-        raise InvalidName(f"the {what}'s name is {name!r}; it must not begin with a dot")
-    return name
-
-
-def log_name(name: str) -> str:
-    """*name*, if it can name a log: parts separated by ``/``, relative; raises InvalidName."""
-    if name.startswith("/"):
-        raise InvalidName(f"the log's name {quoted(name)} is absolute; give it relative to the producer's root")
-    if len(name) > MAX_LOG:
-        raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
-    parts = name.split("/")
-    if len(parts) > MAX_PARTS:
-        raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
-    for part in parts:
-        _part("the log's name", part, MAX_PART)
-        if _STORES_OWN.fullmatch(part):
-            raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")
-    return name
-
-
-def parse_address(address: str) -> tuple[str, int]:
-    """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
-    host, _, port = address.rpartition(":")
-    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
-        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
-    return host, int(port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether *host*, of an address, is this machine whatever the network is like."""
-    return host in ("localhost", "[::1]") or host.startswith("127.")
 
 
 class Action(enum.Enum):
@@ -345,28 +269,6 @@ class Open:
     moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
 
 
-MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 16, 64, 10_000  # texts of a sieve, bytes of each, lines around a match
-
-
-@dataclass(frozen=True, slots=True)
-class Sieve:
-    """What is kept: lines with one of the texts *any_of*, UTF-8, with *before* and *after* lines around them.
-
-    Raises InvalidOption for more than a receiver does for anybody.
-    """
-
-    any_of: tuple[bytes, ...]
-    ignore_case: bool = False  # any_of holds small letters
-    before: int = 0
-    after: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < len(self.any_of) <= MAX_TEXTS or any(not 2 <= len(text) <= MAX_TEXT for text in self.any_of):
-            raise InvalidOption(f"a sieve has from 1 to {MAX_TEXTS} texts of 2 to {MAX_TEXT} bytes")
-        if max(self.before, self.after) > MAX_CONTEXT:
-            raise InvalidOption(f"a sieve keeps at most {MAX_CONTEXT} lines of context")
-
-
 @dataclass(frozen=True, slots=True)
 class ReceiverInfo:
     """Who answers as a receiver, and what it says of a run."""
@@ -476,22 +378,6 @@ class Removed:
     size: int  # bytes, of their logs
 
 
-def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
-    """*info* as ``flarelog runs --json`` shows it; *live*: a receiver said it."""
-    return {
-        "run": info.run,
-        "state": info.standing(live=live),
-        "sites": info.sites,
-        "streams": info.streams,
-        "open": info.open,
-        "sealed": info.sealed,
-        "bytes": info.size,
-        "gaps": info.gaps,
-        "first": moment(info.begun),
-        "last": moment(info.grown),
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Extent:
     """A piece of one generation as it lies in the stream: what stands between two marks."""
@@ -520,8 +406,15 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
         if current is not None:
             found.append(
                 Extent(
-                    *(current.offset, end - current.offset, current.path, current.source_offset, current.identity),
-                    *(why, current.notes, current.at, current.clock),
+                    offset=current.offset,
+                    length=end - current.offset,
+                    path=current.path,
+                    source_offset=current.source_offset,
+                    identity=current.identity,
+                    ended=why,
+                    notes=current.notes,
+                    begun=current.at,
+                    begun_there=current.clock,
                 )
             )
 
@@ -536,56 +429,3 @@ def extents(marks: Iterable[Mark], committed: int) -> list[Extent]:
             current = None
     close(committed, None)
     return found
-
-
-def moment(milliseconds: int) -> str | None:
-    """A time since 1970 as people and programs read it, ``2026-11-22T16:08:39.123Z``; None for 0, and for one that no
-    calendar has.
-    """
-    try:
-        when = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (OverflowError, ValueError, OSError):
-        return None
-    return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
-
-
-def stream_record(info: StreamInfo) -> dict[str, object]:
-    """*info* as ``flarelog streams --json`` shows it."""
-    return {
-        "run": info.stream.run,
-        "site": info.stream.site,
-        "log": info.stream.log,
-        "committed": info.committed,
-        "sealed": info.sealed,
-        "digest": f"crc32:{info.digest:08x}",
-        "generations": [
-            {
-                "offset": extent.offset,
-                "length": extent.length,
-                "path": extent.path,
-                "source_offset": extent.source_offset,
-                "ended": extent.ended,
-                "identity": extent.identity,
-                "notes": [word for word in extent.notes.split(",") if word],
-                "time": moment(extent.begun),
-                "site_time": moment(extent.begun_there),
-            }
-            for extent in extents(info.marks, info.committed)
-        ],
-        "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
-        "gaps": [
-            {
-                "offset": gap.offset,
-                "length": gap.length,
-                "reason": gap.reason,
-                "time": moment(gap.at),
-                "site_time": moment(gap.clock),
-            }
-            for gap in info.gaps
-        ],
-        "notes": list(info.notes),
-        "redacted": None if info.redacted is None else asdict(info.redacted),
-        "begun": moment(info.begun),
-        "last_byte": moment(info.grown),
-        "ended": moment(info.ended) if info.sealed else None,
-    }

@@ -15,7 +15,8 @@ from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
 from flarelog.globs import whole
-from flarelog.model import Action, site_name
+from flarelog.model import Action
+from flarelog.names import site_name
 from flarelog.text import legible, quoted
 
 MAX_PATTERN = 256  # characters

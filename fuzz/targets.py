@@ -47,26 +47,23 @@ from flarelog.model import (
     Receipt,
     Redaction,
     Reply,
-    Sieve,
     StreamId,
     StreamInfo,
     extend,
-    log_name,
-    parse_address,
-    run_name,
-    site_name,
-    stream_record,
 )
+from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.policy import Identity, Policy, Role
 from flarelog.receiver import states
+from flarelog.records import stream_record
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
-from flarelog.render.container import FORMS, Renderer, parse, pod_of
+from flarelog.render.container import FORMS, Renderer, parse
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Note, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
-from flarelog.render.sieve import _MOVES, Sieving
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import _MOVES, Sieving
 from flarelog.render.times import rfc3339, shown, stamp
 from flarelog.security import tokens as secrets
 from flarelog.security.guard import bearer
@@ -665,7 +662,6 @@ def record_line(raw: bytes) -> None:
         found = parse(raw, form)
         law = found is None or form not in ("cri", "cri-notags") or raw.removesuffix(b"\n").endswith(found.log)
         hold(law, found)  # CRI's text is the end of its line, byte for byte
-    pod_of(raw.decode(errors="replace"))
 
 
 def times(raw: bytes) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
-from flarelog.poc.simulation import RATE
+from flarelog.poc.options import RATE
 from flarelog.poc.writer import LOSS
 from integration.conftest import PATIENCE, until
 

@@ -20,7 +20,8 @@ import grpc
 import pytest
 
 from flarelog.delivery.quota import MAX_SITE_RUNS
-from flarelog.model import MAX_PARTS, Code, Leave, Open, Reply, StreamId
+from flarelog.model import Code, Leave, Open, Reply, StreamId
+from flarelog.names import MAX_PARTS
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
 from flarelog.wire import calls, codec

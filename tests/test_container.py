@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flarelog.render.container import FORMS, Renderer, parse, pod_of
+from flarelog.render.container import FORMS, Renderer, parse
 from flarelog.render.rows import shortened
 from flarelog.render.screen import Screen
 
@@ -104,12 +104,6 @@ def test_other_encodings_are_read_as_utf8(case: dict[str, Any]) -> None:
     decoder = codecs.getincrementaldecoder(given["encoding"])("replace")
     data = data if given["encoding"] == "utf-8" else decoder.decode(data, True).encode()
     assert [text for _, text in rendered(data)] == case["expected"]["lines"]
-
-
-@pytest.mark.parametrize("case", of_kind("k8s_path"))
-def test_a_path_names_its_pod(case: dict[str, Any]) -> None:
-    pod = pod_of(case["input"]["path"])
-    assert (pod._asdict() if pod else {"error": True}) == case["expected"]
 
 
 # --- what runtimes wrote

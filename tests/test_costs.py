@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from flarelog.render.allowance import BURST, SHOWN
 from flarelog.render.container import Form, Renderer
+from flarelog.render.reach import HELD
 from flarelog.render.rows import MARK, Line, Note
-from flarelog.render.screen import HELD, UNDRAWN, Screen
+from flarelog.render.screen import UNDRAWN, Screen
 from flarelog.render.sgr import plain
 
 PIECE = 64 << 10  # bytes that are fed at once
@@ -115,9 +116,9 @@ def test_what_costs_too_much_is_shown_as_it_is_below_a_note_and_then_drawn_again
 
 
 def test_a_log_makes_no_more_output_than_its_size_allows() -> None:
-    data = b"\x1b[1000Cx\n" * 1000  # as it stands, 1001 characters for 9 bytes
+    data = b"\x1b[1000Cx\n" * 500  # as it stands, 1001 characters for 9 bytes
     found = texts(data)
-    assert len(found) == 1000
+    assert len(found) == 500
     assert sum(map(len, found)) <= SHOWN * len(data)
     assert any(text.endswith(MARK) for text in found)
 
@@ -133,7 +134,28 @@ def test_rows_that_a_cursor_has_left_are_final_when_they_hold_too_much() -> None
 def test_a_line_that_is_drawn_has_a_bound_though_all_of_it_is_to_be_shown() -> None:
     screen = Screen(limit=1000, overlong="split")
     shown = [line.text for line in screen.feed(b"\0" + b"x" * 200_000 + b"\n") + screen.close()]
-    assert 1 << 17 <= sum(map(len, shown)) <= (1 << 17) + 1
+    assert 1 << 17 <= sum(map(len, shown)) <= (1 << 17) + 1 + len(MARK)
+
+
+@pytest.mark.parametrize("style", [b"", b"\x1b[31m"], ids=["plain", "coloured"])
+def test_a_line_that_is_split_says_when_more_of_it_was_left_out_than_a_line_may_have(style: bytes) -> None:
+    whole = [
+        line.text for line in Screen(limit=1000, overlong="split").feed(b"\0" + style + b"x" * 200_000 + b"\n" * 70)
+    ]
+    assert plain("".join(whole)).endswith("x" + MARK)
+    assert all(len(plain(text)) <= 1000 for text in whole)
+    within = [
+        line.text for line in Screen(limit=1000, overlong="split").feed(b"\0" + style + b"x" * 100_000 + b"\n" * 70)
+    ]
+    assert plain("".join(within)) == "x" * 100_000
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_a_bar_of_many_blanks_is_cut_at_the_same_place_however_it_is_parted(size: int) -> None:
+    data = b"1%\x1b[1000Cx\r60%\r\r\r90%\n"
+    whole = [line for lines in lines_of([data], "plain", steps=True) for line in lines]
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert [line for lines in lines_of(pieces, "plain", steps=True) for line in lines] == whole
 
 
 def test_what_is_not_drawn_ends_with_a_line() -> None:

@@ -13,18 +13,23 @@ import pytest
 
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Generation, Mark, Sieve, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
-from flarelog.render.sieve import Sieving
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
-from flarelog.viewers import following as core
+from flarelog.viewers import batch
+from flarelog.viewers import follow as live
+from flarelog.viewers import reading as reads
+from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
 from flarelog.viewers.flow import Block, Flow, View
-from flarelog.viewers.following import Following, Selection
+from flarelog.viewers.follow import Follow, Order
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.reading import Reading, Selection
 
 RUN = "run-1"
 
@@ -101,12 +106,12 @@ def read(
     view: View | None = None,
     *,
     follow: bool = False,
-    order: str = "arrival",
+    order: Order = "arrival",
 ) -> list[str]:
     shown = Shown()
     view = view or View(new=partial(Renderer, "plain"), notes=False)
-    following = Following(origin, selection, view, shown, pytest.fail, order)  # type: ignore[arg-type]
-    asyncio.run(following.follow() if follow else following.logs())
+    reading = Reading(origin, selection, view, pytest.fail, merged=order == "time")
+    asyncio.run((Follow if follow else Batch)(reading, shown, order).run())
     return shown.lines
 
 
@@ -122,7 +127,7 @@ def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
 
 
 def test_more_logs_than_are_read_at_a_time_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "LIVE_READS", 2)
+    monkeypatch.setattr(batch, "LIVE_READS", 2)
     logs = {
         f"s{n}/log.txt": b"".join(b"2026-11-20 08:00:%02d %d\n" % (at, at) for at in range(n, 60, 5)) for n in range(5)
     }
@@ -168,9 +173,9 @@ def test_from_a_byte_on_and_the_last_lines() -> None:
 
 
 def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "TAIL_WINDOW", 10)
-    monkeypatch.setattr(core, "TAIL_MOST", 800)
-    monkeypatch.setattr(core, "TAIL_MORE", 0)
+    monkeypatch.setattr(reads, "TAIL_WINDOW", 10)
+    monkeypatch.setattr(reads, "TAIL_MOST", 800)
+    monkeypatch.setattr(reads, "TAIL_MORE", 0)
 
     def starts(data: bytes, tail: int) -> list[int]:
         """From where on *data* was read: first for its last lines, and then to be shown."""
@@ -199,7 +204,7 @@ def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
             return "ended" in self.rows[-1]
 
     shown = Watched()
-    asyncio.run(Following(Goes(TWO), Selection(RUN), View(), shown, pytest.fail).follow())
+    asyncio.run(Follow(Reading(Goes(TWO), Selection(RUN), View(), pytest.fail), shown).run())
     assert shown.rows == ["2 sites: 1 live, 1 ended"]
 
 
@@ -263,7 +268,7 @@ class Restarted(Held):
 def test_a_log_is_read_as_far_as_its_rank_is_known(
     ranks: tuple[int, int, int], shown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
     origin, display = Restarted(ranks), Shown()
     chooser = RankChooser(RankChoice.of(["0"], "", []))
     view = View(
@@ -271,7 +276,7 @@ def test_a_log_is_read_as_far_as_its_rank_is_known(
         notes=False,
         ranks=lambda stream: RankedLines(chooser, str(stream), re.compile("error")),
     )
-    asyncio.run(Following(origin, Selection(RUN), view, display, pytest.fail, ranks=chooser).follow())
+    asyncio.run(Follow(Reading(origin, Selection(RUN), view, pytest.fail), display, ranks=chooser).run())
     assert display.lines == [f"s: {letter * 4}" for letter in shown for _ in range(200)]
     assert origin.read_at[:3] == [1, 2, 3]
 
@@ -306,9 +311,8 @@ class Cut(Held):
 def test_what_is_said_of_a_connection_that_is_followed_by_another(error: FlarelogError, said: list[str]) -> None:
     heard: list[str] = []
     shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=False)
-    asyncio.run(
-        Following(Cut({"a/log.txt": TWO["a/log.txt"]}, error), Selection(RUN), view, shown, heard.append).follow()
-    )
+    origin = Cut({"a/log.txt": TWO["a/log.txt"]}, error)
+    asyncio.run(Follow(Reading(origin, Selection(RUN), view, heard.append), shown).run())
     assert [line.split()[-1] for line in shown.lines] == ["a1", "more", "a3"]
     assert heard == said
 
@@ -340,8 +344,8 @@ def test_what_a_container_runtime_wrote_is_looked_at_whole() -> None:
 def test_the_bytes_of_one_log() -> None:
     reading, writing = os.pipe()
     display = BytesDisplay(Pipe(writing), one=True)
-    following = Following(Held({"a/l": b"\xff\x1b[A"}, 1), Selection(RUN), View(raw=True), display, pytest.fail)
-    asyncio.run(following.follow())
+    log = Reading(Held({"a/l": b"\xff\x1b[A"}, 1), Selection(RUN), View(raw=True), pytest.fail)
+    asyncio.run(Follow(log, display).run())
     os.close(writing)
     with open(reading, "rb") as file:
         assert file.read() == b"\xff\x1b[A"
@@ -360,7 +364,7 @@ def test_a_store_is_read_as_a_receiver_is(tmp_path: object) -> None:
 def first_error(logs: dict[str, bytes], before: int = 1, after: int = 1) -> tuple[str, list[str]] | None:
     display = FirstError((ERROR,), before, after, stamp)
     view = View(Choice((ERROR,), before=20, after=1000), notes=False)
-    asyncio.run(Following(Held(logs), Selection(RUN), view, display, pytest.fail).follow())
+    asyncio.run(Follow(Reading(Held(logs), Selection(RUN), view, pytest.fail), display).run())
     display.close()
     found = display.earliest
     return (found.stream.site, [line.text for line in found.lines]) if found is not None else None
@@ -433,7 +437,7 @@ def test_a_log_that_costs_too_much_is_not_put_off_where_it_is_the_only_one() -> 
 def test_a_stream_has_a_budget_a_second_and_what_is_over_it_comes_later() -> None:
     info = StreamInfo(StreamId(RUN, "a", "log.txt"), 0, 0, 0, False)
     flow = Flow(info.stream, View(new=partial(Renderer, "plain")))
-    each = core._Stream(info, flow, 100.0)
+    each = reads.Stream(info, flow, 100.0)
     flow.feed(0, b"a usual line\r\n" * 100_000, 100.0)
     flow.feed(flow.position, b"\rtrain:  45%|####      | 450/1000 [00:10<00:12, 44.4it/s]" * 20_000, 100.0)
     assert each.held_for(100.0) == 0

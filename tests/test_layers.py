@@ -12,8 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
     {"backoff", "lifecycle", "options", "replace", "text", "version", "v1"},
     {"errors"},
+    {"names"},
     {"model"},
-    {"globs", "talk", "watched"},
+    {"globs", "records", "talk", "watched"},
     {"bus", "delivery", "policy", "render"},
     {"sources", "stores", "security"},
     {"wire"},

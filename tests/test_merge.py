@@ -57,9 +57,9 @@ def test_lines_are_put_in_order_within_the_hold() -> None:
     merge: Merge[str] = Merge(2.0)
     merge.add("a", [line("3", 3)], NOON + 3.5)
     merge.add("b", [line("2", 2)], NOON + 4.0)
-    assert (merge.due(), merge.release(NOON + 5.4)) == (NOON + 5.5, [])
+    assert merge.release(NOON + 5.4) == []
     assert texts(merge.release(NOON + 5.5)) == ["2", "3"]
-    assert (merge.due(), merge.close()) == (None, [])
+    assert merge.close() == []
 
 
 def test_a_silent_log_stalls_nobody_and_a_late_line_comes_at_once() -> None:
@@ -79,13 +79,6 @@ def test_a_clock_that_is_ahead_is_found_out() -> None:
         merge.add("ahead", [line(f"x{second}", 3600 + second)], NOON + second + 0.1)
         merge.add("right", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
     assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
-
-
-def test_a_clock_that_is_known_to_be_behind_is_put_right() -> None:
-    merge: Merge[str] = Merge(2.0)
-    merge.add("right", [line("0", 0), line("2", 2)], NOON + 2)
-    merge.add("behind", [line("1", 1 - 600)], NOON + 2, skew=-600)
-    assert texts(merge.close()) == ["0", "1", "2"]
 
 
 def test_what_belongs_to_a_line_stays_behind_it() -> None:

@@ -11,10 +11,6 @@ import pytest
 
 from flarelog.errors import USAGE, InvalidName, InvalidOption
 from flarelog.model import (
-    MAX_LOG,
-    MAX_NAME,
-    MAX_PART,
-    MAX_PARTS,
     Chunk,
     Ended,
     Extent,
@@ -27,13 +23,10 @@ from flarelog.model import (
     StreamInfo,
     extend,
     extents,
-    log_name,
-    parse_address,
-    run_name,
-    site_name,
-    stream_record,
     suffix_digest,
 )
+from flarelog.names import MAX_LOG, MAX_NAME, MAX_PART, MAX_PARTS, log_name, parse_address, run_name, site_name
+from flarelog.records import stream_record
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 

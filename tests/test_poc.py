@@ -12,11 +12,12 @@ from cryptography import x509
 
 from flarelog.errors import GAPS, OK, InvalidOption
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Receipt, StreamId
-from flarelog.poc.certificates import OPERATOR, RECEIVER, STRANGER, Certificates
+from flarelog.poc.certificates import OPERATOR, RECEIVER, Certificates
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
-from flarelog.poc.intruders import Intruder, intruders
+from flarelog.poc.intruders import STRANGER, Intruder, intruders
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record
-from flarelog.poc.simulation import Evidence, PocOptions
+from flarelog.poc.options import PocOptions
+from flarelog.poc.simulation import Evidence
 from flarelog.poc.writer import Log
 from flarelog.stores.local.store import LocalStore
 

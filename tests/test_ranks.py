@@ -75,7 +75,7 @@ def test_a_local_rank_tells_a_rank_only_where_it_is_known_which() -> None:
     (directory,) = known(written(NODE, "x/attempt_0/1/stdout.log"))
     assert (directory.rank, directory.how) == (9, "environment")
     (unknown,) = known(info("x/attempt_0/1/stdout.log"))
-    assert (unknown.rank, unknown.resolved) == (None, False)
+    assert (unknown.rank, unknown.locals) == (None, {})
 
 
 def test_what_is_known_belongs_to_a_generation_from_its_beginning_on() -> None:
@@ -119,10 +119,8 @@ def test_it_waits_until_a_rank_is_known_and_then_decides_from_the_beginning() ->
     log = info("out.log")
     found = chooser(log, ranks="first,last")
     assert found.verdict(str(log.stream), 0) is Verdict.WAIT
-    assert found.waiting() == [f"{RUN}/site-1/out.log"]
     found.learn([written("rank:0,world-size:8", "out.log")])
     assert found.verdict(str(log.stream), 0) is Verdict.SHOW
-    assert found.waiting() == []
     found.learn([info("out.log", generation(0), Attributes(5, 0, "rank:0,world-size:8"), Ended(90, 0, "rotated"),
                       generation(90, "f-2"), Attributes(95, 0, "rank:3,world-size:8"))])  # fmt: skip
     assert [found.verdict(str(log.stream), at) for at in (0, 89, 90)] == [Verdict.SHOW, Verdict.SHOW, Verdict.ERRORS]
@@ -190,7 +188,7 @@ def test_of_other_ranks_whole_tracebacks_are_shown() -> None:
 
 @pytest.mark.parametrize("words", ["rank:x", "rank:-1", "rank:99999999", "ranks:0=+=1", "rank", "", ":,:", "rank:1+2"])
 def test_attributes_that_make_no_sense_tell_nothing(words: str) -> None:
-    assert not known(written(words))[0].resolved
+    assert (known(written(words))[0].rank, known(written(words))[0].locals) == (None, {})
 
 
 @pytest.mark.parametrize(

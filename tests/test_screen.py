@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flarelog.render.rows import Line, Overlong
-from flarelog.render.screen import WINDOW, Screen
+from flarelog.render.rows import WINDOW, Line, Overlong
+from flarelog.render.screen import Screen
 from flarelog.render.sgr import highlighted, plain
 
 KEPT = Path(__file__).parent / "data" / "train"

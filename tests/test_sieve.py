@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
-from flarelog.model import Sieve
 from flarelog.render.choose import Choice, Chooser
+from flarelog.render.literals import needed
 from flarelog.render.rows import Line
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import plain
-from flarelog.render.sieve import _MOVES, LONGEST, Sieving, sieve
+from flarelog.render.sieve import Sieve, sieve
+from flarelog.render.sieving import _MOVES, LONGEST, Sieving
 
 Pieces = list[tuple[int, bytes]]
 
@@ -171,19 +172,66 @@ def test_nothing_that_a_peer_asks_for_or_sends_takes_long(data: bytes) -> None:
         pytest.param(r"^\s*(loss|accuracy)=\d+", {"loss", "accuracy"}, id="alternatives"),
         pytest.param(r"rank (\d+).*timeout$", {"timeout"}, id="the-longest-part"),
         pytest.param(r"(?i)Out Of Memory", {"out of memory"}, id="any-case"),
-        pytest.param(r"(?:Error|Exception): ", {"rror", "xception"}, id="what-they-begin-with-in-common"),
+        pytest.param(r"(?:Error|Exception): ", {"Error", "Exception"}, id="groups"),
         pytest.param(r"a*(?:bcd){2,}e?", {"bcd"}, id="what-is-repeated"),
         pytest.param(r"(?=never)after", {"after"}, id="what-is-only-looked-at"),
         pytest.param(r"x{0,3}\w+", None, id="nothing-is-sure"),
         pytest.param(r"error|\d+", None, id="one-way-has-nothing"),
         pytest.param(r"(?i:error)", None, id="flags-within"),
         pytest.param("[eE]rror", {"rror"}, id="a-set"),
+        pytest.param(r"ab\.c\[{1,2}d+e", {"ab.c"}, id="what-is-escaped"),
+        pytest.param(r"[]x](?P<n>ab|cd)[^]]*+", {"ab", "cd"}, id="sets-that-hold-brackets"),
+        pytest.param(r"{ab{x,}", {"{ab{x,}"}, id="braces-that-repeat-nothing"),
+        pytest.param(r"(?x) a b c", None, id="blanks-that-are-none"),
+        pytest.param(r"ab\x41", None, id="numbers-of-characters"),
         pytest.param("\ufffd", None, id="what-stands-for-bytes-that-are-no-text"),
     ],
 )
 def test_what_a_match_must_hold(pattern: str, any_of: set[str] | None) -> None:
     made = sieve([re.compile(pattern)])
     assert (made and {text.decode() for text in made.any_of}) == any_of
+
+
+ATOMS = st.sampled_from(
+    [
+        "ab",
+        "c",
+        ".",
+        r"\.",
+        r"\d",
+        "[xy]",
+        "[]a]",
+        r"[^\]b]",
+        "(?:ab|cd)",
+        "(e)",
+        "(?P<n>f|)",
+        "(?>gh)",
+        "{",
+        "a{,2}",
+        "(?=.)",
+    ]
+)
+PATTERNS = st.recursive(
+    st.lists(st.tuples(ATOMS, st.sampled_from(["", "", "*", "?", "+", "{2}", "{0,1}", "{,1}", "+?"])).map("".join)).map(
+        "".join
+    ),
+    lambda inner: st.tuples(inner, inner).map("(?:%s|%s)".__mod__),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, database=None, derandomize=True, max_examples=300, suppress_health_check=list(HealthCheck))
+@given(PATTERNS, st.data())
+def test_every_match_holds_one_of_the_texts(pattern: str, data: st.DataObject) -> None:
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        return
+    texts = needed(compiled, any_case=False)
+    if texts is not None:
+        match = compiled.search(data.draw(st.from_regex(compiled)))
+        assert match is not None
+        assert any(text in match[0] for text in texts), (texts, match[0])
 
 
 @pytest.mark.parametrize(

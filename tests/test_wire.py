@@ -39,11 +39,11 @@ from flarelog.model import (
     Redaction,
     Reply,
     RunInfo,
-    Sieve,
     State,
     StreamId,
     StreamInfo,
 )
+from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import codec, statuses

@@ -23,10 +23,10 @@ from flarelog.model import (
     Packed,
     Receipt,
     Reply,
-    Sieve,
     StreamId,
     StreamInfo,
 )
+from flarelog.render.sieve import Sieve
 from flarelog.wire import codec
 
 offsets = st.integers(0, MAX_OFFSET)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.errors import FlarelogError
-from flarelog.model import log_name
+from flarelog.names import log_name
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.identity import identity, remote, witness
 from flarelog.sources.files.patterns import SourceOptions

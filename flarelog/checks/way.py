@@ -18,7 +18,7 @@ from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.client import Client
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import FlarelogError, NotAllowed
-from flarelog.model import parse_address, run_name, site_name
+from flarelog.names import parse_address, run_name, site_name
 from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar

@@ -16,8 +16,8 @@ from flarelog.errors import InvalidOption
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
+from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
-from flarelog.render.screen import LIMIT
 from flarelog.render.times import stamp
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 

@@ -14,7 +14,8 @@ from flarelog.cli.options import asks, option
 from flarelog.cli.running import aligned, checked, run
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
-from flarelog.poc.simulation import PocOptions, Simulation, workplace
+from flarelog.poc.options import PocOptions
+from flarelog.poc.simulation import Simulation, workplace
 
 
 @click.command

@@ -24,17 +24,20 @@ from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.running import ended_by
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
-from flarelog.model import StreamId, StreamInfo, log_name, run_name, site_name
+from flarelog.model import StreamId, StreamInfo
+from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
+from flarelog.viewers.batch import Batch
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, STYLES, BytesDisplay, ConsoleDisplay, FirstError, label
 from flarelog.viewers.flow import View
-from flarelog.viewers.following import Following, Selection
+from flarelog.viewers.follow import Follow
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.reading import Reading, Selection
 
 _GLOB = set("*?[")
 _PAGER = "less"
@@ -222,12 +225,13 @@ def _read(context: click.Context, asked: Asked) -> int:
             blocks=follow and not one and shown.order == "arrival",
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
         )
-        following = Following(found, chosen, view, display, _say(console, pipe), shown.order, ranks)
+        reading = Reading(found, chosen, view, _say(console, pipe), merged=shown.order == "time")
+        reader = (Follow if follow else Batch)(reading, display, shown.order, ranks)
         try:
-            return asyncio.run(_shown(found, following, console, pipe, asked))
+            return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
-            if follow and following.streams and sys.stderr.isatty():
-                _talk(f"go on with: {_again(context, following.places)}")
+            if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
+                _talk(f"go on with: {_again(context, reader.places)}")
             raise
     return OK  # the user has left the pager
 
@@ -256,21 +260,21 @@ def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
     return shlex.join(words)
 
 
-async def _through(found: Origin, following: Following, *, follow: bool) -> None:
-    async with found:
-        await (following.follow() if follow else following.logs())
+async def _through(reading: Reading, reader: Follow | Batch) -> None:
+    async with reading.origin:
+        await reader.run()
 
 
-async def _shown(found: Origin, following: Following, console: Console, pipe: Pipe, asked: Asked) -> int:
+async def _shown(reading: Reading, reader: Follow | Batch, console: Console, pipe: Pipe, asked: Asked) -> int:
     try:
-        await _through(found, following, follow=asked.follow)
+        await _through(reading, reader)
     finally:
         console.close()
         if sys.exc_info()[0] in (None, asyncio.CancelledError):
             pipe.write_out()
-    for note in summary(following.replaced, "these logs"):
+    for note in summary(reading.replaced, "these logs"):
         click.echo(note, err=True)
-    return _status(following.streams) if asked.shown.exit_status else OK
+    return _status(reading.infos) if asked.shown.exit_status else OK
 
 
 def _status(streams: list[StreamInfo]) -> int:
@@ -291,8 +295,8 @@ def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:
 def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
     """Write the exact bytes."""
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
-    following = Following(found, chosen, View(raw=True), display, _talk)
-    asyncio.run(_through(found, following, follow=follow))
+    reading = Reading(found, chosen, View(raw=True), _talk)
+    asyncio.run(_through(reading, (Follow if follow else Batch)(reading, display)))
     return OK
 
 
@@ -304,12 +308,12 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
-    following = Following(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), display, _talk)
-    asyncio.run(_through(found, following, follow=True))
+    reading = Reading(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), _talk)
+    asyncio.run(_through(reading, Follow(reading, display)))
     display.close()
     first = display.earliest
     if first is None:
-        _talk(f"nothing went wrong in {len(following.streams)} logs of run {chosen.run}")
+        _talk(f"nothing went wrong in {len(reading.streams)} logs of run {chosen.run}")
         return NOT_FOUND
     console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
     shown = label(first.stream, STYLES[0] if lines.colour else "")
@@ -318,7 +322,7 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     console.close()
     others = display.count - 1
     if others:
-        _talk(f"{others} other log{'s' if others > 1 else ''} of {len(following.streams)} had trouble later")
+        _talk(f"{others} other log{'s' if others > 1 else ''} of {len(reading.streams)} had trouble later")
     return OK
 
 

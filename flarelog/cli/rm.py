@@ -12,7 +12,9 @@ from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import run
 from flarelog.cli.runs import known
 from flarelog.errors import InvalidName, NotFound, StoreLocked
-from flarelog.model import Removed, RunInfo, moment, run_name, site_name
+from flarelog.model import Removed, RunInfo
+from flarelog.names import run_name, site_name
+from flarelog.records import moment
 from flarelog.stores import choose
 
 

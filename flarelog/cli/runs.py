@@ -13,7 +13,9 @@ from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import aligned, run
 from flarelog.errors import NotFound
-from flarelog.model import RunInfo, moment, run_name, run_record
+from flarelog.model import RunInfo
+from flarelog.names import run_name
+from flarelog.records import moment, run_record
 from flarelog.stores import choose
 from flarelog.stores.base import totals
 

@@ -13,7 +13,9 @@ from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, redaction_text, run
 from flarelog.client import Client
 from flarelog.errors import NotFound
-from flarelog.model import BORN, REDACTED, StreamInfo, run_name, stream_record
+from flarelog.model import BORN, REDACTED, StreamInfo
+from flarelog.names import run_name
+from flarelog.records import stream_record
 from flarelog.stores import choose
 from flarelog.text import legible
 

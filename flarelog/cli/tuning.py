@@ -45,7 +45,7 @@ def give_memory_back() -> None:
 
 def many_lines() -> None:
     """Look for garbage seldom: lines come by the million and make none, and looking at them costs a sixth of a view."""
-    gc.set_threshold(20_000)
+    gc.set_threshold(100_000)
 
 
 def more_descriptors() -> None:

@@ -11,7 +11,7 @@ from flarelog.cli.completion import complete_run
 from flarelog.cli.options import option
 from flarelog.cli.running import redaction_text, run
 from flarelog.errors import NotFound
-from flarelog.model import run_name
+from flarelog.names import run_name
 from flarelog.stores import choose
 from flarelog.verify import Verdict, verify
 

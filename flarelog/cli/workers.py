@@ -22,7 +22,7 @@ import click
 
 from flarelog.cli.running import on_hangup, on_stop
 from flarelog.errors import CannotListen, FlarelogError
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.workers.place import HOME, Place
 from flarelog.stores.base import Store

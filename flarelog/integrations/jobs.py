@@ -14,7 +14,8 @@ from pathlib import Path
 from flarelog.bus import Notice
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError, InvalidOption, NotAllowed
-from flarelog.integrations.embedded import JOIN_TIMEOUT, Receiver
+from flarelog.integrations.embedded import JOIN_TIMEOUT
+from flarelog.integrations.receiver import Receiver
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, StreamInfo
 from flarelog.policy import Identity, Policy

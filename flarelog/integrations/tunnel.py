@@ -22,7 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)

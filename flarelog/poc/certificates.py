@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from flarelog.poc.intruders import STRANGER
 from flarelog.security import certs
 from flarelog.security.certs import Issued, Role
 from flarelog.security.tls import Tls
 
-RECEIVER, OPERATOR, STRANGER = "receiver", "operator", "stranger"
+RECEIVER, OPERATOR = "receiver", "operator"
 HOSTS = ("127.0.0.1", "localhost")
 _POLICY = f"""defaults = true
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from flarelog.errors import TimedOut
-from flarelog.poc.certificates import STRANGER
-
-if TYPE_CHECKING:
-    from flarelog.poc.simulation import Simulation
+STRANGER = "stranger"  # whose certificate another CA signed
 
 FORGED = b"this line was never written by the site whose name it bears\n"
 
@@ -38,33 +31,6 @@ class Intruder:
     def tried(self) -> int:
         """How many bytes it would have sent."""
         return self.attempts * len(FORGED)
-
-    async def try_it(self, simulation: Simulation) -> None:
-        """One attempt, until it is refused, has ended, or has heard nothing for a long time."""
-        place = simulation.work / "intruders" / self.holder
-        (place / "logs").mkdir(parents=True, exist_ok=True)
-        with open(place / "logs" / self.log, "ab") as file:
-            file.write(FORGED)
-        self.attempts += 1
-        self.answer = ""
-        talk = place / "sidecar.log"
-        talk.touch()
-        before = talk.stat().st_size
-        process = await simulation.run_sidecar(place, self.claims, self.holder, "--once")
-
-        def answered() -> bool:
-            heard = talk.read_text(errors="replace")[before:]
-            lines = [line for line in heard.splitlines() if self.sentence in line]
-            self.answer = re.sub(r"^\S+ (WARNING|ERROR) |; trying again$", "", lines[0]) if lines else ""
-            return bool(lines) or process.returncode is not None
-
-        with contextlib.suppress(TimedOut):
-            await simulation.until(answered, f"{self.who} is told something")
-        answered()  # what it said right before it ended
-        self.refused += self.answer != ""
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 def intruders(sites: Sequence[str]) -> list[Intruder]:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flarelog.errors import GAPS, OK
 from flarelog.model import Gap, Generation, StreamInfo
+from flarelog.poc.intruders import Intruder
 from flarelog.poc.simulation import Evidence
 from flarelog.poc.talk import MISSED, OPENED, RUN, told
 from flarelog.stores import choose
 from flarelog.stores.base import Reader
-
-if TYPE_CHECKING:
-    from flarelog.poc.intruders import Intruder
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,126 +9,125 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from flarelog.errors import TimedOut
+from flarelog.poc.disk import BALLAST
+from flarelog.poc.intruders import FORGED, Intruder
+from flarelog.poc.machine import Machine
 from flarelog.poc.talk import OPENED, PAUSED, told
 from flarelog.poc.writer import LOSS
 
-if TYPE_CHECKING:
-    from flarelog.poc.simulation import Simulation
-
 FROZEN = 1.5  # seconds that a process stands still or a connection hangs
 UNNOTICED = 5.0  # seconds that a disk stays full, at most; until somebody has been told
-BALLAST = ".ballast"
 
 
-async def restart_receiver(simulation: Simulation, _: list[str]) -> None:
-    await _end_receiver(simulation, signal.SIGTERM)
+async def restart_receiver(machine: Machine, _: list[str]) -> None:
+    await _end_receiver(machine, signal.SIGTERM)
 
 
-async def kill_receiver(simulation: Simulation, _: list[str]) -> None:
-    await _end_receiver(simulation, signal.SIGKILL)
+async def kill_receiver(machine: Machine, _: list[str]) -> None:
+    await _end_receiver(machine, signal.SIGKILL)
 
 
-async def _end_receiver(simulation: Simulation, number: signal.Signals) -> None:
-    assert simulation.receiver is not None
-    simulation.receiver.send_signal(number)
-    await simulation.receiver.wait()
-    await simulation.start_receiver()
+async def _end_receiver(machine: Machine, number: signal.Signals) -> None:
+    assert machine.receiver is not None
+    machine.receiver.send_signal(number)
+    await machine.receiver.wait()
+    await machine.start_receiver()
 
 
-async def freeze_receiver(simulation: Simulation, _: list[str]) -> None:
-    assert simulation.receiver is not None
-    simulation.receiver.send_signal(signal.SIGSTOP)
+async def freeze_receiver(machine: Machine, _: list[str]) -> None:
+    assert machine.receiver is not None
+    machine.receiver.send_signal(signal.SIGSTOP)
     try:
         await asyncio.sleep(FROZEN)
     finally:
-        simulation.receiver.send_signal(signal.SIGCONT)
+        machine.receiver.send_signal(signal.SIGCONT)
 
 
-async def kill_sidecar(simulation: Simulation, names: list[str]) -> None:
+async def kill_sidecar(machine: Machine, names: list[str]) -> None:
     async def kill(name: str) -> None:
-        await simulation.rotate(name, once=True)
-        simulation.sidecars[name].kill()
-        await simulation.sidecars[name].wait()
-        await _another_sidecar(simulation, name)
-        await simulation.rotate(name, once=False)
+        await machine.rotate(name, once=True)
+        machine.sidecars[name].kill()
+        await machine.sidecars[name].wait()
+        await _another_sidecar(machine, name)
+        await machine.rotate(name, once=False)
 
     await asyncio.gather(*(kill(name) for name in names))
 
 
-async def replace_sidecar(simulation: Simulation, names: list[str]) -> None:
+async def replace_sidecar(machine: Machine, names: list[str]) -> None:
     async def replace(name: str) -> None:
-        older = simulation.sidecars[name]
-        await simulation.rotate(name, once=True)
+        older = machine.sidecars[name]
+        await machine.rotate(name, once=True)
         older.send_signal(signal.SIGSTOP)
         try:
-            await _another_sidecar(simulation, name)
+            await _another_sidecar(machine, name)
         finally:
             older.send_signal(signal.SIGCONT)
-        await simulation.fenced(name, older)
-        await simulation.rotate(name, once=False)
+        await machine.fenced(name, older)
+        await machine.rotate(name, once=False)
 
     await asyncio.gather(*(replace(name) for name in names))
 
 
-async def _another_sidecar(simulation: Simulation, name: str) -> None:
+async def _another_sidecar(machine: Machine, name: str) -> None:
     """Start one, and wait until it has all logs of site *name*: one that has none is not the older of two."""
 
     def opened() -> dict[str, int]:
-        return {log: times for (site, log), times in told(simulation.work, OPENED).items() if site == name}
+        return {log: times for (site, log), times in told(machine.work, OPENED).items() if site == name}
 
     before = opened()
-    await simulation.start_sidecar(name)
-    await simulation.until(
+    await machine.start_sidecar(name)
+    await machine.until(
         lambda: all(opened()[log] > times for log, times in before.items()), f"another sidecar has all logs of {name}"
     )
 
 
-async def cut_connection(simulation: Simulation, _: list[str]) -> None:
-    for proxy in simulation.proxies.values():
+async def cut_connection(machine: Machine, _: list[str]) -> None:
+    for proxy in machine.proxies.values():
         proxy.cut()
 
 
-async def hang_connection(simulation: Simulation, names: list[str]) -> None:
+async def hang_connection(machine: Machine, names: list[str]) -> None:
     for name in names:
-        simulation.proxies[name].hang()
+        machine.proxies[name].hang()
     await asyncio.sleep(FROZEN)
     for name in names:
-        simulation.proxies[name].cut()
+        machine.proxies[name].cut()
 
 
-async def truncate(simulation: Simulation, names: list[str]) -> None:
-    await asyncio.gather(*(_truncate(simulation, name) for name in names))
+async def truncate(machine: Machine, names: list[str]) -> None:
+    await asyncio.gather(*(_truncate(machine, name) for name in names))
 
 
-async def _truncate(simulation: Simulation, name: str) -> None:
+async def _truncate(machine: Machine, name: str) -> None:
     """What the sidecar has sent, and the network has swallowed, is gone from the log when it is to be sent again."""
-    proxy = simulation.proxies[name]
-    await simulation.holds(name, *await simulation.order(name, "hold"))  # the connection carries
+    proxy = machine.proxies[name]
+    await machine.holds(name, *await machine.order(name, "hold"))  # the connection carries
     proxy.hang()
-    await simulation.order(name, "lose")
-    await simulation.until(lambda: proxy.swallowed >= LOSS, f"what is to be lost of {name} is sent")
-    kept = await simulation.order(name, "truncate")
+    await machine.order(name, "lose")
+    await machine.until(lambda: proxy.swallowed >= LOSS, f"what is to be lost of {name} is sent")
+    kept = await machine.order(name, "truncate")
     proxy.cut()
-    await simulation.holds(name, *kept)
+    await machine.holds(name, *kept)
 
 
-async def remove(simulation: Simulation, names: list[str]) -> None:
-    await asyncio.gather(*(_remove(simulation, name) for name in names))
+async def remove(machine: Machine, names: list[str]) -> None:
+    await asyncio.gather(*(_remove(machine, name) for name in names))
 
 
-async def _remove(simulation: Simulation, name: str) -> None:
-    await simulation.holds(name, *await simulation.order(name, "hold"))  # the sidecar has the log open
-    await simulation.holds(name, *await simulation.order(name, "remove"))
+async def _remove(machine: Machine, name: str) -> None:
+    await machine.holds(name, *await machine.order(name, "hold"))  # the sidecar has the log open
+    await machine.holds(name, *await machine.order(name, "remove"))
 
 
-async def full_disk(simulation: Simulation, _: list[str]) -> None:
-    path = simulation.store / BALLAST
-    before = told(simulation.work, PAUSED).total()
+async def full_disk(machine: Machine, _: list[str]) -> None:
+    path = machine.store / BALLAST
+    before = told(machine.work, PAUSED).total()
     try:
         with open(path, "wb", buffering=0) as file:
             for size in (1 << 20, 4096, 1):
@@ -136,42 +135,68 @@ async def full_disk(simulation: Simulation, _: list[str]) -> None:
                     while file.write(bytes(size)) == size:
                         pass
         with contextlib.suppress(TimedOut):  # should nobody have had anything to send
-            await simulation.until(
-                lambda: told(simulation.work, PAUSED).total() > before, "somebody is told", UNNOTICED
-            )
+            await machine.until(lambda: told(machine.work, PAUSED).total() > before, "somebody is told", UNNOTICED)
     finally:
         os.unlink(path)
 
 
-async def renew_certificates(simulation: Simulation, _: list[str]) -> None:
+async def renew_certificates(machine: Machine, _: list[str]) -> None:
     """Streams that are open go on; connections that are made from now on are made with the new certificates."""
 
     def renewed() -> list[int]:
-        new = [simulation.talk_of(name).count("new connections use") for name in simulation.sidecars]
-        return [*new, (simulation.work / "receiver.log").read_text(errors="replace").count("new connections use")]
+        new = [machine.talk_of(name).count("new connections use") for name in machine.sidecars]
+        return [*new, (machine.work / "receiver.log").read_text(errors="replace").count("new connections use")]
 
-    assert simulation.certificates is not None
+    assert machine.certificates is not None
     before = renewed()
-    simulation.certificates.renew()
-    if simulation.options.logs is None:  # what is written now goes through the connections that are there
-        for name in simulation.sidecars:
-            await simulation.holds(name, *await simulation.order(name, "hold"))
-            await simulation.rotate(name, once=False)
-    for proxy in simulation.proxies.values():
+    machine.certificates.renew()
+    if machine.options.logs is None:  # what is written now goes through the connections that are there
+        for name in machine.sidecars:
+            await machine.holds(name, *await machine.order(name, "hold"))
+            await machine.rotate(name, once=False)
+    for proxy in machine.proxies.values():
         proxy.cut()
-    await simulation.until(
+    await machine.until(
         lambda: all(after > was for after, was in zip(renewed(), before, strict=True)),
         "the receiver and all sidecars use their new certificates",
     )
 
 
-async def intruders(simulation: Simulation, _: list[str]) -> None:
-    await asyncio.gather(*(intruder.try_it(simulation) for intruder in simulation.intruders))
-    for intruder in simulation.intruders:
-        simulation.say(f"{intruder.who}: {intruder.answer or 'was not refused'}")
+async def intruders(machine: Machine, _: list[str]) -> None:
+    await asyncio.gather(*(_try(machine, intruder) for intruder in machine.intruders))
+    for intruder in machine.intruders:
+        machine.say(f"{intruder.who}: {intruder.answer or 'was not refused'}")
 
 
-MOMENTS: dict[str, Callable[[Simulation, list[str]], Awaitable[None]]] = {
+async def _try(machine: Machine, intruder: Intruder) -> None:
+    """One attempt, until it is refused, has ended, or has heard nothing for a long time."""
+    place = machine.work / "intruders" / intruder.holder
+    (place / "logs").mkdir(parents=True, exist_ok=True)
+    with open(place / "logs" / intruder.log, "ab") as file:
+        file.write(FORGED)
+    intruder.attempts += 1
+    intruder.answer = ""
+    talk = place / "sidecar.log"
+    talk.touch()
+    before = talk.stat().st_size
+    process = await machine.run_sidecar(place, intruder.claims, intruder.holder, "--once")
+
+    def answered() -> bool:
+        heard = talk.read_text(errors="replace")[before:]
+        lines = [line for line in heard.splitlines() if intruder.sentence in line]
+        intruder.answer = re.sub(r"^\S+ (WARNING|ERROR) |; trying again$", "", lines[0]) if lines else ""
+        return bool(lines) or process.returncode is not None
+
+    with contextlib.suppress(TimedOut):
+        await machine.until(answered, f"{intruder.who} is told something")
+    answered()  # what it said right before it ended
+    intruder.refused += intruder.answer != ""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
+
+
+MOMENTS: dict[str, Callable[[Machine, list[str]], Awaitable[None]]] = {
     "restart-receiver": restart_receiver,
     "kill-receiver": kill_receiver,
     "freeze-receiver": freeze_receiver,

@@ -6,7 +6,8 @@ from typing import Any
 
 from flarelog.errors import NotFound
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Action, Removed, run_name, site_name
+from flarelog.model import Action, Removed
+from flarelog.names import run_name, site_name
 from flarelog.policy import site_of
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 
 from flarelog.errors import CannotListen
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.security.connections import aging
 from flarelog.security.guard import Guard

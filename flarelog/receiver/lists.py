@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from flarelog.model import Action, RunInfo, StreamInfo, run_name, site_name
+from flarelog.model import Action, RunInfo, StreamInfo
+from flarelog.names import run_name, site_name
 from flarelog.policy import Identity
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns

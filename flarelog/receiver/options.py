@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from flarelog.delivery.quota import Limits
 from flarelog.errors import InvalidOption
-from flarelog.model import is_loopback, parse_address
+from flarelog.names import is_loopback, parse_address
 from flarelog.options import option
 from flarelog.policy import Policy
 from flarelog.security.access import PolicyFile

@@ -15,7 +15,7 @@ from typing import Any
 from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
-from flarelog.render.sieve import Sieving
+from flarelog.render.sieving import Sieving
 from flarelog.stores.base import Store
 from flarelog.wire import codec
 

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Code, Open, Removed, run_name, site_name
+from flarelog.model import Code, Open, Removed
+from flarelog.names import run_name, site_name
 from flarelog.receiver.pressure import Lately
 from flarelog.receiver.runs import Runs, Spawn
 from flarelog.receiver.sessions import Sessions

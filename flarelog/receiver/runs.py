@@ -16,7 +16,7 @@ from flarelog.bus import Bus
 from flarelog.delivery.shares import RunShares
 from flarelog.errors import StoreError
 from flarelog.lifecycle import Event, RunState, advance, events_between
-from flarelog.model import run_name
+from flarelog.names import run_name
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.workers.cluster import Workers

@@ -16,7 +16,8 @@ from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
 from flarelog.delivery.receiver import Refused
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import Code, parse_address
+from flarelog.model import Code
+from flarelog.names import parse_address
 from flarelog.policy import OPEN, Policy
 from flarelog.receiver.admission import Admission
 from flarelog.receiver.call import Call

@@ -21,8 +21,8 @@ LINE = 22  # of a line that has either, or that begins in a colour
 MOVE = 8  # of the cursor to another row
 PAGE = 10  # of a new page
 TABBED = 6  # of a tab over what is there
-_CELLS = 20  # that are touched for one unit
-_BYTES = 40  # of output for one unit
+_CELLS = 12  # that are touched for one unit
+_BYTES = 24  # of output for one unit
 
 
 class Allowance:

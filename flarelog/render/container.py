@@ -14,8 +14,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal, NamedTuple
 
+from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line, Overlong
-from flarelog.render.screen import LIMIT, Screen
+from flarelog.render.screen import Screen
 from flarelog.render.times import rfc3339
 
 Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
@@ -35,9 +36,6 @@ _DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB
 # A longer one, as Docker wrote before it cut lines, is one text and little besides.
 _ONE_TEXT = re.compile(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
 _TAGS = 16
-_POD = re.compile(
-    r"(?:^|[/\\])([^/\\_]+)_([^/\\_]+)_([^/\\_]+)[/\\]([^/\\]+)[/\\](\d+)\.log(?:\.\d{8}-\d{6}(?:\.gz)?)?"
-)
 
 
 class Record(NamedTuple):
@@ -49,22 +47,6 @@ class Record(NamedTuple):
     partial: bool  # the line goes on in the next record of the stream
     log: bytes  # without the LF that ends the line
     attributes: dict[str, object]
-
-
-class Pod(NamedTuple):
-    """Whose log it is, as the path below /var/log/pods tells."""
-
-    namespace: str
-    pod_name: str
-    uid: str
-    container_name: str
-    restart_count: str
-
-
-def pod_of(path: str) -> Pod | None:
-    """The pod that *path* names, rotated or not; None when it names none."""
-    found = _POD.search(path)
-    return Pod(*found.groups()) if found and found.end() == len(path) else None
 
 
 def parse(line: bytes, form: Form = "auto") -> Record | None:

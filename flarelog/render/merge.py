@@ -4,8 +4,7 @@ A line without a time stamp has that of the line before it in its log, so that w
 stays behind it; and a log's own order is never changed. ``by_time`` merges what is there, ``Merge`` what arrives:
 a line is held for *hold* seconds from its arrival, and then goes out behind all that is held and earlier. So a silent
 log stalls nobody, and one whose clock is behind only comes too late for its place. A stamp that is in the future shows
-that the log's clock is ahead, by so much at least, and is taken back for the order; what is known of a clock otherwise,
-the caller tells.
+that the log's clock is ahead, by so much at least, and is taken back for the order.
 
 ``Blocks`` keeps the lines of a Python traceback together where logs are merged as they arrive. All are told the time.
 """
@@ -108,17 +107,13 @@ class Merge(Generic[Source]):
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
         self._count = self._size = 0
 
-    def add(self, source: Source, lines: Iterable[Line], now: float, *, skew: float = 0.0) -> None:
-        """Take *lines* of *source*, which arrived at *now*, in seconds since 1970.
-
-        *skew*: seconds by which the source's clock is known to be ahead of ours.
-        """
+    def add(self, source: Source, lines: Iterable[Line], now: float) -> None:
+        """Take *lines* of *source*, which arrived at *now*, in seconds since 1970."""
         queue = self._queues.setdefault(source, deque())
         for line in lines:
             time = line.time if line.time is not None else self._stamped(line.text)
             latest = self._latest.get(source)
             if time is not None:
-                time -= int(skew * SECOND)
                 ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - int(now * SECOND))
                 time -= ahead
                 latest = time if latest is None else max(latest, time)
@@ -131,11 +126,6 @@ class Merge(Generic[Source]):
         """The first line of *source* that is held."""
         queue = self._queues.get(source)
         return queue[0].line if queue else None
-
-    def due(self) -> float | None:
-        """When ``release`` has something next, in seconds since 1970; None while nothing is held."""
-        first = min((queue[0].arrived for queue in self._queues.values() if queue), default=None)
-        return None if first is None else first + self._hold
 
     def release(self, now: float) -> list[tuple[Source, Line]]:
         """What was held for long enough at *now*, what is earlier than that, and what is too much to hold."""

@@ -42,10 +42,6 @@ class Known:
     locals: Mapping[int, int] = field(default_factory=dict)  # the rank of those whose local rank is the key
     local: int | None = None  # the local rank of all its lines
 
-    @property
-    def resolved(self) -> bool:
-        return self.rank is not None or bool(self.locals)
-
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
@@ -307,10 +303,6 @@ class RankChooser:
 
     def _others(self) -> Verdict:
         return Verdict.ERRORS if self.choice.first or self.choice.last else Verdict.HIDE
-
-    def waiting(self) -> list[str]:
-        """The streams whose rank is not known, to be told to whoever waits, with what can be done about it."""
-        return [stream for stream, found in self._known.items() if not all(one.resolved for one in found)]
 
 
 class RankedLines:

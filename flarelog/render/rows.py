@@ -5,14 +5,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import groupby, repeat
+from itertools import compress, groupby, repeat
 from typing import Literal, NamedTuple
 
 from flarelog.render.sgr import RESET, painted
 
+WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
+
+TAB = 8
+_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 
 Overlong = Literal["cut", "split", "drop"]
 
@@ -107,6 +111,53 @@ class Row:
             self.changed = True
         return True
 
+    def cells(self, text: str, column: int, limit: int) -> list[str] | str:
+        """The cells of *text* from *column* on. What has no width belongs to the glyph before it, whose text has
+        *limit* characters at most.
+        """
+        if "\t" not in text:
+            widths = [width(char) for char in text]
+            if widths.count(1) == len(widths):
+                return text
+        cells: list[str] = []
+        if text.isascii():
+            *parts, last = text.split("\t")
+            for part in parts:
+                cells += part
+                cells += _TAB_CELLS[TAB - 1 - (column + len(cells)) % TAB]
+            cells += last
+            return cells
+        marks = ""
+        for char in text:
+            columns = width(char)
+            if columns == 0:
+                marks += char
+                continue
+            if marks:
+                self._combine(column, cells, marks, limit)
+                marks = ""
+            if char == "\t":
+                columns = TAB - (column + len(cells)) % TAB
+            cells.append(char)
+            if columns > 1:
+                cells += repeat("", columns - 1)
+        if marks:
+            self._combine(column, cells, marks, limit)
+        return cells
+
+    def _combine(self, column: int, cells: list[str], marks: str, limit: int) -> None:
+        """Add *marks* to the last glyph of *cells*, else to the one before *column*, else to nothing."""
+        at = len(cells)
+        while at and not cells[at - 1]:
+            at -= 1
+        if at:
+            whole = cells[at - 1] + marks
+            cells[at - 1] = whole[: limit + 1]
+            self.cut = self.cut or len(whole) > limit + 1
+        elif not self.combine(column, marks, limit):
+            cells.append(marks[: limit + 1])
+            self.cut = self.cut or len(marks) > limit + 1
+
     def erase(self, begin: int, end: int | None) -> None:
         """Blank the columns from *begin* to *end*; None: there is nothing there any more."""
         if begin >= len(self.chars):
@@ -143,14 +194,18 @@ class Row:
         parts = [(char, style) for cell, style in zip(self.chars[:count], self.styles, strict=False) for char in cell]
         chars, styles = [char for char, _ in parts], [style for _, style in parts]
         if overlong == "split":
+            chars += MARK if self.cut else ""
+            styles += repeat("", len(MARK))
             return [_coloured(chars[at : at + limit], styles[at:]) for at in range(0, len(chars), limit)]
         room = limit - len(MARK)
         return [_coloured(chars[:room], styles) + MARK if room > 0 else _coloured(chars[:limit], styles)]
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
-    out, now, at, size = [], "", 0, 0
-    for style, run in groupby(styles[: len(chars)]):
+    count, now, size = len(chars), "", 0
+    at = next(compress(range(count), styles), count)  # a row that was moved along has nothing but blanks before it
+    out = chars[:at]
+    for style, run in groupby(styles[at:count]):
         end = at + len(list(run))
         if style != now:
             if size > COLOURED:  # more colours than anybody looks at
@@ -168,6 +223,7 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> l
     if overlong == "drop":
         return []
     if overlong == "split":
+        text += MARK if cut else ""
         return [text[at : at + limit] for at in range(0, len(text), limit)]
     return [text[: limit - len(MARK)] + MARK if limit > len(MARK) else text[:limit]]
 

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator
-from itertools import accumulate, count, repeat
-from operator import add
+from itertools import accumulate, repeat
 
 from flarelog.render.allowance import (
     COLOUR,
@@ -29,23 +27,30 @@ from flarelog.render.allowance import (
     LINE,
     MOVE,
     NEW,
-    PAGE,
     ROUGH,
     TABBED,
     TOKEN,
     Allowance,
     size_of,
 )
-from flarelog.render.rows import MARK, Line, Note, Overlong, Row, shortened, width
-from flarelog.render.sgr import RESET, SGR, changed, painted, plain
+from flarelog.render.controls import (
+    COLOURS,
+    PAINTED,
+    PARTING,
+    PICTURE_OF_CR,
+    STRING_END,
+    TOKENS,
+    pictured,
+    plain_until,
+    suspects_of,
+)
+from flarelog.render.reach import LIMIT, Reach
+from flarelog.render.rows import TAB, WINDOW, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.sgr import RESET, changed, painted
 
-WINDOW = 64  # rows that a cursor can still reach
-LIMIT = 1 << 16  # characters of a line that are shown
 REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
 WIDEST = 1024  # columns that a cursor can be moved to beyond the end of its row
-TAB = 8
 STEP_SECONDS = 30.0  # a bar that tells no percentage is shown this often
-HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
 UNDRAWN = 64 << 10  # bytes that are shown as they are before it is tried again to draw what comes
 SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast way
 STYLES = 1024  # that are remembered
@@ -55,42 +60,6 @@ TOO_MUCH = (
     " are, control characters as pictures; -o raw shows the bytes"
 )
 
-# Marks, embeddings, overrides and isolates: a line's words would change places. Tags: nobody sees them.
-_FORMAT = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f"
-_PARTING = "\x0b\x0c\x85\u2028\u2029"  # other ways to end a line: here they only part words
-_NOT_PLAIN = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xd8\x9c"
-    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
-)
-_SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
-_LARGE = 1024  # bytes that are worth a look for each suspect
-_TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
-_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # what is among the suspects only where these are: every other Arabic letter has one
-_TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in (0xD8, 0xF3) for byte in range(256))
-_PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
-_TOKEN = re.compile(
-    rf"""(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]+)
-    | (?:\x1b\[|\x9b)(?P<parameters>{_PARAMETERS})(?P<final>[@-~])
-    | (?P<string>\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])
-    | (?P<half>(?:\x1b(?:\[{_PARAMETERS}|[ -/]{{0,16}})|\x9b{_PARAMETERS})\Z)
-    | (?P<escape>(?:\x1b\[|\x9b){_PARAMETERS}|\x1b[ -/]{{0,16}}[0-~])
-    | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_COLOUR = re.compile(r"\x1b\[([0-9;:]{0,256})m")
-_TEXT = rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]*"
-_PAINTED = re.compile(rf"{_TEXT}(?:{_COLOUR.pattern}{_TEXT})*\r?\n")
-_PICTURES = {
-    **{code: 0x2400 + code for code in range(32) if code not in (0x09, 0x0A)},
-    **dict.fromkeys((*range(0x80, 0xA0), *(ord(char) for char in "\u2028\u2029")), 0xFFFD),
-    **dict.fromkeys((0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2070)), 0xFFFD),
-    **dict.fromkeys(range(0xE0000, 0xE0080), 0xFFFD),
-    0x7F: 0x2421,
-}
-"""Of what is not drawn: each control character is one character that can be seen."""
-_CR = chr(_PICTURES[0x0D])
-_TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
-_STRING_END = re.compile("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
 _PERCENT = re.compile(r"(\d{1,3})(?:\.\d*)?%")
 _SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it: tells a substitution from a U+FFFD that was written
 codecs.register_error("flarelog.substitute", lambda error: (_SUBSTITUTED, error.end))  # type: ignore[attr-defined]
@@ -110,37 +79,31 @@ class Screen:
         self.time: int | None = None
         self.replaced = 0
         self._steps, self._limit, self._overlong = steps, limit, overlong
-        # Characters that a row may have: of many that are to be wiped out, more than are shown.
-        self._room = max(limit, 1 << 17 if overlong == "split" else min(TAB * limit, LIMIT))
-        self._most = TAB * (self._room if overlong == "split" else limit)  # cells
-        self._rows: list[Line | Row] = []
+        self._allowance = Allowance()
+        self._reach = Reach(self._allowance, limit, overlong)
         self._begin: int | None = None  # where the line that is being fed began
-        self._row = self._column = 0  # the cursor; a row that it is on need not be there yet
-        self._page = 0  # the first row that the cursor can reach
-        self._settled = 0  # the rows before this one were given out, bars excepted
+        self._column = 0  # the cursor's
         self._style = ""
         self._styles: dict[tuple[str, str], str] = {}  # what parameters make of a style
         self._decoder = codecs.getincrementaldecoder("utf-8")("flarelog.substitute")
         self._half = ""  # the beginning of an escape sequence
         self._in_string = False  # within a sequence that ends with ST
-        self._allowance = Allowance()
         self._marked = False  # there was more than text in this line, or it did not begin as one by itself
         self._rough = False  # and that more was not colours alone
         self._returned = False  # a CR was the last; before an LF it costs nothing
         self._run = "", 0  # which kind of characters ended where, of which more cost nothing
-        self._held = 0  # cells and characters of the rows that the cursor has left
         self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
         out: list[Line] = []
         at = 0
-        suspects = _suspects(data)
+        suspects = suspects_of(data)
         while at < len(data):
             if self._undrawn:
                 at = self._as_it_is(data, at, out)
                 continue
-            if self._fresh() and (end := _plain(data, suspects, at)) > at:
+            if self._fresh() and (end := plain_until(data, suspects, at)) > at:
                 self._bulk(data[at:end] if at or end < len(data) else data, out)
             else:
                 end = data.find(b"\n", at) + 1 or len(data)
@@ -158,16 +121,16 @@ class Screen:
         if (
             self._fresh()
             and not self._undrawn
-            and data.find(b"\n") == len(data) - 1 == _plain(data, _suspects(data), 0) - 1
+            and data.find(b"\n") == len(data) - 1 == plain_until(data, suspects_of(data), 0) - 1
         ):
             out: list[Line] = []
             text = self._text(data)
             self._allowance.earn(size_of(text))
             self._allowance.line()
             parts = self._short(text[:-1].removesuffix("\r"))
-            self._rows += [Line(begin, end, part, self.stream, self.time) for part in parts]
-            self._row, self.position = len(self._rows), end
-            self._paged(any(len(part) > REACH for part in parts), out)
+            self._reach.rows += [Line(begin, end, part, self.stream, self.time) for part in parts]
+            self._reach.row, self.position = len(self._reach.rows), end
+            self._reach.paged(any(len(part) > REACH for part in parts), out)
             return out
         self._begin = begin if self._begin is None else self._begin
         self.position = end - len(data)
@@ -180,20 +143,12 @@ class Screen:
         *before*: only rows that ended before this position.
         """
         out: list[Line] = []
-        if self._settled < len(self._rows) and (before is None or self._rows[self._settled].end < before):
-            self._settle(len(self._rows), before, out)
+        self._reach.settle(len(self._reach.rows), before, out)
         return out
 
     def open(self, most: int = 8) -> list[str]:
         """The last *most* rows that are not given out as they are now: bars, and the line that has no LF yet."""
-        found = []
-        for index in range(max(0, len(self._rows) - most), len(self._rows)):
-            entry = self._rows[index]
-            if isinstance(entry, Line):
-                found += [entry.text] if index >= self._settled else []
-            else:
-                found += [text for text in entry.texts(self._limit, self._overlong)[:1] if text != entry.shown]
-        return found
+        return self._reach.open(most)
 
     @property
     def spent(self) -> int:
@@ -203,7 +158,8 @@ class Screen:
     @property
     def first_open(self) -> int | None:
         """Where the first line begins of which not everything was given out."""
-        return self._rows[self._settled].offset if self._settled < len(self._rows) else self._begin
+        found = self._reach.first_open
+        return self._begin if found is None else found
 
     def close(self, now: float = 0.0) -> list[Line]:
         """Nothing more comes: everything that was not given out."""
@@ -212,8 +168,8 @@ class Screen:
         rest = self._decoded(b"", final=True)
         if rest:
             self._emulate(rest, now, out)
-        self._drop(len(self._rows), out, self.position)
-        self._row = self._column = 0
+        self._reach.drop(len(self._reach.rows), out, self.position)
+        self._reach.row = self._column = 0
         self._begin = None
         self._style, self._half, self._in_string = "", "", False
         self._marked = self._rough = self._returned = False
@@ -228,7 +184,7 @@ class Screen:
 
     def _fresh(self) -> bool:
         return (
-            self._row == len(self._rows)
+            self._reach.row == len(self._reach.rows)
             and self._begin is None
             and not (self._column or self._style or self._half or self._in_string)
         )
@@ -239,15 +195,14 @@ class Screen:
         whole = self._text(block.replace(b"\r\n", b"\n") if returns else block)
         self._allowance.earn(size_of(whole) + (block.count(b"\r\n") if returns else 0))
         self._allowance.line()
-        texts = (whole if drawn else whole.translate(_PICTURES)).split("\n")
+        texts = (whole if drawn else pictured(whole)).split("\n")
         texts.pop()
-        longest = max(map(len, texts))
-        if block.isascii() and not returns:  # the same, in two thirds of the time
-            ends = list(map(add, accumulate(map(len, texts), initial=self.position), count()))
-        elif not drawn:
-            ends = list(accumulate((len(line) + 1 for line in block.split(b"\n")[:-1]), initial=self.position))
-        else:  # a CR stands before an LF alone
-            ends = list(accumulate(map(len, block.splitlines(keepends=True)), initial=self.position))
+        own = texts if block.isascii() and not returns else block.split(b"\n")[:-1]
+        sizes = [len(line) + 1 for line in own]
+        ends = list(accumulate(sizes, initial=self.position))
+        longest = max(sizes) - 1
+        if longest > REACH:  # bytes; characters are no more
+            longest = max(map(len, texts))
         if longest > self._limit:
             lines = [
                 Line(begin, end, text, self.stream, self.time)
@@ -260,28 +215,28 @@ class Screen:
         self.position = ends[-1]
         final = len(lines) - WINDOW
         if final > 0:  # and so is every row before them
-            self._drop(len(self._rows), out)
+            self._reach.drop(len(self._reach.rows), out)
             out += lines[:final]
             del lines[:final]
         wide = [index for index, line in enumerate(lines) if len(line.text) > REACH] if longest > REACH else []
-        self._page = len(self._rows) + wide[-1] + 1 if wide else self._page
-        self._rows += lines
-        self._row = len(self._rows)
-        self._drop(max(self._page if wide else 0, len(self._rows) - WINDOW), out)
+        self._reach.page = len(self._reach.rows) + wide[-1] + 1 if wide else self._reach.page
+        self._reach.rows += lines
+        self._reach.row = len(self._reach.rows)
+        self._reach.drop(max(self._reach.page if wide else 0, len(self._reach.rows) - WINDOW), out)
 
     def _painted(self, line: bytes, out: list[Line]) -> bool:
         """Take *line* if colours are all that it has besides text: three times as fast as a terminal's way."""
-        if self._row != len(self._rows) or self._column or self._half or self._in_string:
+        if self._reach.row != len(self._reach.rows) or self._column or self._half or self._in_string:
             return False
         if not self._style and b"\x1b" not in line:
             return False  # something else is in it
         text = line.decode(errors="replace")
-        if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not _PAINTED.fullmatch(text):
+        if "\ufffd" in text or len(text) > self._limit or len(line) > SMOOTH or not PAINTED.fullmatch(text):
             return False
         colours = text.count("\x1b")
         if colours * (COLOUR + NEW) + LINE + len(text) // 2 + 4 > self._allowance.work:  # it may be too much
             return False
-        pieces = _COLOUR.split(text[:-1].removesuffix("\r"))
+        pieces = COLOURS.split(text[:-1].removesuffix("\r"))
         if not text.isascii() and any(part and width(part[0]) == 0 for part in pieces[::2]):
             return False  # it belongs to the glyph before the colour
         parts, now, style = [], "", self._style
@@ -297,11 +252,11 @@ class Screen:
         whole = "".join(parts) + (RESET if now else "")
         begin, self.position, self._style = self.position, self.position + len(line), style
         self._allowance.earn(len(line) if text.isascii() else size_of(text))
-        [whole] = self._said([whole])
+        [whole] = self._reach.said([whole])
         self._allowance.line(LINE + colours * COLOUR)
-        self._rows.append(Line(begin, self.position, whole, self.stream, self.time))
-        self._row, self._marked = len(self._rows), bool(style)
-        self._paged(len(whole) > REACH, out)
+        self._reach.rows.append(Line(begin, self.position, whole, self.stream, self.time))
+        self._reach.row, self._marked = len(self._reach.rows), bool(style)
+        self._reach.paged(len(whole) > REACH, out)
         return True
 
     def _changed(self, style: str, parameters: str) -> str:
@@ -314,27 +269,12 @@ class Screen:
             found = self._styles[style, parameters] = changed(style, parameters) if known else style
         return found
 
-    def _paged(self, wide: bool, out: list[Line]) -> None:
-        """The last row is complete. One that is *wide* is final, and those above it: they are not kept."""
-        self._page = self._row if wide else self._page
-        self._drop(self._row if wide else len(self._rows) - WINDOW, out)
-
-    def _said(self, texts: list[str]) -> list[str]:
-        """*texts* as far as the output allows."""
-        found = []
-        for text in texts:
-            if not self._allowance.show(len(text) if text.isascii() else len(text.encode())):
-                text = (plain(text)[: max(0, self._allowance.room // 4 - len(MARK))] + MARK)[: self._limit]
-                self._allowance.show(min(len(text.encode()), self._allowance.room))
-            found.append(text)
-        return found
-
     # --- what costs too much to be drawn
 
     def _give_up(self, out: list[Line]) -> None:
         """From here on the bytes are shown as they are."""
         begin = self._begin if self._begin is not None else self.position
-        self._new_page(len(self._rows), out)
+        self._reach.new_page(len(self._reach.rows), out)
         self._column, self._style, self._half, self._in_string = 0, "", "", False
         self._returned, self._undrawn = False, begin + UNDRAWN
         out.append(Note.at(begin, TOO_MUCH, {"event": "not-drawn"}))
@@ -363,11 +303,11 @@ class Screen:
         whole = text.endswith("\n")
         self._allowance.earn(size_of(text))
         row = self._at_cursor()
-        text = text.removesuffix("\n").translate(_PICTURES)
+        text = pictured(text.removesuffix("\n"))
         for begin in range(0, len(text), AT_ONCE):
             self._append(row, text[begin : begin + AT_ONCE], as_it_is=True)
         if whole:
-            if row.chars and row.chars[-1] == _CR:
+            if row.chars and row.chars[-1] == PICTURE_OF_CR:
                 del row.chars[-1], row.styles[-1]
             self._allowance.line()
             self._line_feed(out)
@@ -397,7 +337,7 @@ class Screen:
         allowance, length, ascii_ = self._allowance, len(text), text.isascii()
         while at < length:
             if self._in_string:
-                end = _STRING_END.search(text, at)
+                end = STRING_END.search(text, at)
                 if end is None:
                     self._half = "\x1b" if text[-1] == "\x1b" else ""
                     allowance.earn((length - at if ascii_ else size_of(text[at:])) - len(self._half))
@@ -406,7 +346,7 @@ class Screen:
                 allowance.earn(stop - at if ascii_ else size_of(text[at:stop]))
                 at = stop
                 continue
-            token = _TOKEN.match(text, at)
+            token = TOKENS.match(text, at)
             assert token is not None  # noqa: S101  # its last alternative is any character
             kind = token.lastgroup
             if kind == "half":
@@ -431,7 +371,9 @@ class Screen:
             if kind == "control":
                 if text[begin] == "\r":
                     if self._steps:
+                        allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
                         self._presented(now, out)
+                        allowance.earned += size - 1
                     self._column, self._returned = 0, True
                     continue
                 self._control(token[0], size, out)
@@ -467,7 +409,7 @@ class Screen:
             allowance.line(LINE if marked else 0)
             return
         self._marked = self._rough = True
-        if char in _PARTING:
+        if char in PARTING:
             allowance.work -= TOKEN
             row = self._at_cursor()
             (self._append if self._column >= len(row.chars) else self._over)(row, " ")
@@ -481,7 +423,8 @@ class Screen:
             self._column = max(0, self._column - len(chars))
 
     def _write(self, text: str) -> None:
-        row = self._rows[self._row] if self._row < len(self._rows) else None
+        reach = self._reach
+        row = reach.rows[reach.row] if reach.row < len(reach.rows) else None
         if not isinstance(row, Row):
             row = self._at_cursor()
         allowance, column, chars = self._allowance, self._column, row.chars
@@ -489,7 +432,7 @@ class Screen:
         allowance.work += size
         allowance.earned += size
         if column >= len(chars):
-            if column == len(chars) and row.size + size <= self._room and "\t" not in text and text.isascii():
+            if column == len(chars) and row.size + size <= reach.room and "\t" not in text and text.isascii():
                 chars += text  # the most frequent case, in half the time
                 row.styles += [self._style] * size
                 row.size, row.changed, self._column = row.size + size, True, column + size
@@ -498,8 +441,8 @@ class Screen:
             return
         if "\t" not in text:
             if text.isascii():
-                row.put(column, text, self._style, self._most)
-                self._column = min(column + size, self._most)
+                row.put(column, text, self._style, reach.most)
+                self._column = min(column + size, reach.most)
             else:
                 self._over(row, text)
             return
@@ -507,76 +450,31 @@ class Screen:
             if part and self._column >= len(row.chars):
                 self._append(row, part)
             elif part == "\t":
-                self._column = min((self._column // TAB + 1) * TAB, self._most)
+                self._column = min((self._column // TAB + 1) * TAB, reach.most)
                 self._allowance.work -= TABBED
             elif part:
                 self._over(row, part)
 
     def _over(self, row: Row, text: str) -> None:
         """Write over what is there, and on behind it."""
-        cells = text if text.isascii() else self._cells(row, text, self._column)
-        row.put(self._column, cells, self._style, self._most)
-        self._column = min(self._column + len(cells), self._most)
+        cells = text if text.isascii() else row.cells(text, self._column, self._limit)
+        row.put(self._column, cells, self._style, self._reach.most)
+        self._column = min(self._column + len(cells), self._reach.most)
 
     def _append(self, row: Row, text: str, *, as_it_is: bool = False) -> None:
         """Write behind the end of *row*, as much as it may have."""
         column, length, over = self._column, len(text), 0
-        if row.size + length > self._room:
-            row.cut, over = True, max(0, row.size + length - self._room - 1)
+        if row.size + length > self._reach.room:
+            row.cut, over = True, max(0, row.size + length - self._reach.room - 1)
             text, length = text[: max(0, length - over)], max(0, length - over)
         if length:
             if column > len(row.chars):
                 self._allowance.touch(column - len(row.chars))
-            cells = text if as_it_is or (text.isascii() and "\t" not in text) else self._cells(row, text, column)
+            cells = text if as_it_is or (text.isascii() and "\t" not in text) else row.cells(text, column, self._limit)
             row.size += length
-            row.put(column, cells, self._style, self._most)
+            row.put(column, cells, self._style, self._reach.most)
             column += len(cells)
-        self._column = min(column + over, self._most)
-
-    def _cells(self, row: Row, text: str, column: int) -> list[str] | str:
-        """The cells of *text* from *column* on. What has no width belongs to the glyph before it."""
-        if "\t" not in text:
-            widths = [width(char) for char in text]
-            if widths.count(1) == len(widths):
-                return text
-        cells: list[str] = []
-        if text.isascii():
-            *parts, last = text.split("\t")
-            for part in parts:
-                cells += part
-                cells += _TAB_CELLS[TAB - 1 - (column + len(cells)) % TAB]
-            cells += last
-            return cells
-        marks = ""
-        for char in text:
-            columns = width(char)
-            if columns == 0:
-                marks += char
-                continue
-            if marks:
-                self._combined(row, column, cells, marks)
-                marks = ""
-            if char == "\t":
-                columns = TAB - (column + len(cells)) % TAB
-            cells.append(char)
-            if columns > 1:
-                cells += repeat("", columns - 1)
-        if marks:
-            self._combined(row, column, cells, marks)
-        return cells
-
-    def _combined(self, row: Row, column: int, cells: list[str], marks: str) -> None:
-        """Add *marks* to the last glyph of *cells*, else to the one of *row* before *column*, else to nothing."""
-        at = len(cells)
-        while at and not cells[at - 1]:
-            at -= 1
-        if at:
-            whole = cells[at - 1] + marks
-            cells[at - 1] = whole[: self._limit + 1]
-            row.cut = row.cut or len(whole) > self._limit + 1
-        elif not row.combine(column, marks, self._limit):
-            cells.append(marks[: self._limit + 1])
-            row.cut = row.cut or len(marks) > self._limit + 1
+        self._column = min(column + over, self._reach.most)
 
     def _sequence(self, parameters: str, final: str, now: float, out: list[Line]) -> None:
         """A control sequence. Those that are not known, or private, do nothing."""
@@ -585,11 +483,11 @@ class Screen:
         numbers = [int(one[:6] or 0) for one in parameters.replace(":", ";").split(";")]
         count = max(1, numbers[0])
         if final in "AF":
-            self._move(self._row - count, now, out)
+            self._move(self._reach.row - count, now, out)
         elif final in "BE":
-            self._move(min(self._row + count, max(self._row, len(self._rows) - 1)), now, out)
+            self._move(min(self._reach.row + count, max(self._reach.row, len(self._reach.rows) - 1)), now, out)
         elif final in "Hf":
-            self._move(min(self._page + count - 1, max(self._row, len(self._rows) - 1)), now, out)
+            self._move(min(self._reach.page + count - 1, max(self._reach.row, len(self._reach.rows) - 1)), now, out)
             self._to_column(numbers[1] - 1 if len(numbers) > 1 else 0)
         elif final == "C":
             self._to_column(self._column + count)
@@ -601,115 +499,72 @@ class Screen:
         elif final == "K" or (final == "J" and numbers[0] == 0):
             self._erase(numbers[0], final == "J", now, out)
         elif final == "J" and numbers[0] in (2, 3):
-            self._left(out)
-            self._new_page(len(self._rows) - WINDOW, out)
+            self._reach.left(out)
+            self._reach.new_page(len(self._reach.rows) - WINDOW, out)
         if final in "EF":
             self._column = 0
-
-    def _new_page(self, final: int, out: list[Line]) -> None:
-        """Go on below all rows, of which no cursor reaches any; the first *final* of them are given out."""
-        self._allowance.work -= PAGE
-        for entry in self._rows[self._page :]:  # without an LF it ends here; where in the stream is not known any more
-            if isinstance(entry, Row):
-                entry.end = entry.end or entry.offset + 1
-        self._page = self._row = len(self._rows)
-        self._drop(final, out)
 
     def _move(self, row: int, now: float, out: list[Line]) -> None:
         if self._steps:
             self._presented(now, out)
         self._allowance.work -= MOVE
-        if self._left(out):
+        if self._reach.left(out):
             return
-        self._row = max(self._page, row)
-        if self._row < len(self._rows):
-            self._thawed(self._row).revisited = True
-
-    def _left(self, out: list[Line]) -> bool:
-        """The cursor leaves its row: where too much would be held, it goes to a new page, and True is returned."""
-        row = self._rows[self._row] if self._row < len(self._rows) else None
-        if isinstance(row, Row):
-            size = len(row.chars) + row.size
-            self._held += size - row.held
-            row.held = size
-            if self._held > HELD:
-                self._new_page(len(self._rows), out)
-                return True
-        return False
+        self._reach.row = max(self._reach.page, row)
+        if self._reach.row < len(self._reach.rows):
+            self._reach.thawed(self._reach.row).revisited = True
 
     def _to_column(self, column: int) -> None:
-        row = self._rows[self._row] if self._row < len(self._rows) else None
-        length = len(row.chars) if isinstance(row, Row) else 0
+        row = self._reach.at_cursor()
+        length = 0 if row is None else len(row.chars)
         self._column = max(0, min(column, max(WIDEST, length)))
 
     def _erase(self, which: int, below: bool, now: float, out: list[Line]) -> None:
         self._presented(now, out)
-        if self._row < len(self._rows):
-            row = self._thawed(self._row)
+        if self._reach.row < len(self._reach.rows):
+            row = self._reach.thawed(self._reach.row)
             self._allowance.touch(len(row.chars))
             if which in (0, 2):
                 row.erase(self._column if which == 0 else 0, None)
             elif which == 1:
                 row.erase(0, min(self._column + 1, WIDEST))
-        for index in range(self._row + 1, len(self._rows) if below else 0):
-            row = self._thawed(index)
+        for index in range(self._reach.row + 1, len(self._reach.rows) if below else 0):
+            row = self._reach.thawed(index)
             self._allowance.touch(len(row.chars))
             row.erase(0, None)
 
     # --- rows
 
     def _at_cursor(self) -> Row:
-        while self._row >= len(self._rows):
-            self._rows.append(Row(self.position if self._begin is None else self._begin, self.stream, self.time))
-        return self._thawed(self._row)
-
-    def _thawed(self, index: int) -> Row:
-        """The row at *index* with its cells."""
-        line = self._rows[index]
-        if isinstance(line, Row):
-            return line
-        self._allowance.work -= MOVE + len(line.text) // (2 if "\x1b" in line.text else 8)
-        row = Row(line.offset, line.stream, line.time)
-        row.end, row.shown = line.end, line.text if index < self._settled else None
-        style = ""
-        held = self._row, self._column, self._style
-        self._rows[index], self._row, self._column = row, index, 0
-        for piece in re.split(f"({SGR.pattern})", line.text):
-            if SGR.fullmatch(piece):
-                self._style = style = changed(style, piece[2:-1])
-            elif piece:
-                self._append(row, piece)
-        self._row, self._column, self._style = held
-        row.changed = False
-        row.held = len(row.chars) + row.size
-        self._held += row.held
-        return row
+        while self._reach.row >= len(self._reach.rows):
+            self._reach.rows.append(Row(self.position if self._begin is None else self._begin, self.stream, self.time))
+        return self._reach.thawed(self._reach.row)
 
     def _line_feed(self, out: list[Line], *, marked: bool = False) -> None:
-        row = self._at_cursor()
+        reach, row = self._reach, self._at_cursor()
         row.end = row.end or self.position
         wide = False
-        if not (row.rewritten or row.revisited or row.shown is not None) and self._row == len(self._rows) - 1:
+        if not (row.rewritten or row.revisited or row.shown is not None) and reach.row == len(reach.rows) - 1:
             texts = row.texts(self._limit, self._overlong)
-            texts = self._said(texts) if marked else texts
-            self._held -= row.held
-            self._rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
-            self._row = len(self._rows) - 1
+            texts = reach.said(texts) if marked else texts
+            reach.held -= row.held
+            reach.rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
+            reach.row = len(reach.rows) - 1
             wide = any(len(text) > REACH for text in texts)
         else:
             wide = len(row.chars) > REACH
-            self._row -= self._left(out)
-        self._row, self._column, self._begin = self._row + 1, 0, None
-        self._rough = self._row < len(self._rows)
+            reach.row -= reach.left(out)
+        reach.row, self._column, self._begin = reach.row + 1, 0, None
+        self._rough = reach.row < len(reach.rows)
         self._marked = self._rough or bool(self._style)
         if wide:
-            self._page = self._row
-        self._drop(self._row if wide else len(self._rows) - WINDOW, out)
+            reach.page = reach.row
+        reach.drop(reach.row if wide else len(reach.rows) - WINDOW, out)
 
     def _presented(self, now: float, out: list[Line]) -> None:
         """The cursor leaves a state of a row: a step of a bar, if it has gone far enough."""
-        row = self._rows[self._row] if self._row < len(self._rows) else None
-        if not isinstance(row, Row) or not row.changed:
+        row = self._reach.at_cursor()
+        if row is None or not row.changed:
             return
         row.changed = False
         if not self._steps or not row.rewritten or len(row.chars) > WIDEST:
@@ -722,59 +577,6 @@ class Screen:
         if row.decile < 0 and not percent:
             row.at, row.decile = now, 0
         elif text.strip() and text != row.shown and (decile != row.decile or now - row.at >= STEP_SECONDS):
-            self._settle(self._row, None, out)
-            out.append(Line(row.offset, row.offset, self._said([text])[0], row.stream, self.time, True))
+            self._reach.settle(self._reach.row, None, out)
+            out.append(Line(row.offset, row.offset, self._reach.said([text])[0], row.stream, self.time, True))
             row.shown, row.decile, row.at = text, decile, now
-
-    def _settle(self, stop: int, before: int | None, out: list[Line]) -> None:
-        for index in range(self._settled, stop):
-            entry = self._rows[index]
-            if not entry.end or (before is not None and entry.end >= before):
-                break
-            if isinstance(entry, Line):
-                out.append(entry)
-            elif not entry.revisited:
-                out += self._given(entry)
-            self._settled = index + 1
-
-    def _drop(self, count: int, out: list[Line], end: int | None = None) -> None:
-        """The first *count* rows are final; those without an LF end at *end*, if that is known."""
-        if count <= 0:
-            return
-        for index in range(count):
-            entry = self._rows[index]
-            if isinstance(entry, Row):
-                self._held -= entry.held
-                out += self._given(entry, end)
-            elif index >= self._settled:
-                out.append(entry)
-        del self._rows[:count]
-        self._row, self._page = max(0, self._row - count), max(0, self._page - count)
-        self._settled = max(0, self._settled - count)
-
-    def _given(self, row: Row, end: int | None = None) -> Iterator[Line]:
-        """What is to be given out of *row* as it is now."""
-        texts = row.texts(self._limit, self._overlong)
-        shown, row.shown = row.shown, texts[0] if texts else ""
-        if texts == [""] and not row.end:
-            return  # an open row that was wiped out
-        if shown is None or (row.shown and shown != row.shown):
-            for text in self._said(texts):
-                yield Line(row.offset, row.end or end or row.offset + 1, text, row.stream, row.time)
-
-
-def _suspects(data: bytes) -> bytes:
-    """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
-    rare = not data.isascii() and any(begin[0] in data and begin in data for begin in _RARE)
-    if len(data) > _LARGE and not rare and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
-        return b""
-    table = _TO_SUSPECT_RARE if rare else _TO_SUSPECT
-    return (data.replace(b"\r\n", b"\n\n") if b"\r" in data else data).translate(table)
-
-
-def _plain(data: bytes, suspects: bytes, at: int) -> int:
-    """Where the whole lines that hold no control character, from *at* on, end."""
-    found = suspects.find(b"\x01", at)
-    while found >= 0 and not _NOT_PLAIN.match(data, found):
-        found = suspects.find(b"\x01", found + 1)
-    return data.rfind(b"\n", at, found if found >= 0 else len(data)) + 1

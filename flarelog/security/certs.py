@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed, NotFound, NotInstalled
-from flarelog.model import reader_name, site_name
+from flarelog.names import reader_name, site_name
 from flarelog.replace import replace_file
 from flarelog.security.pairs import at_work, keep, no_ca
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.options import option
 from flarelog.watched import Watched
 

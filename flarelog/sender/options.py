@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
-from flarelog.model import parse_address, run_name, site_name
+from flarelog.names import parse_address, run_name, site_name
 from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions

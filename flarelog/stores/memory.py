@@ -19,19 +19,8 @@ from flarelog.delivery.receiver import Epochs, Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import (
-    EMPTY_DIGEST,
-    MAX_CHUNK,
-    Buffer,
-    Mark,
-    Receipt,
-    Removed,
-    StreamId,
-    StreamInfo,
-    extend,
-    run_name,
-    site_name,
-)
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
+from flarelog.names import run_name, site_name
 from flarelog.stores.base import Bytes, Evidence, Extent, Happening, RunRecord, absent, in_use, pieces
 
 

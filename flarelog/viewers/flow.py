@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, Sieve, StreamId
+from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
 from flarelog.render.choose import Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import Line, Note
-from flarelog.render.sieve import sieve
+from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.text import legible
 
@@ -30,6 +30,30 @@ Item = Line | None
 
 Block = tuple[StreamId, Sequence[Item]]
 """What is shown of a stream, before another one comes in between."""
+
+
+class Display(Protocol):
+    """Where lines go."""
+
+    terminal: bool
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        """These are all that are known by now."""
+
+    def wants(self, stream: StreamId) -> bool:
+        """Whether more of *stream* is wanted."""
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        """Raises OSError."""
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        """What may be drawn below the lines: those that are not complete, by stream, and the state of the sites."""
+
+    async def drain(self) -> None:
+        """Return when what was shown has been taken. Raises OSError."""
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        """Whether nothing more is wanted; *caught_up*: what there was at the beginning was shown."""
 
 
 @dataclass(frozen=True, slots=True)

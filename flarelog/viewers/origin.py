@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, Sieve, StreamId, StreamInfo
-from flarelog.render.sieve import Sieving
+from flarelog.model import Buffer, Mark, StreamId, StreamInfo
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client

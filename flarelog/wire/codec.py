@@ -38,12 +38,12 @@ from flarelog.model import (
     Removed,
     Reply,
     RunInfo,
-    Sieve,
     State,
     StreamId,
     StreamInfo,
-    run_name,
 )
+from flarelog.names import run_name
+from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 

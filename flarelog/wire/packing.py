@@ -17,7 +17,8 @@ from typing import Literal, TypeVar
 
 from flarelog.delivery.receiver import Refused
 from flarelog.errors import InvalidOption
-from flarelog.model import MAX_CHUNK, Buffer, Chunk, Code, Codec, Packed, Reply, is_loopback, parse_address
+from flarelog.model import MAX_CHUNK, Buffer, Chunk, Code, Codec, Packed, Reply
+from flarelog.names import is_loopback, parse_address
 
 try:
     if sys.version_info >= (3, 14):

@@ -16,7 +16,8 @@ from nvflare.apis.fl_constant import SystemComponents, WorkspaceConstants
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.storage import WORKSPACE, StorageException, StorageSpec
 
-from flarelog.model import StreamInfo, stream_record
+from flarelog.model import StreamInfo
+from flarelog.records import stream_record
 
 log = logging.getLogger(__name__)
 

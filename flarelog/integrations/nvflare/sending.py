@@ -9,7 +9,6 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.bus import Bus
-from flarelog.integrations.embedded import Producer
 from flarelog.integrations.nvflare.told import (
     ALLOWED,
     allows,
@@ -19,6 +18,7 @@ from flarelog.integrations.nvflare.told import (
     simulated,
     workspace_of,
 )
+from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
 from flarelog.security.tls import Tls
 from flarelog.sender.outcome import Outcome

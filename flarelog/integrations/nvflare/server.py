@@ -18,7 +18,6 @@ from nvflare.apis.workspace import Workspace
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError
-from flarelog.integrations.embedded import Producer
 from flarelog.integrations.jobs import SERVER, JobReceiver
 from flarelog.integrations.nvflare.cell import Passage
 from flarelog.integrations.nvflare.filing import file_logs
@@ -32,8 +31,9 @@ from flarelog.integrations.nvflare.told import (
     workspace_of,
 )
 from flarelog.integrations.nvflare.unsent import Sizes, Unsent
+from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.security.certs import names_of
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions

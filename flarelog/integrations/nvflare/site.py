@@ -13,7 +13,6 @@ from nvflare.apis.fl_constant import FLContextKey, ProcessType
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.errors import InvalidName
-from flarelog.integrations.embedded import Producer
 from flarelog.integrations.nvflare import version as release
 from flarelog.integrations.nvflare.cell import Passage, tell_server
 from flarelog.integrations.nvflare.launcher import Launcher
@@ -24,7 +23,8 @@ from flarelog.integrations.nvflare.told import (
     workspace_of,
 )
 from flarelog.integrations.nvflare.unsent import Sizes, Unsent
-from flarelog.model import parse_address
+from flarelog.integrations.producer import Producer
+from flarelog.names import parse_address
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes

@@ -16,7 +16,7 @@ from nvflare.apis.workspace import Workspace
 from nvflare.fuel.utils.config_service import ConfigService
 
 from flarelog.errors import FlarelogError, InvalidOption
-from flarelog.model import parse_address
+from flarelog.names import parse_address
 from flarelog.security.tls import Tls
 from flarelog.talk import one_line
 

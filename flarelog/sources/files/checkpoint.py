@@ -13,7 +13,8 @@ import logging
 from pathlib import Path
 
 from flarelog.errors import NotAllowed
-from flarelog.model import extend, log_name, run_name, site_name
+from flarelog.model import extend
+from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory, replace_file
 
 log = logging.getLogger(__name__)

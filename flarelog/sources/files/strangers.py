@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from flarelog.errors import InvalidName
-from flarelog.model import log_name
+from flarelog.names import log_name
 from flarelog.sources.files.copies import Copies
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile

@@ -22,7 +22,8 @@ from typing import TypeVar
 
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import InvalidName, Unavailable
-from flarelog.model import MAX_PARTS, StreamId
+from flarelog.model import StreamId
+from flarelog.names import MAX_PARTS
 from flarelog.stores.directory import Directory, link, unless_gone
 
 log = logging.getLogger(__name__)

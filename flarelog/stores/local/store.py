@@ -25,7 +25,8 @@ from flarelog.delivery.receiver import Epochs
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Full, InUse, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Mark, Removed, StreamId, StreamInfo, run_name, site_name
+from flarelog.model import Mark, Removed, StreamId, StreamInfo
+from flarelog.names import run_name, site_name
 from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
 from flarelog.stores.base import (

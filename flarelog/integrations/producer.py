@@ -1,0 +1,233 @@
+"""A producer for any threaded program: it sends a site's logs while the runs go on that the program's bus announces.
+
+Each receiver has a sidecar of its own, and one that fails does not hold the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import replace
+
+from flarelog.bus import Bus, Notice
+from flarelog.errors import FlarelogError, TimedOut
+from flarelog.integrations.background import Background, Stopped
+from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded
+from flarelog.lifecycle import Event
+from flarelog.security.tls import Tls
+from flarelog.sender.ending import Sending, reach
+from flarelog.sender.options import SidecarOptions
+from flarelog.sender.outcome import Outcome
+from flarelog.sources.consent import in_force
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.wire.packing import Compression
+
+log = logging.getLogger(__name__)
+
+KEPT_OUTCOMES = 100  # runs whose outcomes a producer remembers
+
+
+class _Sending:
+    """The logs of one run on their way to one receiver."""
+
+    def __init__(self, options: SidecarOptions, bus: Bus, background: Background) -> None:
+        self.options = options
+        self._bus = bus
+        self._background = background
+        self._sending: Sending | None = None
+        self._ordered: Callable[[Sending], None] | None = None  # before there was one
+        self.ended = background.start(self._run())
+
+    async def _run(self) -> Outcome:
+        self._sending = Sending(self.options, self._bus, owned=True)
+        if self._ordered is not None:
+            self._ordered(self._sending)
+        return await self._sending.run()
+
+    def drain(self) -> None:
+        """Ask it to end, from any thread: the run has ended."""
+        self._order(Sending.drain)
+
+    def drain_early(self) -> None:
+        """Ask it to send what is there, from any thread: the run is about to end, and may still write."""
+        self._order(Sending.drain_early)
+
+    def _order(self, order: Callable[[Sending], None]) -> None:
+        def give() -> None:
+            if self._sending is not None:
+                order(self._sending)
+            elif self._ordered is not Sending.drain:
+                self._ordered = order
+
+        self._background.soon(give)
+
+    def outcome(self, deadline: float) -> Outcome:
+        """How it ended, at the *deadline* at the latest."""
+        options = self.options
+        try:
+            return self.ended.result(max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, CancelledError):
+            self.ended.cancel()
+            sentence = f"the logs of run {options.run} were given up: sending them to {options.receiver} did not end"
+        except Exception as error:
+            sentence = f"the logs of run {options.run} were not sent to {options.receiver}: {error}"
+            log.exception("%s; the run goes on", sentence)
+            return Outcome((), (), FlarelogError(sentence))
+        log.error("%s; the run goes on", sentence)
+        return Outcome((), (), TimedOut(sentence))
+
+    def left(self) -> str:
+        """What was not sent, in words."""
+
+        async def count() -> tuple[int, int]:
+            return (0, 0) if self._sending is None else self._sending.sidecar.unsent()
+
+        of = f"run {self.options.run} to {self.options.receiver}"
+        try:
+            size, logs = self._background.call(count(), MARGIN)
+        except (TimeoutError, CancelledError, Stopped):
+            return f"an unknown part of {of}"
+        return f"{size:,} bytes in {logs} logs of {of}"
+
+
+class Producer(Embedded):
+    """Sends the logs under *root* as *site* while a run goes on.
+
+    *receiver*: ``HOST:PORT``, or several; each gets everything, and one that fails does not hold the others. *tls*: the
+    files of the site, for all of them. *redact*: names of what is masked. *site_policy*: files that say what the site
+    lets go, read again at the start of each run; those that FLARELOG_SITE_POLICY names hold as well. *compression*: on,
+    off or auto, which is not on loopback.
+    *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
+    without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
+    receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams
+    again. ``outcomes`` tells, for each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was
+    served.
+    """
+
+    def __init__(
+        self,
+        receiver: str | Sequence[str],
+        site: str,
+        root: str,
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        redact: Sequence[str] = (),
+        site_policy: str | Sequence[str] = (),
+        bus: Bus | None = None,
+        tls: Tls | None = None,
+        join_timeout: float = JOIN_TIMEOUT,
+        exit_timeout: float = EXIT_TIMEOUT,
+        compression: Compression = "auto",
+        heed: bool = True,
+    ) -> None:
+        super().__init__(bus, exit_timeout)
+        self.outcomes: dict[str, list[Outcome]] = {}
+        self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
+        self._site = site
+        self._source = SourceOptions(root, tuple(include), tuple(exclude), redact=tuple(redact))
+        self._site_policy = [site_policy] if isinstance(site_policy, str) else list(site_policy)
+        self._tls = tls
+        self._join_timeout = join_timeout
+        self._compression = compression
+        self._heed = heed
+        self._running: dict[str, list[_Sending]] = {}
+        if tls is not None:
+            tls.check("client")
+        self._options("run")  # refuses now what would fail when the run starts
+
+    def _options(self, run: str) -> list[SidecarOptions]:
+        source = replace(self._source, sites=in_force(*self._site_policy))
+        return [
+            SidecarOptions(
+                address,
+                run,
+                self._site,
+                source,
+                drain_timeout=self._join_timeout,
+                drain_limit=self._join_timeout,  # a program is not held up for longer, whatever moves
+                tls=self._tls,
+                compression=self._compression,
+                heed=self._heed,
+            )
+            for address in self._receivers
+        ]
+
+    def _follow(self, background: Background, notice: Notice) -> None:
+        match notice.event:
+            case Event.START_RUN:
+                self._begin(background, notice.run)
+            case Event.ABOUT_TO_END_RUN:
+                for sending in self._running.get(notice.run, ()):
+                    sending.drain_early()
+            case Event.END_RUN:
+                self._join(notice.run)
+
+    def _begin(self, background: Background, run: str) -> None:
+        options, sendings = self._options(run), list[_Sending]()
+        if self._running.setdefault(run, sendings) is sendings:  # else it was begun, by another thread perhaps
+            sendings += [_Sending(one, self._inner, background) for one in options]
+
+    def _drain(self, run: str) -> None:
+        for sending in self._running.get(run, ()):
+            sending.drain()
+
+    def _join(self, run: str) -> None:
+        self._drain(run)
+        deadline = time.monotonic() + self._join_timeout + MARGIN
+        outcomes = [sending.outcome(deadline) for sending in self._running.pop(run, ())]
+        if outcomes:
+            self.outcomes[run] = self.outcomes.pop(run, []) + outcomes
+            for oldest in list(self.outcomes)[:-KEPT_OUTCOMES]:
+                self.outcomes.pop(oldest, None)
+
+    def send_rest(self, run: str) -> list[Outcome]:
+        """Send what is there of *run*, whose writers have gone, and wait for the receipts: streams that are sealed and
+        have nothing more stay as they are. Blocks, within the bound of END_RUN; how each receiver was served, nothing
+        when this producer was not started.
+        """
+        if (background := self._background) is None:
+            return []
+        options = [replace(one, once=True, again=True) for one in self._options(run)]
+        sendings = [_Sending(one, self._inner, background) for one in options]
+        deadline = time.monotonic() + self._join_timeout + MARGIN
+        return [sending.outcome(deadline) for sending in sendings]
+
+    def unreachable(self) -> list[str]:
+        """For each receiver that does not answer, why. Blocks for REGISTER_TIMEOUT seconds at most."""
+        if (background := self._background) is None:
+            return []
+        asked = [(one, background.start(reach(one.receiver, one.tls))) for one in self._options("run")]
+        found, deadline = [], time.monotonic() + REGISTER_TIMEOUT
+        for one, answer in asked:
+            try:
+                found.append(answer.result(max(0.0, deadline - time.monotonic())))
+            except (TimeoutError, CancelledError):
+                answer.cancel()
+                found.append(f"{one.receiver} did not answer within {REGISTER_TIMEOUT:g} s")
+        return [sentence for sentence in found if sentence]
+
+    def _leave(self, background: Background) -> None:
+        self.drain()
+        for run in list(self._running):
+            self._join(run)
+
+    def drain(self) -> None:
+        for run in list(self._running):
+            self._drain(run)
+
+    def end_at_exit(self, began: float) -> list[str]:
+        sendings = [sending for run in list(self._running) for sending in self._running.pop(run)]
+        with contextlib.suppress(KeyboardInterrupt):  # whoever interrupts it does not want to wait
+            deadline = began + self._exit_timeout
+            for sending in sendings:
+                with contextlib.suppress(Exception):
+                    sending.ended.result(max(0.0, deadline - time.monotonic()))
+        return [sending.left() for sending in sendings if not sending.ended.done()]
+
+    def forget(self) -> None:
+        super().forget()
+        self._running = {}

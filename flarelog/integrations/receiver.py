@@ -1,0 +1,216 @@
+"""A receiver for any threaded program: it stores the logs of the runs that the program's bus announces.
+
+It tells the bus of each stream's end and of findings. Where its server lives, in the loop in the background, other
+things may live beside it (``Beside``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import stat
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from dataclasses import asdict
+from typing import Any, Protocol, TypeVar
+
+from flarelog.bus import Bus, Notice
+from flarelog.delivery.quota import Limits
+from flarelog.errors import FlarelogError
+from flarelog.integrations.background import Background, Stopped
+from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded
+from flarelog.lifecycle import Event
+from flarelog.names import parse_address
+from flarelog.policy import Policy
+from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.server import Server
+from flarelog.security.tls import Tls
+from flarelog.stores import choose
+from flarelog.stores.base import Durability, Store
+from flarelog.wire.packing import Compression
+from flarelog.wire.uplink import IDLE_TIMEOUT
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Beside(Protocol):
+    """What lives in the loop beside a receiver's server, and reads its store."""
+
+    def begin(self, server: Server, store: Store) -> None:
+        """*server* is about to listen; its bus tells, in the loop, of each stream."""
+
+    async def end(self) -> None:
+        """It is about to stop."""
+
+
+class Receiver(Embedded):
+    """Stores the logs of the runs that are announced on *bus*.
+
+    *store*: the directory. *listen*: ``HOST:PORT``; port 0 takes a free one, and ``address`` tells which. *tls*: the
+    files of the receiver; what other machines can reach needs them, or *insecure*. *policy*: who may do what; *limits*:
+    how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
+    stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
+    may take to stop when the program ends without ``stop()``. *compression*: whether compressed chunks are
+    taken, as of ``flarelog serve``; True is auto, False off. *beside*: lives with the server.
+    Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
+    """
+
+    ends_last = True
+
+    def __init__(
+        self,
+        store: str,
+        *,
+        listen: str = "127.0.0.1:0",
+        bus: Bus | None = None,
+        durability: Durability = "disk",
+        announced_runs_only: bool = True,
+        tls: Tls | None = None,
+        insecure: bool = False,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        idle_timeout: float = IDLE_TIMEOUT,
+        join_timeout: float = JOIN_TIMEOUT,
+        exit_timeout: float = EXIT_TIMEOUT,
+        compression: Compression | bool = True,
+        beside: Beside | None = None,
+    ) -> None:
+        super().__init__(bus, exit_timeout)
+        self.address = ""
+        self._options = ServerOptions(
+            listen,
+            idle_timeout,
+            announced_runs_only,
+            tls,
+            insecure,
+            policy,
+            end_timeout=join_timeout,
+            compression=compression if isinstance(compression, str) else "auto" if compression else "off",
+            **asdict(limits or Limits()),
+        )
+        self._store = choose.store(store, durability)
+        self._beside = beside
+        self._server: Server | None = None
+
+    def _enter(self, background: Background) -> None:
+        async def begin() -> Server:
+            await self._store.__aenter__()
+            try:
+                server = Server(self._store, self._options, self._inner)
+                if self._beside is not None:
+                    self._beside.begin(server, self._store)
+                await server.start()
+            except BaseException:
+                await self._store.__aexit__()
+                raise
+            return server
+
+        self._server = background.call(begin(), JOIN_TIMEOUT)
+        self.address = self._server.address
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T] | None:
+        """Begin *work* in the loop in which the server, its store and *beside* live; None when they do not."""
+        background = self._background
+        if background is None or self._server is None:
+            return None
+        try:
+            return background.start(work())
+        except Stopped:
+            return None
+
+    def _leave(self, background: Background) -> None:
+        if not self._end(background, JOIN_TIMEOUT):
+            log.warning("the receiver of %s did not stop within %g s", self._store.name, JOIN_TIMEOUT)
+
+    def _end(self, background: Background, timeout: float) -> bool:
+        server, self._server = self._server, None
+        if server is None:
+            return True
+
+        async def end() -> None:
+            if self._beside is not None:
+                await self._beside.end()
+            await server.stop()
+            await self._store.__aexit__()
+
+        try:
+            background.call(end(), timeout)
+        except (TimeoutError, CancelledError, Stopped):
+            return False
+        return True
+
+    def end_at_exit(self, began: float) -> list[str]:
+        try:
+            ended = self._end(background, self._exit_timeout) if (background := self._background) else True
+        except KeyboardInterrupt:
+            ended = False
+        return [] if ended else [f"the receiver of {self._store.name} did not stop in time"]
+
+    def forget(self) -> None:
+        server = self._server
+        super().forget()
+        self._server = None
+        self._store.forget()
+        if server is not None and server.address:
+            _let_go_of_sockets(parse_address(server.address)[1])
+
+    def _follow(self, background: Background, notice: Notice) -> None:
+        server, timeout = self._server, self._options.end_timeout
+        if server is None:
+            return
+        match notice.event:
+            case Event.ABOUT_TO_END_RUN:
+                self._register(background, server, notice)  # nobody waits for it
+            case Event.END_RUN:
+
+                async def join() -> bool:
+                    await server.runs.register(notice.run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
+                    joined = await server.runs.join(notice.run, timeout)
+                    await server.runs.register(notice.run, Event.END_RUN)
+                    return joined
+
+                try:
+                    joined = background.call(join(), timeout + MARGIN)
+                except (TimeoutError, CancelledError):
+                    joined = False
+                if not joined:
+                    log.warning("run %s ended while logs were still coming in; what is stored stays", notice.run)
+            case _:
+                try:
+                    # Who waits for the registration spares its producers the misses.
+                    self._register(background, server, notice).result(REGISTER_TIMEOUT)
+                except (TimeoutError, CancelledError):
+                    log.warning("run %s is not registered after %g s; it goes on", notice.run, REGISTER_TIMEOUT)
+
+    def _register(self, background: Background, server: Server, notice: Notice) -> Future[None]:
+        async def register() -> None:
+            try:
+                await server.runs.register(notice.run, notice.event)
+            except FlarelogError as error:
+                log.error("run %s: %s; the run goes on", notice.run, error)
+
+        return background.start(register())
+
+
+def _let_go_of_sockets(port: int) -> None:
+    """In a forked child: give up its copies of a receiver's sockets, which would keep the port and the connections
+    alive when the parent is gone. Their numbers stay taken: gRPC still believes that they are its own.
+    """
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+            with contextlib.suppress(OSError):
+                fd = int(name)
+                if not stat.S_ISSOCK(os.fstat(fd).st_mode):
+                    continue
+                with socket.socket(fileno=os.dup(fd)) as found:
+                    internet = found.family in (socket.AF_INET, socket.AF_INET6)
+                    ours = internet and found.type == socket.SOCK_STREAM and found.getsockname()[1] == port
+                if ours:
+                    os.dup2(null, fd, inheritable=False)
+    finally:
+        os.close(null)

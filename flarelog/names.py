@@ -1,0 +1,85 @@
+"""What a run, a site, a reader, a log and a receiver's address may be called.
+
+Names are validated once, at the edge, and map one to one to paths: whatever they are, no name leaves its directory.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flarelog.errors import InvalidName, InvalidOption
+from flarelog.text import quoted
+
+MAX_NAME = 128
+MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix and suffixes
+MAX_LOG = 1024
+MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
+_PORT = re.compile(r"[0-9]{1,5}")
+_PART = re.compile(r"[A-Za-z0-9._-]+")
+# In any case of letters: some file systems do not tell them apart.
+_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
+
+
+def _part(what: str, part: str, limit: int) -> str:
+    if not part:
+        raise InvalidName(f"{what} has an empty part; name each part")
+    if part in (".", ".."):
+        raise InvalidName(f"{what} has the part {part!r}; names are relative and plain")
+    if len(part) > limit:
+        raise InvalidName(f"{what} has a part of {len(part)} characters; at most {limit} are allowed")
+    if not _PART.fullmatch(part):
+        raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
+    return part
+
+
+def run_name(name: str) -> str:
+    """*name*, if it can name a run; raises InvalidName."""
+    return _dotless("run", name)
+
+
+def site_name(name: str) -> str:
+    """*name*, if it can name a site; raises InvalidName."""
+    return _dotless("site", name)
+
+
+def reader_name(name: str) -> str:
+    """*name*, if it can name a reader, by the rules of a site's; raises InvalidName."""
+    return _dotless("reader", name)
+
+
+def _dotless(what: str, name: str) -> str:
+    _part(f"the {what}'s name", name, MAX_NAME)
+    if name.startswith("."):  # the store keeps its own files under such names
+        raise InvalidName(f"the {what}'s name is {name!r}; it must not begin with a dot")
+    return name
+
+
+def log_name(name: str) -> str:
+    """*name*, if it can name a log: parts separated by ``/``, relative; raises InvalidName."""
+    if name.startswith("/"):
+        raise InvalidName(f"the log's name {quoted(name)} is absolute; give it relative to the producer's root")
+    if len(name) > MAX_LOG:
+        raise InvalidName(f"the log's name has {len(name)} characters; at most {MAX_LOG} are allowed")
+    parts = name.split("/")
+    if len(parts) > MAX_PARTS:
+        raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
+    for part in parts:
+        _part("the log's name", part, MAX_PART)
+        if _STORES_OWN.fullmatch(part):
+            raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")
+    return name
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
+    host, _, port = address.rpartition(":")
+    if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
+        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether *host*, of an address, is this machine whatever the network is like."""
+    return host in ("localhost", "[::1]") or host.startswith("127.")

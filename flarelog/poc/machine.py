@@ -1,0 +1,216 @@
+"""The processes of a simulation, a receiver and for each site a writer and a sidecar, and what a fault does with them.
+
+WORK/store/                      the receiver's store; on a disk of its own while that is to fill up
+WORK/receiver.log                what it said
+WORK/sites/SITE/logs/            what the site's writer writes
+WORK/sites/SITE/truth.json       what it wrote, by its own account
+WORK/sites/SITE/sidecar.log      what its sidecar said
+WORK/intruders/NAME/             logs and talk of who tries to send what it may not; certificates.py has its own
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flarelog.client import Client
+from flarelog.errors import NOT_ALLOWED, CannotListen, TimedOut
+from flarelog.poc.options import PocOptions
+from flarelog.poc.proxy import Proxy
+from flarelog.poc.talk import RUN
+
+if TYPE_CHECKING:
+    from flarelog.poc.certificates import Certificates
+    from flarelog.poc.intruders import Intruder
+    from flarelog.security.tls import Tls
+
+END_TIMEOUT = 60.0  # seconds from the last byte written to the last receipt
+PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+
+
+class Machine:
+    """All in the directory *work*; *say* gets a line for each thing that happens.
+
+    Raises NotInstalled, when TLS is asked for.
+    """
+
+    def __init__(self, options: PocOptions, work: Path, say: Callable[[str], None]) -> None:
+        self.options, self.work, self.say = options, work, say
+        self.receiver: asyncio.subprocess.Process | None = None
+        self.sidecars: dict[str, asyncio.subprocess.Process] = {}
+        self.writers: dict[str, asyncio.subprocess.Process] = {}
+        self.proxies: dict[str, Proxy] = {}
+        self.certificates: Certificates | None = None
+        self.intruders: list[Intruder] = []
+        self.port = _free_port()
+        self._processes: list[asyncio.subprocess.Process] = []
+        if options.tls:
+            from flarelog.poc.certificates import Certificates
+            from flarelog.poc.intruders import intruders
+
+            self.certificates = Certificates(work, options.names)
+            self.intruders = intruders(options.names)
+
+    @property
+    def store(self) -> Path:
+        return self.work / "store"
+
+    @property
+    def address(self) -> str:
+        """The receiver's."""
+        return f"127.0.0.1:{self.port}"
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+        """Wait for *condition*. Raises TimedOut when it does not come true."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise TimedOut(f"not within {seconds:g} s: {what}; look at {self.work}")
+            await asyncio.sleep(0.05)
+
+    async def order(self, name: str, what: str) -> tuple[str, int]:
+        """Have the writer of site *name* do *what*; returns (its log, how many bytes of it are to be stored)."""
+        writer = self.writers[name]
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        writer.stdin.write(f"{what}\n".encode())
+        line = await writer.stdout.readline()
+        if not line:
+            raise TimedOut(f"the writer of {name} failed; look at {self.work}")
+        answer = json.loads(line)
+        return answer["log"], answer["kept"]
+
+    async def rotate(self, name: str, *, once: bool) -> None:
+        """Let the logs of site *name* be rotated at most *once* from now on, or as they would be."""
+        if self.options.logs is None:
+            await self.order(name, "rotate-once" if once else "rotate")
+
+    async def holds(self, name: str, log: str, size: int) -> None:
+        """Wait until *size* bytes of *log* are stored. Raises TimedOut."""
+        path = self.store / RUN / name / log
+        await self.until(lambda: path.exists() and path.stat().st_size >= size, f"{path} has {size} bytes")
+
+    async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
+        """Wait until the older sidecar of site *name* has ended because a newer one has its logs. Raises TimedOut."""
+        await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} is told so")
+        if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in self.talk_of(name):
+            raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
+
+    async def spawn(self, log: Path, *arguments: object, pipes: bool = False) -> asyncio.subprocess.Process:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "ab") as talk:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", *map(str, arguments)),
+                stdin=asyncio.subprocess.PIPE if pipes else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE if pipes else talk,
+                stderr=talk,
+                # A variable meant for another command of this machine must not change the simulation.
+                env={key: value for key, value in os.environ.items() if not key.startswith("FLARELOG_")},
+            )
+        self._processes.append(process)
+        return process
+
+    async def start_receiver(self) -> None:
+        ready = self.work / "ready"
+        ready.unlink(missing_ok=True)
+        policy = () if self.certificates is None else ("--policy", self.certificates.policy)
+        self.receiver = await self.spawn(
+            self.work / "receiver.log",
+            *f"flarelog --log-level debug serve --announced-runs-only --listen {self.address} --store".split(),
+            self.store,
+            "--ready-file",
+            ready,
+            *self._tls_arguments("receiver"),
+            *policy,
+        )
+        while not ready.exists():
+            if self.receiver.returncode is not None:
+                raise TimedOut(f"the receiver did not start; look at {self.work / 'receiver.log'}")
+            await asyncio.sleep(0.02)
+
+    def client(self) -> Client:
+        """The operator's connection to the receiver."""
+        return Client(self.address, tls=self._tls("operator"))
+
+    def _tls(self, name: str) -> Tls | None:
+        return None if self.certificates is None else self.certificates.of(name)
+
+    def _tls_arguments(self, name: str) -> tuple[str, ...]:
+        """The options by which a process becomes *name*."""
+        tls = self._tls(name)
+        return () if tls is None else tls.arguments()
+
+    async def start_sidecar(self, name: str) -> None:
+        site = self.work / "sites" / name
+        (site / "logs").mkdir(parents=True, exist_ok=True)
+        options = ("--state", site / "state", "--drain-timeout", END_TIMEOUT)
+        self.sidecars[name] = await self.run_sidecar(site, name, name, *options)
+
+    async def run_sidecar(self, place: Path, site: str, holder: str, *options: object) -> asyncio.subprocess.Process:
+        """A sidecar for PLACE/logs that says it is *site*, with the certificate of *holder*; it talks into PLACE."""
+        port = self.proxies[holder].port if holder in self.proxies else self.port
+        return await self.spawn(
+            place / "sidecar.log",
+            *f"flarelog sidecar --receiver 127.0.0.1:{port} --run {RUN} --site {site} --root".split(),
+            place / "logs",
+            *self._tls_arguments(holder),
+            *options,
+        )
+
+    def talk_of(self, name: str) -> str:
+        """What the sidecars of site *name* have said so far."""
+        return (self.work / "sites" / name / "sidecar.log").read_text(errors="replace")
+
+    async def start_writer(self, number: int, name: str) -> None:
+        site, options = self.work / "sites" / name, self.options
+        replay = ("--replay", options.logs) if options.logs is not None else ()
+        shape = f"--bytes {options.size} --seconds {options.length} --rotations {options.rotations}".split()
+        self.writers[name] = await self.spawn(
+            site / "writer.log",
+            "flarelog.poc.writer",
+            site / "logs",
+            site / "truth.json",
+            "--seed",
+            options.seed * 1000 + number,
+            *shape,
+            *replay,
+            pipes=True,
+        )
+
+    async def stop(self) -> None:
+        """Leave no process behind."""
+        for process in self._processes:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate() if process is self.receiver else process.kill()
+        for process in self._processes:
+            await process.wait()
+        for proxy in self.proxies.values():
+            await proxy.stop()
+
+
+def _free_port() -> int:
+    """A port that stays the receiver's while it is away.
+
+    It is none of those that the system gives to connections: one of them could get it meanwhile, and who tries to
+    reach the receiver again and again would in the end be connected to itself.
+    """
+    dynamic = 32768
+    with contextlib.suppress(OSError):
+        dynamic = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    candidates = range(15000, min(30000, dynamic)) or range(61000, 65000)
+    for port in random.sample(candidates, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise CannotListen("no port is free for the receiver; stop what listens on this machine's ports")

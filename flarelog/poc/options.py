@@ -1,0 +1,76 @@
+"""What a simulation is to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flarelog.errors import InvalidOption, NotFound
+from flarelog.options import option
+from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, PROOF
+
+MOMENT = 2.0  # seconds that are added for each fault that needs a moment of its own
+SIZE, RATE = 4 << 20, 128 << 10  # bytes a site writes: by default in all, and a second when the length is given
+
+
+@dataclass(frozen=True, slots=True)
+class PocOptions:
+    """What is simulated. Raises InvalidOption, NotFound."""
+
+    sites: int = option(3, "How many sites.")
+    logs: str | None = option(None, "Replay the files of this directory.", path="existing")
+    bytes: int | None = option(
+        None, f"That each site writes.  [default: {SIZE}; with --seconds {RATE} for each of them]"
+    )
+    seconds: float | None = option(
+        None,
+        "How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
+    )
+    tls: bool = option(
+        False,
+        "With certificates, which change on the way, and intruders; needs the extra: pip install 'flarelog[tls]'.",
+    )
+    faults: tuple[str, ...] = DEFAULT
+    seed: int = option(1, "Of what is written, in which bursts, and of the order of faults.")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.sites <= 200:
+            raise InvalidOption(f"sites must be from 1 to 200, not {self.sites}")
+        if self.bytes is not None and self.bytes < 1:
+            raise InvalidOption(f"bytes must be positive, not {self.bytes}")
+        if self.seconds is not None and not 1 <= self.seconds <= 86400:
+            raise InvalidOption(f"seconds must be from 1 to 86400, not {self.seconds:g}")
+        if self.logs is not None and not any(path.is_file() for path in Path(self.logs).rglob("*")):
+            raise NotFound(f"there is no file to replay under {self.logs}")
+        for name in self.faults:
+            if name not in FAULTS and name != PROOF:
+                raise InvalidOption(f"there is no fault {name!r}; there are: {', '.join(FAULTS)}, all, {PROOF}")
+            if name in OF_TLS and not self.tls:
+                raise InvalidOption(f"the fault {name!r} is about certificates; say --tls as well")
+
+    @property
+    def moments(self) -> list[str]:
+        """The faults that need a moment of their own."""
+        return [name for name in FAULTS if name in self.faults and name not in DEFAULT]
+
+    @property
+    def length(self) -> float:
+        """How many seconds the writers write."""
+        return 5.0 + MOMENT * len(self.moments) if self.seconds is None else self.seconds
+
+    @property
+    def size(self) -> int:
+        """How many bytes each site writes, but for those that a fault adds at the end."""
+        if self.bytes is not None:
+            return self.bytes
+        return SIZE if self.seconds is None else int(self.seconds * RATE)
+
+    @property
+    def rotations(self) -> int:
+        if "rotate" not in self.faults:
+            return 0
+        return 4 if self.seconds is None else max(1, min(20, int(self.seconds / 5)))
+
+    @property
+    def names(self) -> list[str]:
+        return [f"site-{number}" for number in range(1, self.sites + 1)]

@@ -1,0 +1,77 @@
+"""What is known of runs and streams as the JSON of ``runs`` and ``streams`` has it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from flarelog.model import Attributes, RunInfo, StreamInfo, extents
+
+
+def moment(milliseconds: int) -> str | None:
+    """A time since 1970 as people and programs read it, ``2026-11-22T16:08:39.123Z``; None for 0, and for one that no
+    calendar has.
+    """
+    try:
+        when = datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (OverflowError, ValueError, OSError):
+        return None
+    return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+
+
+def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
+    """*info* as ``flarelog runs --json`` shows it; *live*: a receiver said it."""
+    return {
+        "run": info.run,
+        "state": info.standing(live=live),
+        "sites": info.sites,
+        "streams": info.streams,
+        "open": info.open,
+        "sealed": info.sealed,
+        "bytes": info.size,
+        "gaps": info.gaps,
+        "first": moment(info.begun),
+        "last": moment(info.grown),
+    }
+
+
+def stream_record(info: StreamInfo) -> dict[str, object]:
+    """*info* as ``flarelog streams --json`` shows it."""
+    return {
+        "run": info.stream.run,
+        "site": info.stream.site,
+        "log": info.stream.log,
+        "committed": info.committed,
+        "sealed": info.sealed,
+        "digest": f"crc32:{info.digest:08x}",
+        "generations": [
+            {
+                "offset": extent.offset,
+                "length": extent.length,
+                "path": extent.path,
+                "source_offset": extent.source_offset,
+                "ended": extent.ended,
+                "identity": extent.identity,
+                "notes": [word for word in extent.notes.split(",") if word],
+                "time": moment(extent.begun),
+                "site_time": moment(extent.begun_there),
+            }
+            for extent in extents(info.marks, info.committed)
+        ],
+        "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
+        "gaps": [
+            {
+                "offset": gap.offset,
+                "length": gap.length,
+                "reason": gap.reason,
+                "time": moment(gap.at),
+                "site_time": moment(gap.clock),
+            }
+            for gap in info.gaps
+        ],
+        "notes": list(info.notes),
+        "redacted": None if info.redacted is None else asdict(info.redacted),
+        "begun": moment(info.begun),
+        "last_byte": moment(info.grown),
+        "ended": moment(info.ended) if info.sealed else None,
+    }

@@ -1,0 +1,127 @@
+"""A run's streams as they are now, on their way to whoever reads them: ``logs`` is this.
+
+One after the other, or all merged by the times of their lines. A log that costs too much to draw comes last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from flarelog.errors import NotFound
+from flarelog.model import Buffer, Mark
+from flarelog.render.merge import ByTime
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.rows import Line
+from flarelog.viewers.flow import Block, Display, Item
+from flarelog.viewers.follow import LIVE_READS, Order
+from flarelog.viewers.reading import SLICE, Reading, Stream
+
+SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
+LINES_AT_ONCE, LEAST_AT_ONCE = 1 << 20, 4 << 10  # bytes that are made lines of at once: of all streams, of one
+WORK_AT_FIRST = 1_000_000  # units after which the rest of a log comes behind all others
+
+
+class Batch:
+    """What *reading* finds, on *display*."""
+
+    def __init__(
+        self, reading: Reading, display: Display, order: Order = "arrival", ranks: RankChooser | None = None
+    ) -> None:
+        self._reading, self._display, self._by_times = reading, display, order == "time"
+        self._ranks = ranks or RankChooser(RankChoice())
+
+    async def run(self) -> None:
+        """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
+        infos = await self._reading.listed()
+        if not infos:
+            raise NotFound(f"{self._reading.origin.name} holds no such log of run {self._reading.selection.run}")
+        for info in infos:
+            self._reading.add(info)
+        self._ranks.learn(infos, over=all(info.sealed for info in infos))
+        self._display.known(self._reading.streams)
+        if self._by_times:
+            await self._by_time()
+            return
+        for each in self._reading.streams.values():
+            await self._reading.begin(each)
+        waiting = deque(self._reading.streams.values())
+        while waiting:
+            each = waiting.popleft()
+            if not await self._shown(each, each.flow.spent + WORK_AT_FIRST if waiting else 0):
+                waiting.append(each)  # it took too much work: the others come first
+
+    async def _shown(self, each: Stream, most: int) -> bool:
+        """Show what there is of a stream to its end; False where it took more than *most* units before. 0: no limit."""
+        async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
+            async for number, what in pieces:
+                each.took(number, what)
+                await self._take(each, number, what)
+                if most and each.flow.spent > most:
+                    self._show(each, each.flow.later())
+                    return False
+        self._show(each, self._rest(each))
+        await self._display.drain()
+        return True
+
+    async def _take(self, each: Stream, number: int, what: Buffer | Mark) -> None:
+        """Show *what*, and hand on what is shown of a slice before the next one."""
+        for at, piece in self._reading.slices(number, what) if isinstance(what, Buffer) else [(number, what)]:
+            self._show(each, each.take(at, piece, time.monotonic()))
+            await self._display.drain()
+
+    def _show(self, each: Stream, items: list[Item]) -> None:
+        if items:
+            self._display.show([(each.info.stream, items)])
+
+    def _rest(self, each: Stream) -> list[Item]:
+        return each.flow.close(time.monotonic()) + (each.flow.end(True) if each.info.sealed else [])
+
+    async def _by_time(self) -> None:
+        """Each line in its turn: what is there need not be waited for."""
+        merging = ByTime(self._reading.streams, self._reading.view.stamped)
+        batches = [self._lines(each) for each in self._reading.streams.values()]
+        out: list[Block] = []
+        count = 0
+        while (number := merging.needed) is not None:
+            merging.add(number, await _next(batches[number]))
+            for stream, lines in merging.take():
+                out.append((stream, lines))
+                count += len(lines)
+                if count >= SHOWN_AT_ONCE:
+                    self._display.show(out)
+                    out, count = [], 0
+                    await self._display.drain()
+        self._display.show(out)
+        await self._display.drain()
+
+    async def _lines(self, each: Stream) -> AsyncGenerator[list[Line], None]:
+        """What is there of a stream; a call is not left open where there are too many for that."""
+        await self._reading.begin(each)
+        more = True
+        while more:
+            more = False
+            async with contextlib.aclosing(self._reading.pieces(each)) as pieces:
+                async for number, what in pieces:
+                    each.took(number, what)
+                    if not isinstance(what, Buffer):
+                        each.flow.learn(number, (what,))
+                        continue
+                    size = min(SLICE, max(LEAST_AT_ONCE, LINES_AT_ONCE // len(self._reading.streams)))
+                    for at in range(0, len(what), size):
+                        items = each.flow.feed(number + at, what[at : at + size], time.monotonic())
+                        yield [item for item in items if item is not None]
+                    if len(self._reading.streams) > LIVE_READS:
+                        more = True
+                        break
+        yield [item for item in self._rest(each) if item is not None]
+
+
+async def _next(batches: AsyncIterator[list[Line]]) -> list[Line]:
+    """The next of *batches* that has any lines; empty behind the last."""
+    async for lines in batches:
+        if lines:
+            return lines
+    return []

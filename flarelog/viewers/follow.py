@@ -1,0 +1,284 @@
+"""A run's streams as they grow, on their way to whoever reads them: ``follow`` is this.
+
+Streams are found by looking, each is read by a straight loop, and one loop shows what they bring. What it has not shown
+waits in a queue of a bounded size, and with it the readers: nothing is lost on the way to a pipe. A terminal that is
+too slow skips what came since it began, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from flarelog.errors import FlarelogError
+from flarelog.lifecycle import RunState
+from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
+from flarelog.receiver import states
+from flarelog.render.merge import Merge
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.rows import Line
+from flarelog.viewers.flow import Display, Item
+from flarelog.viewers.reading import SLICE, Reading, Stream
+
+Order = Literal["arrival", "time"]
+
+LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
+TICK = 0.05  # seconds between two looks at what is complete
+LIVE_READS = 64  # streams that are read as they grow; more are read when a look shows that they have grown
+SIDE_BY_SIDE = 16  # such reads at a time
+QUEUED = 8  # pieces
+AT_ONCE = 32  # pieces that are shown before they are handed on
+SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
+BEHIND = 512 << 10  # bytes by which it must be behind then
+SKIPPED_TO = 40  # lines before the end that are shown then
+
+
+class _Skip(NamedTuple):
+    """In the place of a piece: what lies before it is left out."""
+
+    text: str
+
+
+class Follow:
+    """What *reading* finds, on *display*, until the run has ended."""
+
+    def __init__(
+        self, reading: Reading, display: Display, order: Order = "arrival", ranks: RankChooser | None = None
+    ) -> None:
+        self._reading, self._display = reading, display
+        self._ranks = ranks or RankChooser(RankChoice())
+        self._merge: Merge[StreamId] | None = Merge(stamped=reading.view.stamped) if order == "time" else None
+        self._queue: asyncio.Queue[tuple[Stream, int, Buffer | Mark | _Skip]] = asyncio.Queue(QUEUED)
+        self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
+        self._places = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._over = False  # the run has ended: there will be no more than what was listed
+        self._waiting = False  # for a first stream, and it was said
+
+    @property
+    def places(self) -> dict[StreamId, int]:
+        """Where to go on with each stream another time."""
+        found = {}
+        for stream, each in self._reading.streams.items():
+            held = None if self._merge is None else self._merge.first(stream)
+            found[stream] = each.flow.place if held is None else min(each.flow.place, held.offset)
+        return found
+
+    async def run(self) -> None:
+        """Show what comes until the run has ended. Raises FlarelogError, OSError."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                looking = group.create_task(self._look(group))
+                await self._show()
+                looking.cancel()
+                for each in self._reading.streams.values():
+                    if each.reading is not None:
+                        each.reading.cancel()
+        except ExceptionGroup as errors:
+            raise _first(errors) from None
+
+    async def _look(self, group: asyncio.TaskGroup) -> None:
+        """Find streams, and the run's end."""
+        while True:
+            began = time.monotonic()
+            try:
+                state = await self._reading.origin.state(self._reading.selection.run)
+                infos = await self._reading.listed()
+            except FlarelogError as error:
+                if not error.retry_safe or not (self._reading.streams or self._waiting):
+                    raise
+                self._reading.lost(error)
+            else:
+                self._reading.back()
+                self._found(infos, group, over=state is RunState.ENDED)
+                if not infos and not self._waiting and not self._over:
+                    self._waiting = True
+                    origin, run = self._reading.origin.name, self._reading.selection.run
+                    self._reading.say(f"{origin} holds no such log of run {run} yet: waiting")
+            await asyncio.sleep(max(LOOK_EVERY, 20 * (time.monotonic() - began)))
+
+    def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
+        for info in infos:
+            each = self._reading.streams.get(info.stream) or self._reading.add(info)
+            each.info = info
+            each.marks = max(each.marks, list(info.marks), key=len)
+        self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
+        self._display.known(self._reading.streams)
+        many = len(self._reading.streams) > LIVE_READS
+        for each in self._reading.streams.values():
+            each.flow.learn(0, each.info.marks)
+            if each.flow.unsettled or (each.info.sealed and not each.ended):
+                self._unsettled[each.info.stream] = None
+            behind = each.received < each.info.committed
+            if self._ranks.readable(str(each.info.stream), each.received) == each.received:
+                continue  # until its rank is known
+            if over and not each.last and (behind or not each.done):
+                if each.reading is not None:
+                    each.reading.cancel()
+                each.last = True
+                each.reading = group.create_task(self._read(each, follow=False))
+            elif each.reading is None or (each.done and (behind or not (each.info.sealed or many or over))):
+                each.ended, each.last = False, over
+                each.reading = group.create_task(self._read(each, follow=not (many or over)))
+        self._over = over
+
+    async def _read(self, each: Stream, *, follow: bool) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            if not follow:
+                await stack.enter_async_context(self._places)
+            await self._reading.begin(each)
+            while not await self._pass_on(each, follow=follow):
+                pass
+
+    async def _pass_on(self, each: Stream, *, follow: bool) -> bool:
+        """Read until there is no more; False when something was skipped and it goes on behind it."""
+        found = self._reading.pieces(each, follow=follow, looked=self._queue.join)
+        async with contextlib.aclosing(found) as pieces:
+            async for number, what in pieces:
+                held = each.held_for(time.monotonic())
+                if held:
+                    await asyncio.sleep(held)
+                began = time.monotonic()
+                end = self._ranks.readable(str(each.info.stream), each.received)
+                if end is not None and isinstance(what, Buffer) and number + len(what) > end:
+                    if end > number:
+                        await self._queue.put((each, number, what[: end - number]))
+                        each.took(number, what[: end - number])
+                    return True  # the rest is read when its rank is known
+                await self._queue.put((each, number, what))
+                each.took(number, what)
+                if not isinstance(what, Buffer):
+                    self._ranks.learn((each.as_known,), over=self._over)
+                if not self._display.wants(each.flow.stream):
+                    return True
+                if self._display.terminal:
+                    each.slow += time.monotonic() - began
+                    if each.slow > SLOW and await self._skipped(each):
+                        return False
+        return True
+
+    async def _skipped(self, each: Stream) -> bool:
+        """Leave out what a terminal that is too slow cannot show, of what came since this began."""
+        end = each.info.committed
+        if each.received < each.first or end - each.received < BEHIND:
+            each.slow = 0.0
+            return False
+        start = await self._reading.line_start(each.info.stream, end, SKIPPED_TO)
+        if start <= each.received:
+            return False
+        size, stream = start - each.received, each.info.stream
+        where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
+        text = f"{size:,} bytes are skipped, which this terminal was too slow for: flarelog logs {where} shows them"
+        await self._queue.put((each, start, _Skip(text)))
+        each.received, each.slow = start, 0.0
+        return True
+
+    async def _show(self) -> None:
+        """Show what the readers bring, until there is no more."""
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while not self._finished():
+            found = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    found = await self._queue.get()
+            size = 0
+            for _ in range(AT_ONCE):
+                if found is not None:
+                    size += await self._take_in_slices(*found)
+                    self._queue.task_done()
+                if size >= SLICE or self._queue.empty():
+                    break
+                found = self._queue.get_nowait()
+            if loop.time() >= due:
+                self._tick(time.monotonic())
+                due = loop.time() + TICK
+            await self._display.drain()
+            if self._display.enough(self._caught_up(), time.monotonic()):
+                return
+        for each in self._reading.streams.values():
+            self._end(each)
+        if self._merge is not None:
+            self._grouped(self._merge.close())
+        await self._display.drain()
+
+    def _finished(self) -> bool:
+        return self._over and self._queue.empty() and all(each.complete for each in self._reading.streams.values())
+
+    def _caught_up(self) -> bool:
+        return bool(self._reading.streams) and all(
+            each.flow.position >= each.first or not self._display.wants(stream)
+            for stream, each in self._reading.streams.items()
+        )
+
+    async def _take_in_slices(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> int:
+        """Take *what*, and hand on what is shown of a slice before the next one; returns its bytes."""
+        if not isinstance(what, Buffer):
+            self._take(each, number, what)
+            return 0
+        for at, piece in self._reading.slices(number, what):
+            if at > number:
+                await self._display.drain()
+            self._take(each, at, piece)
+        return len(what)
+
+    def _take(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
+        now = time.monotonic()
+        if isinstance(what, _Skip):
+            self._give(each, each.flow.skip(number, what.text, now))
+        else:
+            each.heard = now if isinstance(what, Buffer) and what else each.heard
+            self._give(each, each.take(number, what, now))
+        if each.flow.unsettled:
+            self._unsettled[each.flow.stream] = None
+
+    def _tick(self, now: float) -> None:
+        for stream in list(self._unsettled):
+            each = self._reading.streams[stream]
+            self._give(each, each.flow.settle(now))
+            if not each.flow.unsettled:
+                del self._unsettled[stream]
+                if each.info.sealed and each.complete:
+                    self._end(each)
+        if self._merge is not None:
+            self._grouped(self._merge.release(time.time()))
+        self._display.draw(lambda: self._rows(now), now)
+
+    def _rows(self, now: float) -> list[str]:
+        """What may be drawn: the open row of each stream that is live, and the state of the sites."""
+        rows, infos = [], []
+        for stream, each in self._reading.streams.items():
+            if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
+                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
+            known = each.info.state or State(
+                linked=True, grown=now - each.heard
+            )  # a store tells no more than what comes
+            infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
+        return [*rows, states.summary(infos)]
+
+    def _end(self, each: Stream) -> None:
+        if not each.ended:
+            each.ended = True
+            self._give(each, each.flow.close(time.monotonic()) + each.flow.end(each.info.sealed))
+
+    def _give(self, each: Stream, items: list[Item]) -> None:
+        if not items:
+            return
+        if self._merge is None:
+            self._display.show([(each.flow.stream, items)])
+        else:
+            self._merge.add(each.flow.stream, [item for item in items if item is not None], time.time())
+
+    def _grouped(self, found: Iterable[tuple[StreamId, Line]]) -> None:
+        blocks = itertools.groupby(found, key=lambda each: each[0])
+        self._display.show([(stream, [line for _, line in lines]) for stream, lines in blocks])
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong first: what else did is its consequence."""
+    found = errors.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found

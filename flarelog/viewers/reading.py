@@ -1,0 +1,244 @@
+"""The streams of a run that are read, each at an offset of its own.
+
+A connection that is lost is tried again at the same offset: what is shown is complete, and nothing is shown twice.
+Lines that cannot match are left out where they are read, unless a container runtime wrote them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from flarelog import globs
+from flarelog.backoff import delay
+from flarelog.errors import ConnectionAged, FlarelogError
+from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
+from flarelog.render.sieve import Sieve
+from flarelog.viewers.flow import Bytes, Flow, Item, View
+from flarelog.viewers.origin import Origin
+
+HEAD = 64 << 10  # bytes that are read before it is told what may be left out
+SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
+WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beside what every log takes
+TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
+TAIL_MORE = 64  # rows that a cursor can reach: so many more lines than are wanted are read
+PATIENCE = 30.0  # seconds for which a read that is to end is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which streams of *run*, and from where on. Raises InvalidOption."""
+
+    run: str
+    sites: tuple[str, ...] = ()  # globs; none: all
+    logs: tuple[str, ...] = ()
+    starts: Mapping[tuple[str, str], int] = field(default_factory=dict)  # of (site, log); not empty: these alone
+    tail: int | None = None
+
+    def __post_init__(self) -> None:
+        globs.check((*self.sites, *self.logs))
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The sites, if each has its name: nothing of others need be looked at."""
+        return globs.plain([site for site, _ in self.starts] if self.starts else self.sites)
+
+    def has(self, stream: StreamId) -> bool:
+        if self.starts:
+            return (stream.site, stream.log) in self.starts
+        called = not self.sites or globs.any_of(self.sites, stream.site)
+        return called and (not self.logs or globs.any_of(self.logs, stream.log))
+
+
+class Stream:
+    """A flow, and how far it was read."""
+
+    def __init__(self, info: StreamInfo, flow: Flow, now: float) -> None:
+        self.info, self.flow = info, flow
+        self.first = info.committed  # when it was found
+        self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
+        self.received = flow.position  # what the queue has got
+        self.heard = now
+        self.slow = 0.0  # seconds for which it was held up by a terminal
+        self.reading: asyncio.Task[None] | None = None
+        self.last = False  # it is read for the last time
+        self._paid, self._paid_at = 0.0, now  # units of work, and when they were
+        self.ended = False  # and it was said
+        flow.learn(0, info.marks)
+        self.known = len(info.marks)
+
+    def held_for(self, now: float) -> float:
+        """Seconds for which nothing more of it is shown, because it took too much work a second: others go on."""
+        spent = self.flow.spent
+        self._paid = min(spent, self._paid + (now - self._paid_at) * WORK)
+        self._paid_at = now
+        return max(0.0, spent - self._paid - WORK) / WORK
+
+    def take(self, number: int, what: Buffer | Mark, now: float) -> list[Item]:
+        """What is to be shown when *what* has come at *now*."""
+        if isinstance(what, Buffer):
+            return self.flow.feed(number, what, now)
+        self.flow.learn(number, (what,))
+        return []
+
+    def took(self, number: int, what: Buffer | Mark) -> None:
+        """The queue has got it: it need not be read again."""
+        if isinstance(what, Buffer):
+            self.received = max(self.received, number + len(what))
+        else:
+            self.known = max(self.known, number + 1)
+            if number == len(self.marks):
+                self.marks.append(what)
+
+    @property
+    def as_known(self) -> StreamInfo:
+        """What the receiver listed, with the marks that came since."""
+        return replace(self.info, marks=tuple(self.marks))
+
+    @property
+    def done(self) -> bool:
+        return self.reading is not None and self.reading.done()
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was shown that was there when it was looked at."""
+        return self.done and self.flow.position >= self.info.committed
+
+
+class Reading:
+    """*selection* of what *origin* holds, to be shown as *view* says; *say* tells people what becomes of a connection.
+
+    *merged*: all lines are wanted, since one that tells no time has that of the line before it.
+    """
+
+    def __init__(
+        self, origin: Origin, selection: Selection, view: View, say: Callable[[str], None], *, merged: bool = False
+    ) -> None:
+        self.origin, self.selection, self.view, self.say = origin, selection, view, say
+        self.streams: dict[StreamId, Stream] = {}
+        self._sieve = None if merged else view.sieve
+        self._away = False  # the connection is lost, and it was said
+
+    @property
+    def infos(self) -> list[StreamInfo]:
+        """What was found, as it was when it was last looked at."""
+        return [each.info for each in self.streams.values()]
+
+    @property
+    def replaced(self) -> int:
+        """How many pieces that are no UTF-8 were shown otherwise."""
+        return sum(each.flow.replaced for each in self.streams.values())
+
+    async def listed(self) -> list[StreamInfo]:
+        """What the origin holds now. Raises FlarelogError."""
+        found = await self.origin.streams(self.selection.run, self.selection.named)
+        return sorted((info for info in found if self.selection.has(info.stream)), key=lambda info: info.stream)
+
+    def add(self, info: StreamInfo) -> Stream:
+        """Begin with a stream that was found."""
+        stream, tail = info.stream, self.selection.tail
+        start = self.selection.starts.get((stream.site, stream.log), 0)
+        kind = Bytes if self.view.raw else Flow
+        flow = kind(stream, self.view, start, tail=tail, until=info.committed)
+        found = self.streams[stream] = Stream(info, flow, time.monotonic())
+        return found
+
+    def slices(self, number: int, what: Buffer) -> Iterator[tuple[int, Buffer]]:
+        """*what* in parts, each to be handed on before the next one is drawn."""
+        size = max(1, len(what)) if self.view.raw else SLICE
+        for at in range(0, max(1, len(what)), size):
+            yield number + at, what[at : at + size]
+
+    async def begin(self, each: Stream) -> None:
+        """Find where the last lines that are wanted begin."""
+        tail, view = self.selection.tail, self.view
+        if tail is None or not view.choice.everything or each.received or not each.first:
+            return
+        start = await self.line_start(each.info.stream, each.first, tail + TAIL_MORE)
+        if start:
+            each.flow = Flow(each.info.stream, view, start, tail=tail, until=each.first)
+            each.flow.learn(0, each.info.marks)
+            each.received = start
+
+    async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
+        """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST bytes."""
+        begin, wanted, first = end, lines + 1, -1  # how many ends of lines are wanted, and where the first of all is
+        while begin > max(0, end - TAIL_MOST) and wanted:
+            behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
+            found = bytearray()
+            async with contextlib.aclosing(self._tried(stream, begin, MAX_OFFSET, follow=False, stop=behind)) as pieces:
+                async for _, what in pieces:
+                    found += what if isinstance(what, Buffer) else b""
+            del found[behind - begin :]
+            at = len(found)
+            while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
+                first, wanted = begin + at, wanted - 1
+        return 0 if wanted and not begin else max(begin, first + 1)
+
+    async def pieces(
+        self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[None]] | None = None
+    ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
+        """What there is of a stream behind what was received, with *follow* until it is sealed; lines that cannot match
+        are left out. *looked* returns when all pieces were shown; without it each is before the next is asked for.
+        """
+        while True:
+            sieve = self._sieve if each.flow.plain else None
+            # Its first lines tell whether a container runtime wrote it, of which nothing can be left out.
+            stop = HEAD if self._sieve is not None and sieve is None and each.received < HEAD else 0
+            tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
+            async with contextlib.aclosing(tried) as found:
+                async for number, what in found:
+                    yield number, what
+            if not stop or each.received < stop:
+                return
+            if looked is not None:
+                await looked()
+
+    async def _tried(
+        self,
+        stream: StreamId,
+        start: int,
+        first_mark: int,
+        *,
+        follow: bool,
+        sieve: Sieve | None = None,
+        stop: int = 0,
+    ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
+        """As ``Origin.find``, tried again at the same offset when the connection is lost."""
+        failures, since = 0, time.monotonic()
+        while True:
+            try:
+                found = self.origin.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
+                async with contextlib.aclosing(found):
+                    async for number, what in found:
+                        self.back()
+                        failures, since = 0, time.monotonic()
+                        if isinstance(what, Buffer):
+                            start = max(start, number + len(what))
+                        else:
+                            first_mark = number + 1
+                        yield number, what
+            except FlarelogError as error:
+                if not error.retry_safe or (not follow and time.monotonic() - since > PATIENCE):
+                    raise
+                if not isinstance(error, ConnectionAged):
+                    self.lost(error)
+            else:
+                return
+            await asyncio.sleep(delay(failures, 0.1, 2.0))
+            failures += 1
+
+    def lost(self, error: FlarelogError) -> None:
+        """Say so, once."""
+        if not self._away:
+            self._away = True
+            self.say(f"{error}; trying again, from where it was")
+
+    def back(self) -> None:
+        """Say so, if it was said that it is lost."""
+        if self._away:
+            self._away = False
+            self.say("connected again: nothing is missing")
