@@ -28,6 +28,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from integration.harness.loops import LoopThread
 from integration.nursery import Forked, Nursery
 
 T = TypeVar("T")
@@ -455,39 +456,32 @@ class Proxy:
         for way in self._passes.values():
             way.set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.connections = 0
         self.carried = 0  # bytes, in both directions
         self.address = ""
 
     def __enter__(self) -> Proxy:
-        self._thread.start()
-        self._server = self._await(asyncio.start_server(self._forward, "127.0.0.1", 0))
+        self._loop = LoopThread()
+        self._server = self._loop.call(asyncio.start_server(self._forward, "127.0.0.1", 0))
         self.address = "{}:{}".format(*self._server.sockets[0].getsockname())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._await(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._loop.call(self._close())
         self._loop.close()
-
-    def _await(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def cut(self) -> None:
         """Cut every connection; what was on its way in either direction is lost."""
-        self._await(self._cut())
+        self._loop.call(self._cut())
 
     def hold(self, *ways: str) -> None:
         """Carry nothing "up" to the receiver, "down" from it, or both, and tell nobody, until ``release``."""
         for way in ways or self._passes:
-            self._loop.call_soon_threadsafe(self._passes[way].clear)
+            self._loop.soon(self._passes[way].clear)
 
     def release(self) -> None:
         for way in self._passes.values():
-            self._loop.call_soon_threadsafe(way.set)
+            self._loop.soon(way.set)
 
     async def _cut(self) -> None:
         for writer in list(self._writers):
@@ -498,13 +492,6 @@ class Proxy:
         for way in self._passes.values():
             way.set()
         await self._cut()
-        await asyncio.sleep(0)
-        tasks = asyncio.all_tasks() - {asyncio.current_task()}
-        if tasks:
-            tasks = (await asyncio.wait(tasks, timeout=1.0))[1]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _forward(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -512,7 +499,7 @@ class Proxy:
         self._writers.add(near_out)
         try:
             far_in, far_out = await asyncio.open_connection(*self._target)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             near_out.transport.abort()
             self._writers.discard(near_out)
             return
@@ -539,7 +526,9 @@ class Proxy:
                 await passes.wait()
                 data = data if limit is None else data[:limit]
                 self.carried += len(data)
-                self._loop.call_later(self._delay, drain.write, data) if self._delay else drain.write(data)
+                asyncio.get_running_loop().call_later(self._delay, drain.write, data) if self._delay else drain.write(
+                    data
+                )
                 await drain.drain()
                 if limit is not None and (limit := limit - len(data)) <= 0:
                     return

@@ -555,7 +555,7 @@ def test_hundreds_of_runs_in_one_process_leave_nothing_behind(play: Play) -> Non
     """
     done = play("""
     import asyncio
-    from flarelog.integrations import _background
+    from flarelog.integrations import background as _background
 
     async def tasks():
         return len(asyncio.all_tasks())
@@ -753,8 +753,8 @@ def test_a_program_that_ends_does_not_wait_for_a_peer_that_takes_nothing(play: P
     """Of the tunnel through a framework's own messages, which may take half a minute each."""
     done = play("""
         import socket
-        from flarelog.integrations import _background
-        from flarelog.integrations._tunnel import Tunnel
+        from flarelog.integrations import background as _background
+        from flarelog.integrations.tunnel import Tunnel
 
         asked = threading.Event()
 

@@ -12,9 +12,9 @@ DATA, MORE = lines(1000), lines(1000, 1000)
 MISTAKE = """
 import sys
 from flarelog.cli import main
-from flarelog.sidecar import _Delivery
-from flarelog.sources.discovery import Discovery
-from flarelog.sources.tail import Tail
+from flarelog.sender.sidecar import _Delivery
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.tail import Tail
 
 def wrong(kind, name, log_of, when=lambda *_: True):
     right = getattr(kind, name)
@@ -103,7 +103,7 @@ def test_a_bug_in_a_heartbeat_ends_its_own_log(place: Place) -> None:
 def test_a_bug_in_the_delivery_to_one_receiver_ends_no_other(place: Place, receiver: Receiver) -> None:
     other = place.serve(store=place.directory / "other")
     where = f"""
-from flarelog.sidecar import Sidecar
+from flarelog.sender.sidecar import Sidecar
 wrong(Sidecar, "record", lambda self: "bad.log" if self.options.receiver == {other.address!r} else "")
 """
     sidecar = mistaken(place, receiver, where, "--receiver", other.address, "--once")

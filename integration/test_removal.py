@@ -169,7 +169,7 @@ def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_o
 ) -> None:
     often = place.directory / "often"
     often.mkdir()
-    (often / "sitecustomize.py").write_text("import flarelog.retention\nflarelog.retention.EVERY = 0.5\n")
+    (often / "sitecustomize.py").write_text("from flarelog.receiver import retention\nretention.EVERY = 0.5\n")
     days = str(4 / DAY)
     receiver = place.serve("--workers", "2", "--keep-days", days, PYTHONPATH=str(often))
     data = append(place.log, lines(100))
