@@ -72,14 +72,17 @@ class Code:
         if len(found) != 1:
             raise Rotten(f"{mutant}: {mutant.place} has {len(found)} times, not once: {mutant.old}")
         path, (node, field, at) = found[0]
-        module = copy.deepcopy(self.modules[path])  # the same walk finds the same node in a copy
-        twin = list(ast.walk(module))[list(ast.walk(self.modules[path])).index(node)]
-        value = getattr(twin, field)
+        before = getattr(node, field)
         if at is None:
-            setattr(twin, field, given[0])
+            after = given[0]
         else:
-            value[at : at + len(wanted)] = [_with_body(one, value[at]) for one in given] or [ast.Pass()]
-        return path, ast.unparse(ast.fix_missing_locations(module))
+            put = [_with_body(one, before[at]) for one in given] or [ast.Pass()]
+            after = [*before[:at], *put, *before[at + len(wanted) :]]
+        setattr(node, field, after)
+        try:
+            return path, ast.unparse(ast.fix_missing_locations(self.modules[path]))
+        finally:
+            setattr(node, field, before)
 
     def _places(self, place: str) -> list[tuple[Path, ast.AST]]:
         """By qualified name; by its last part, where the class around it is another one by now."""
@@ -102,7 +105,7 @@ def _definitions(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST
         elif isinstance(child, ast.Assign | ast.AnnAssign) and isinstance(node, ast.Module | ast.ClassDef):
             targets = child.targets if isinstance(child, ast.Assign) else [child.target]
             yield from ((f"{around}{target.id}", child) for target in targets if isinstance(target, ast.Name))
-        else:
+        elif not isinstance(child, ast.expr):
             yield from _definitions(child, around)
 
 

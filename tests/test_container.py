@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.render.container import FORMS, Renderer, parse, pod_of
 from flarelog.render.rows import shortened
 from flarelog.render.screen import Screen
+from tests.often import tried
 
 CASES = json.loads((Path(__file__).parent / "data" / "render.json").read_text())
 SHARED = next((up / "shared" for up in Path(__file__).parents if (up / "shared/samples/cri").is_dir()), None)
@@ -230,7 +231,7 @@ RECORDS = st.lists(
 ).map(b"".join)
 
 
-@settings(deadline=None, database=None, derandomize=True, max_examples=300, suppress_health_check=list(HealthCheck))
+@tried(60, 300)
 @given(RECORDS, st.sampled_from(FORMS), st.booleans(), st.integers(1, 40))
 def test_the_pieces_make_no_difference(data: bytes, form: Any, steps: bool, size: int) -> None:
     whole = rendered(data, form=form, steps=steps)

@@ -7,12 +7,13 @@ from collections import defaultdict
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.render.merge import Blocks, Merge, by_time
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
+from tests.often import tried
 
 NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
 
@@ -101,7 +102,7 @@ def test_what_is_held_is_bounded() -> None:
     assert texts(merge.release(NOON + 20)) == ["0", "1", "2", "3", "4"]
 
 
-@settings(deadline=None, database=None, derandomize=True, max_examples=200, suppress_health_check=list(HealthCheck))
+@tried(60, 200)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.none() | st.floats(-5, 50), st.floats(0, 1)),

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pyte
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.render.rows import Line, Overlong
 from flarelog.render.screen import WINDOW, Screen
 from flarelog.render.sgr import highlighted, plain
+from tests.often import tried
 
 KEPT = Path(__file__).parent / "data" / "train"
 SHARED = next((up / "shared" for up in KEPT.parents if (up / "shared/samples/train").is_dir()), None)
@@ -286,9 +287,7 @@ ATOMS = (
 BYTES = st.lists(st.one_of(st.sampled_from(ATOMS), st.binary(max_size=6)), max_size=40).map(b"".join)
 LENGTHS = st.sampled_from([(65536, "cut"), (12, "cut"), (5, "cut"), (7, "split"), (7, "drop")])
 NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\U000e0000-\U000e007f]")
-COMMON = settings(
-    deadline=None, database=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck)
-)
+COMMON = tried(80, 400)
 
 
 @COMMON

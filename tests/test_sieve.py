@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
@@ -16,6 +16,7 @@ from flarelog.render.rows import Line
 from flarelog.render.screen import Screen
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import _MOVES, LONGEST, Sieve, Sieving, sieve
+from tests.often import tried
 
 Pieces = list[tuple[int, bytes]]
 
@@ -62,7 +63,7 @@ DIRT += ["\u202e\x9b1A\x85".encode(), b"\x1b]0;er\x07", b"\x1b[3C", b"\r\n", b"\
 texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120).map(b"".join)
 
 
-@settings(deadline=None, database=None, derandomize=True, max_examples=400, suppress_health_check=list(HealthCheck))
+@tried(80, 400)
 @given(
     texts,
     st.sampled_from(["error", "(?i)ERROR", "loss|rror", r"\berror\b|step \d", "(?i)or k", "er+or", "é"]),

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flarelog.sources.redaction.redact import OVERLAP, WINDOW, Rules
+from tests.often import often
 from tests.wrapped import BARE_FORMS, ENVELOPES, FORMS, NAMES, wrapped
 
 ALL = Rules(("all",))
@@ -37,7 +38,7 @@ def test_no_part_of_a_secret_leaves(form: str) -> None:
             assert not leaks(out, parts), (envelope, line, out)
 
 
-@settings(max_examples=4000, deadline=None, derandomize=False)
+@settings(max_examples=often(400, 4000), deadline=None, derandomize=False)
 @given(
     st.integers(0, 1 << 30),
     st.sampled_from([*FORMS, *BARE_FORMS]),
@@ -53,7 +54,7 @@ def test_no_part_of_a_secret_leaves_a_line_that_another_program_prints(
     assert not leaks(out, parts), (line, out)
 
 
-@settings(max_examples=1500, deadline=None, derandomize=False)
+@settings(max_examples=often(150, 1500), deadline=None, derandomize=False)
 @given(
     st.integers(0, 1 << 30),
     st.sampled_from([*FORMS, *BARE_FORMS]),
