@@ -44,10 +44,6 @@ Streams = dict[str, dict[str, Any]]
 """What ``flarelog streams --json`` printed: SITE/LOG (of one run), and the object."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "slow: waits for a delay that no option can shorten")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, one after the other: the sweep plays in several processes by itself."""
     items.sort(key=lambda item: item.path.name != "test_kill_sweep.py")

@@ -181,7 +181,7 @@ def test_what_cannot_match_does_not_travel(place: Place) -> None:
         assert proxy.carried < 2 << 20
 
 
-@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize("how", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str) -> None:
     receiver = place.serve("--durability", "memory")
     piece = b"".join(b"step %06d loss 0.1 and what else a line of training says\n" % n for n in range(1 << 17))

@@ -22,6 +22,8 @@ import pytest
 from integration.conftest import PATIENCE, Program, Receiver, append, new_place
 from integration.hostile import ATTACKS
 
+# What is tried each time: one of each kind. The others are tried by make soak.
+USUAL = {"opens_at_once", "streams_at_once", "fat_marks", "half_open", "readers", "too_large"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 3.0  # that an attack lasts
 EVERY = 0.01  # seconds between two lines
@@ -127,7 +129,9 @@ def beside() -> Iterator[Honest]:
         yield Honest(place.serve())
 
 
-@pytest.mark.parametrize("name", sorted(ATTACKS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.soak) for name in sorted(ATTACKS)]
+)
 def test_an_honest_site_is_served_while_a_hostile_peer(honest: Honest, beside: Honest, name: str) -> None:
     for _ in range(TRIES):
         quiet = p99([honest.line() for _ in range(LINES)])

@@ -38,9 +38,9 @@ def test_a_kill_before_within_and_after_each_call_site_costs_no_byte(lanes: Lane
     "story",
     [
         pytest.param("sidecar-names-move", id="the-sidecar-whose-log-is-rotated-while-it-is-dead"),
-        pytest.param("sidecar-at-end", id="the-sidecar-that-starts-at-the-end"),
-        pytest.param("receiver-memory", id="the-receiver-without-fdatasync"),
-        pytest.param("both-by-sidecar", id="both-ends-at-a-call-of-the-sidecar"),
+        pytest.param("sidecar-at-end", marks=pytest.mark.soak, id="the-sidecar-that-starts-at-the-end"),
+        pytest.param("receiver-memory", marks=pytest.mark.soak, id="the-receiver-without-fdatasync"),
+        pytest.param("both-by-sidecar", marks=pytest.mark.soak, id="both-ends-at-a-call-of-the-sidecar"),
         pytest.param("both-by-receiver", id="both-ends-at-a-call-of-the-receiver"),
     ],
 )

@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 TREE = Path(__file__).parent.parent
 PACKAGE = TREE / "flarelog"
@@ -72,7 +73,8 @@ class Code:
         if len(found) != 1:
             raise Rotten(f"{mutant}: {mutant.place} has {len(found)} times, not once: {mutant.old}")
         path, (node, field, at) = found[0]
-        before = getattr(node, field)
+        before: Any = getattr(node, field)
+        after: Any
         if at is None:
             after = given[0]
         else:
