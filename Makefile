@@ -31,7 +31,7 @@ soak: .venv/developing
 	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest tests -n 2 -k "not soak"
 	$(BIN)/python -m pytest integration -n 2 -m soak --ignore integration/nvflare
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
-	$(BIN)/python -m integration.sweep
+	$(BIN)/python -m integration.harness.sweep
 
 # Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600
 fuzz: .venv/developing

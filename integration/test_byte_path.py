@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     RUN,
     SITE,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     SITE,
     Place,

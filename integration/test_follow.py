@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
+from integration.harness.places import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
 
 SITES = ("site-1", "site-2")
 BAR = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(0, 101, 5)) + b"\n"

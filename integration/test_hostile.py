@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import PATIENCE, Program, Receiver, append, new_place
-from integration.hostile import ATTACKS
+from integration.harness.hostile import ATTACKS
+from integration.harness.places import PATIENCE, Program, Receiver, append, new_place
 
 # What is tried each time: one of each kind. The others are tried by make soak.
 USUAL = {"opens_at_once", "streams_at_once", "fat_marks", "half_open", "readers", "too_large"}
@@ -105,7 +105,7 @@ def descriptors(program: Program) -> int:
 def attack(name: str, receiver: Receiver, seconds: float = SECONDS) -> Iterator[subprocess.Popen[str]]:
     """A hostile peer while it lasts."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "integration.hostile", name, receiver.address, str(seconds)],
+        [sys.executable, "-m", "integration.harness.hostile", name, receiver.address, str(seconds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

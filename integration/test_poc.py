@@ -15,7 +15,7 @@ from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
 from flarelog.poc.simulation import RATE
 from flarelog.poc.writer import LOSS
-from integration.conftest import PATIENCE, until
+from integration.harness.places import PATIENCE, until
 
 
 def poc(*arguments: str) -> subprocess.CompletedProcess[str]:

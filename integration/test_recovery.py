@@ -24,7 +24,7 @@ import flarelog
 from flarelog.lifecycle import RunState
 from flarelog.receiver.server import SEALED_EVERY
 from flarelog.stores.local.store import LocalStore
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     RUN,
     SITE,

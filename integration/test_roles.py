@@ -19,7 +19,7 @@ from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from flarelog.wire import codec as wire
 from flarelog.wire import listing
-from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
 
 files = Tls.arguments

@@ -24,7 +24,7 @@ from flarelog.model import MAX_PARTS, Code, Leave, Open, Reply, StreamId
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
 from flarelog.wire import codec as wire
-from integration.conftest import LOG, PATIENCE, RUN, Place, Receiver, append, lines
+from integration.harness.places import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
 
 files = Tls.arguments

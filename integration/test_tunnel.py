@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from flarelog.integrations.tunnel import MAX_ALL, MAX_CONNECTIONS, PIECE, Piece, Tunnel
-from integration.conftest import LOG, PATIENCE, Place, append, noise, until
 from integration.harness.loops import LoopThread
+from integration.harness.places import LOG, PATIENCE, Place, append, noise, until
 
 
 class Messages:

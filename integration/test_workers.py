@@ -25,7 +25,19 @@ from flarelog.receiver.workers import owner, said_of
 from flarelog.security.tls import Tls
 from flarelog.wire import codec as wire
 from flarelog.wire import listing
-from integration.conftest import LOG, RUN, Place, Program, Receiver, Writer, append, free_address, lines, noise, until
+from integration.harness.places import (
+    LOG,
+    RUN,
+    Place,
+    Program,
+    Receiver,
+    Writer,
+    append,
+    free_address,
+    lines,
+    noise,
+    until,
+)
 from tests.certificates import Authority
 
 WORKERS = ("--workers", "2")

@@ -1,4 +1,4 @@
-"""The Store contract; one suite of tests (``tests/contract.py``) runs over every store.
+"""The Store contract; one suite of tests (``tests/contracts/store.py``) runs over every store.
 
 Three rules hold in each: bytes are appended only at the end (a part that is held already is trimmed, a hole is
 refused); what lies at an offset never changes; after a newer appender of a stream has advanced, older ones get
