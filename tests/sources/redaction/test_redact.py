@@ -21,6 +21,7 @@ from flarelog.sources.redaction import own, redact
 from flarelog.sources.redaction.own import OwnPattern
 from flarelog.sources.redaction.redact import Rules
 from flarelog.sources.redaction.secret import NAMES, find, runs
+from tests.often import often
 from tests.sources.redaction.shapes import SHAPES, Shape
 
 ALL = Rules(("all",))
@@ -283,7 +284,7 @@ LINES = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=often(75, 300))
 @given(LINES, st.sampled_from([b"\n", b"\r", b"\r\n"]))
 def test_lines_do_not_matter_to_each_other(lines: list[bytes], end: bytes) -> None:
     text = end.join(lines) + end
@@ -466,7 +467,7 @@ RULES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(50, 200), deadline=None)
 @given(FILES, RULES, st.lists(st.tuples(st.integers(0, 700), st.integers(1, 200)), max_size=6))
 def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
     data: bytes, rules: Rules, reads: list[tuple[int, int]]
@@ -478,7 +479,7 @@ def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
             assert rules.show(fetch, offset, length, len(data))[0] == wanted[offset : offset + length]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(50, 200), deadline=None)
 @given(FILES, RULES, st.lists(st.integers(0, 800), max_size=8), st.integers(1, 90))
 def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
     data: bytes, rules: Rules, sizes: list[int], room: int
@@ -504,7 +505,7 @@ def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
 SECRET = "kJ8s0Qw2"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=often(50, 200), deadline=None)
 @given(
     st.integers(0, 200),
     st.sampled_from(["x", "ab ", "12/", "-"]),

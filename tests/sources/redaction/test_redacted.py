@@ -16,6 +16,7 @@ from flarelog.model import Ended, Gap, Generation, Redaction, extents
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.tail import ROTATION_GRACE
 from flarelog.sources.redaction.redact import Rules
+from tests.often import often
 from tests.sources.files.tailing import Site
 from tests.sources.redaction.test_redact import FILES, reference, small
 
@@ -317,7 +318,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=often(40, 150), deadline=None)
 @given(STEPS, st.booleans())
 def test_whatever_happens_each_generation_shows_its_file_as_it_is_or_as_it_was_cut(
     steps: list[tuple[str, object]], own: bool
