@@ -6,7 +6,8 @@ from collections.abc import Generator, Iterator
 
 import pytest
 
-from integration.harness.places import Place, new_place, nursery
+pytest.register_assert_rewrite("integration.harness.places")
+from integration.harness.places import Place, new_place, nursery  # noqa: E402  # rewritten when it is imported
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
