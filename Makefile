@@ -23,13 +23,15 @@ nvflare: .venv/developing
 mutations: .venv/developing
 	$(BIN)/python -m tests.mutations
 
-# Random faults against a model, each round with a new seed, then both ends killed at each of their I/O calls:
-# make soak SECONDS=600
+# Random faults against a model, each round with a new seed; all that the tests try less often each time; then both ends
+# killed at each of their I/O calls: make soak SECONDS=600
 SECONDS ?= 300
 soak: .venv/developing
-	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests/test_stateful.py -k soak
+	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest -s tests -k soak
+	FLARELOG_SOAK=$(SECONDS) $(BIN)/python -m pytest tests -n 2 -k "not soak"
+	$(BIN)/python -m pytest integration -n 2 -m soak --ignore integration/nvflare
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
-	$(BIN)/python -m integration.sweep
+	$(BIN)/python -m integration.harness.sweep
 
 # Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600
 fuzz: .venv/developing

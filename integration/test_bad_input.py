@@ -23,7 +23,7 @@ import pytest
 
 from flarelog.model import MAX_CHUNK
 from flarelog.v1 import log_pb2 as pb
-from integration.conftest import (
+from integration.harness.places import (
     FLARELOG,
     LOG,
     RUN,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from integration.conftest import RUN, Place, Program, append, until
+from integration.harness.places import RUN, Place, Program, append, until
 
 HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
 LINES = 40

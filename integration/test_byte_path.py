@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     RUN,
     SITE,
@@ -742,7 +742,7 @@ def test_what_was_truncated_before_the_receiver_came_is_a_gap(place: Place) -> N
 # --- the run that nobody announces
 
 
-@pytest.mark.slow
+@pytest.mark.soak  # it waits for a delay that no option can shorten
 def test_a_run_that_is_never_announced_ends_with_one_error(unannounced: tuple[Place, Program]) -> None:
     place, sidecar = unannounced
     assert sidecar.ends(75.0) == 7

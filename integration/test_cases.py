@@ -16,7 +16,7 @@ import pytest
 
 from flarelog.model import Ended, StreamInfo, extents
 from flarelog.stores.local.journal import replay
-from integration.conftest import Place, Program, Receiver
+from integration.harness.places import Place, Program, Receiver
 
 CASES = Path(__file__).parent.parent / "tests" / "data" / "scenarios.json"
 

@@ -16,7 +16,7 @@ import pytest
 
 from flarelog.security import certs
 from flarelog.security.certs import Role
-from integration.conftest import PATIENCE, Place, Program, until
+from integration.harness.places import PATIENCE, Place, Program, until
 
 
 @pytest.fixture

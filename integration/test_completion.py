@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.client import Client
-from integration.conftest import PATIENCE, Place, Receiver, free_address
+from integration.harness.places import PATIENCE, Place, Receiver, free_address
 
 PROMPT = b"READY> "
 

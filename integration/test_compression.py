@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from flarelog.v1 import log_pb2 as pb
-from integration.conftest import LOG, RUN, SITE, Place, Program, Proxy, append, noise, until
-from integration.hostile import chunk, finish, opening
+from integration.harness.hostile import chunk, finish, opening
+from integration.harness.places import LOG, RUN, SITE, Place, Program, Proxy, append, noise, until
 from integration.test_byte_path import quiet, stop
 
 SERVICE = "/flarelog.v1.LogService"

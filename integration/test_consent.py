@@ -13,7 +13,7 @@ import pytest
 
 from flarelog import Bus, Event, Producer
 from flarelog.sources.redaction.mask import Rules
-from integration.conftest import LOG, SITE, Place, Program, Receiver, append, free_address, until
+from integration.harness.places import LOG, SITE, Place, Program, Receiver, append, free_address, until
 
 SECRET = b"hunter2-and-more"
 

@@ -11,7 +11,7 @@ import pytest
 
 from flarelog.security import certs
 from flarelog.security.certs import Role
-from integration.conftest import Place, Program, append, free_address, unprivileged
+from integration.harness.places import Place, Program, append, free_address, unprivileged
 from tests.certificates import Authority
 
 

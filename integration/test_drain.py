@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from integration.conftest import SITE, Place, Proxy, append, free_address, noise
+from integration.harness.places import SITE, Place, Proxy, append, free_address, noise
 
 # Bytes a second, four seconds' worth at once; with the idle timeout a heartbeat goes every second.
 SLOW = ("--max-site-rate", "1000000", "--idle-timeout", "3")

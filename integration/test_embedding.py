@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flarelog import Bus, Event, Notice, Producer, Receiver
-from integration.conftest import Proxy, until
+from integration.harness.places import Proxy, until
 
 README = Path(__file__).parent.parent / "README.md"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     SITE,
     Place,
@@ -294,7 +294,7 @@ def test_a_receiver_that_stands_still_for_a_while_is_waited_for(frozen: tuple[Re
     receiver.holds(HEAD + TAIL)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_network_that_swallows_everything_for_longer_than_the_timeouts_costs_nothing(
     black_hole: tuple[Receiver, Program, Proxy],
 ) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import FLARELOG, LOG, RUN, SITE, Place, append, lines, until
+from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, append, lines, until
 
 NOBODY = 65534
 # It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.

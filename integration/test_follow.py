@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
+from integration.harness.places import FLARELOG, RUN, Place, Program, Proxy, Receiver, append, until
 
 SITES = ("site-1", "site-2")
 BAR = b"".join(b"\rtrain: %3d%%|##|" % percent for percent in range(0, 101, 5)) + b"\n"
@@ -181,7 +181,7 @@ def test_what_cannot_match_does_not_travel(place: Place) -> None:
         assert proxy.carried < 2 << 20
 
 
-@pytest.mark.parametrize("how", ["receiver", "store"])
+@pytest.mark.parametrize("how", ["receiver", pytest.param("store", marks=pytest.mark.soak)])
 def test_a_long_log_needs_no_more_memory_than_a_short_one(place: Place, how: str) -> None:
     receiver = place.serve("--durability", "memory")
     piece = b"".join(b"step %06d loss 0.1 and what else a line of training says\n" % n for n in range(1 << 17))

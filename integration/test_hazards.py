@@ -22,7 +22,7 @@ from flarelog import Bus, Event, Notice, Producer
 from flarelog import Receiver as EmbeddedReceiver
 from flarelog.errors import InvalidOption
 from flarelog.integrations import background as _background
-from integration.conftest import PATIENCE, Place, free_address, until
+from integration.harness.places import PATIENCE, Place, free_address, until
 
 BEGIN = """
 import gc, json, logging, multiprocessing, os, signal, sys, threading, time

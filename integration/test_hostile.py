@@ -19,9 +19,11 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import PATIENCE, Program, Receiver, append, new_place
-from integration.hostile import ATTACKS
+from integration.harness.hostile import ATTACKS
+from integration.harness.places import PATIENCE, Program, Receiver, append, new_place
 
+# What is tried each time: one of each kind. The others are tried by make soak.
+USUAL = {"opens_at_once", "streams_at_once", "fat_marks", "half_open", "readers", "too_large"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 3.0  # that an attack lasts
 EVERY = 0.01  # seconds between two lines
@@ -103,7 +105,7 @@ def descriptors(program: Program) -> int:
 def attack(name: str, receiver: Receiver, seconds: float = SECONDS) -> Iterator[subprocess.Popen[str]]:
     """A hostile peer while it lasts."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "integration.hostile", name, receiver.address, str(seconds)],
+        [sys.executable, "-m", "integration.harness.hostile", name, receiver.address, str(seconds)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -127,7 +129,9 @@ def beside() -> Iterator[Honest]:
         yield Honest(place.serve())
 
 
-@pytest.mark.parametrize("name", sorted(ATTACKS))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in USUAL else pytest.mark.soak) for name in sorted(ATTACKS)]
+)
 def test_an_honest_site_is_served_while_a_hostile_peer(honest: Honest, beside: Honest, name: str) -> None:
     for _ in range(TRIES):
         quiet = p99([honest.line() for _ in range(LINES)])

@@ -21,7 +21,7 @@ import grpc
 import pytest
 
 from flarelog.v1 import log_pb2 as pb
-from integration.conftest import LOG, RUN, SITE, Place, Program, append, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, Program, append, lines, until
 
 DATA = lines(2000)
 TOP = (1 << 64) - 1

@@ -18,7 +18,7 @@ import grpc
 import pytest
 
 from flarelog.v1 import log_pb2 as pb
-from integration.conftest import LOG, PATIENCE, RUN, SITE, Place, Program, append, until
+from integration.harness.places import LOG, PATIENCE, RUN, SITE, Place, Program, append, until
 from tests.hostile_text import FORGED, HOSTILE, SERVICE, Path, called, is_name, message_of, spoil, texts
 
 OTHER = "harmless"  # another site, whose log is there

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from flarelog.sources.files.identity import witness
-from integration.conftest import LOG, Place, Program, Receiver, append, lines, until
+from integration.harness.places import LOG, Place, Program, Receiver, append, lines, until
 
 ONE, TWO, THREE, FOUR = (lines(40, 40 * n) for n in range(4))
 

@@ -18,8 +18,8 @@ from flarelog.integrations.jobs import JobReceiver
 from flarelog.model import StreamInfo
 from flarelog.receiver.retention import DAY
 from flarelog.v1.log_pb2 import REJECTED, Reply
-from integration.conftest import Place, append, until
-from integration.hostile import Peer
+from integration.harness.hostile import Peer
+from integration.harness.places import Place, append, until
 
 RUN, SITE, LOG = "job-1", "site-1", "log.txt"
 

@@ -1,7 +1,7 @@
 """Both ends are killed at their I/O calls, one after the other; after each kill every byte is compared.
 
 What the stories are, and what is compared, is in ``killing``; how the calls are gone through, in ``sweep``. All calls,
-and one kill a play: ``python -m integration.sweep --apart 0``.
+and one kill a play: ``python -m integration.harness.sweep --apart 0``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integration.sweep import Lanes, by_turns, sweep
+from integration.harness.sweep import Lanes, by_turns, sweep
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +38,9 @@ def test_a_kill_before_within_and_after_each_call_site_costs_no_byte(lanes: Lane
     "story",
     [
         pytest.param("sidecar-names-move", id="the-sidecar-whose-log-is-rotated-while-it-is-dead"),
-        pytest.param("sidecar-at-end", id="the-sidecar-that-starts-at-the-end"),
-        pytest.param("receiver-memory", id="the-receiver-without-fdatasync"),
-        pytest.param("both-by-sidecar", id="both-ends-at-a-call-of-the-sidecar"),
+        pytest.param("sidecar-at-end", marks=pytest.mark.soak, id="the-sidecar-that-starts-at-the-end"),
+        pytest.param("receiver-memory", marks=pytest.mark.soak, id="the-receiver-without-fdatasync"),
+        pytest.param("both-by-sidecar", marks=pytest.mark.soak, id="both-ends-at-a-call-of-the-sidecar"),
         pytest.param("both-by-receiver", id="both-ends-at-a-call-of-the-receiver"),
     ],
 )
@@ -52,5 +52,5 @@ def test_a_kill_at_one_call_in_some_costs_no_byte(lanes: Lanes, story: str) -> N
 
 def test_both_ends_that_die_by_turns_at_random_cost_no_byte(lanes: Lanes) -> None:
     seed = random.randrange(1 << 32)
-    print(f"again: python -m integration.sweep random --plays 4 --seed {seed}")
+    print(f"again: python -m integration.harness.sweep random --plays 4 --seed {seed}")
     assert by_turns(lanes, seed, plays=4) >= 60

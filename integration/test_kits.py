@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 
 from flarelog.security.tls import Tls
-from integration.conftest import LOG, Place, append, lines, new_place
+from integration.harness.places import LOG, Place, append, lines, new_place
 from tests.certificates import kit, nvflare_kits
 
 NVFLARE = os.environ.get("FLARELOG_NVFLARE", "")

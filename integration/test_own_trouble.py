@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from integration.conftest import RUN, SITE, Place, Program, Receiver, append, lines, until
+from integration.harness.places import RUN, SITE, Place, Program, Receiver, append, lines, until
 
 DATA, MORE = lines(1000), lines(1000, 1000)
 MISTAKE = """

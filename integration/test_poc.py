@@ -15,7 +15,7 @@ from flarelog.poc.faults import OF_TLS
 from flarelog.poc.moments import MOMENTS
 from flarelog.poc.options import RATE
 from flarelog.poc.writer import LOSS
-from integration.conftest import PATIENCE, until
+from integration.harness.places import PATIENCE, until
 
 
 def poc(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,6 +75,7 @@ def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_p
     assert "certificate 'site-1' may not" in str(claimant["answer"])
 
 
+@pytest.mark.soak
 def test_for_a_given_time_faults_come_again_and_again() -> None:
     done = poc("--fault", "all", "--sites", "2", "--seconds", "10", "--json")
     assert done.returncode == 0, done.stderr

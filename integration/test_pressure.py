@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import Place, Program, Receiver, append, lines, noise, until
+from integration.harness.places import Place, Program, Receiver, append, lines, noise, until
 
 MIB = 1 << 20
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import Place, Receiver, until
+from integration.harness.places import Place, Receiver, until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fdinfo").is_dir(), reason="run it on Linux: it needs /proc")
 

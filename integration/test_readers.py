@@ -19,7 +19,7 @@ from flarelog.model import StreamId
 from flarelog.security import guard
 from flarelog.security.refusals import SAID_A_MINUTE
 from flarelog.security.tls import Tls
-from integration.conftest import LOG, RUN, SITE, Place, Program, Receiver, append, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, Program, Receiver, append, lines, until
 from tests.certificates import Authority
 
 DATA = lines(500)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from flarelog.receiver.options import LISTEN
-from integration.conftest import PATIENCE, free_address
+from integration.harness.places import PATIENCE, free_address
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

@@ -25,7 +25,7 @@ from flarelog.lifecycle import RunState
 from flarelog.receiver.runs import SEALED_EVERY
 from flarelog.stores.base import RunRecord
 from flarelog.stores.local.store import LocalStore
-from integration.conftest import (
+from integration.harness.places import (
     LOG,
     RUN,
     SITE,

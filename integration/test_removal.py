@@ -13,7 +13,7 @@ import pytest
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.local.timeline import timeline
-from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, until
 
 OTHER = "run-of-others"
 DAY = 86_400

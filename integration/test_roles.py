@@ -18,7 +18,7 @@ from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from flarelog.wire import calls, codec, listing
-from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
 from tests.certificates import Authority
 
 files = Tls.arguments

@@ -25,7 +25,7 @@ from flarelog.names import MAX_PARTS
 from flarelog.security.tls import Tls
 from flarelog.stores.local import journal
 from flarelog.wire import calls, codec
-from integration.conftest import LOG, PATIENCE, RUN, Place, Receiver, append, lines
+from integration.harness.places import LOG, PATIENCE, RUN, Place, Receiver, append, lines
 from tests.certificates import Authority
 
 files = Tls.arguments

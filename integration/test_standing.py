@@ -16,7 +16,7 @@ import grpc
 import pytest
 
 from flarelog.security.connections import among, shut
-from integration.conftest import LOG, SITE, Place, Receiver, Writer, append, lines, until
+from integration.harness.places import LOG, SITE, Place, Receiver, Writer, append, lines, until
 from tests.certificates import Authority, Named
 
 HEAD, TAIL = lines(300), lines(200, 300)

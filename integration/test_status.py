@@ -12,7 +12,7 @@ import subprocess
 import termios
 from typing import Any
 
-from integration.conftest import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
+from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
 
 QUICK = ("--idle-timeout", "3")  # so that all that follows a timeout comes soon
 QUIET = ("--quiet-after", "1")

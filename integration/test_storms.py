@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import SITE, Place, difference, free_address, new_place, nursery, until
+from integration.harness.places import SITE, Place, difference, free_address, new_place, nursery, until
 
 LOG = "log.txt"
 

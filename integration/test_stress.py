@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import SITE, Place, Receiver, until
+from integration.harness.places import SITE, Place, Receiver, until
 
 
 def held(receiver: Receiver) -> bytes:

@@ -18,7 +18,7 @@ from flarelog.client import Client
 from flarelog.errors import CannotConnect
 from flarelog.lifecycle import Event
 from flarelog.security.tls import Tls
-from integration.conftest import LOG, RUN, SITE, Place, Receiver, append, free_address, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, free_address, lines, until
 from tests.certificates import Authority
 
 HEAD, TAIL = lines(1000), lines(200, 1000)

@@ -11,7 +11,7 @@ import pytest
 
 from flarelog.policy import Identity, Role
 from flarelog.security.tokens import Tokens, read_token, tokens_path
-from integration.conftest import LOG, RUN, SITE, Place, append, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, append, lines, until
 
 SECRET = re.compile(r"flarelog_[A-Za-z0-9_-]{43}\n")
 

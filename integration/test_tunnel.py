@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
 
 import pytest
 
 from flarelog.integrations.tunnel import MAX_ALL, MAX_CONNECTIONS, PIECE, Piece, Tunnel
-from integration.conftest import LOG, PATIENCE, Place, append, noise, until
-
-T = TypeVar("T")
+from integration.harness.loops import LoopThread
+from integration.harness.places import LOG, PATIENCE, Place, append, noise, until
 
 
 class Messages:
     """What stands between the ends. *lost*: every so many pieces one is; *twice*: or comes twice."""
 
     def __init__(self, target: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._loop = LoopThread()
         self.pieces = 0
         self.lost = self.twice = 0
-        self.site, self.receiver = self._call(self._make(target))
-        self.address = self._call(self.site.listen("receiver"))
+        self.site, self.receiver = self._loop.call(self._make(target))
+        self.address = self._loop.call(self.site.listen("receiver"))
 
     async def _make(self, target: str) -> tuple[Tunnel, Tunnel]:
         return Tunnel(self._to_receiver), Tunnel(self._to_site, target)
-
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     def _to_receiver(self, peer: str, piece: Piece) -> bool:
         assert peer == "receiver"
@@ -52,9 +44,7 @@ class Messages:
 
     def close(self) -> None:
         for end in (self.site, self.receiver):
-            self._call(end.close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+            self._loop.call(end.close())
         self._loop.close()
 
 
@@ -95,9 +85,8 @@ class Sink:
     """What the tunnel's end connects to: it counts connections and reads nothing."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
+        self._loop = LoopThread()
+        self.call = self._loop.call
         self.open = self.most = self.bytes = 0
         self.reads = asyncio.Event()
         self.tunnel = self.call(self._make())
@@ -106,35 +95,30 @@ class Sink:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.open += 1
             self.most = max(self.most, self.open)
-            await self.reads.wait()
-            while data := await reader.read(1 << 20):
-                self.bytes += len(data)
-            self.open -= 1
-            writer.close()
+            try:
+                await self.reads.wait()
+                while data := await reader.read(1 << 20):
+                    self.bytes += len(data)
+            except ConnectionResetError:
+                pass  # the tunnel aborts what it lets go
+            finally:
+                self.open -= 1
+                writer.transport.abort()
 
         self._server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 16)
         host, port = self._server.sockets[0].getsockname()
         return Tunnel(lambda peer, piece: True, f"{host}:{port}")
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
-
     def read(self) -> None:
-        self._loop.call_soon_threadsafe(self.reads.set)
+        self._loop.soon(self.reads.set)
 
     async def _end(self) -> None:
         self._server.close()
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:  # those that still have a connection
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await self.tunnel.close()
 
     def close(self) -> None:
         self.read()
-        self.call(self.tunnel.close())
         self.call(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
         self._loop.close()
 
 
@@ -176,6 +160,19 @@ def test_all_peers_together_get_no_more_than_the_receiver_can_bear(sink: Sink) -
         return sum(await asyncio.gather(*(sink.tunnel._take(peer, piece, peer) for peer, piece in asked)))
 
     assert sink.call(many()) == MAX_ALL
+
+
+def test_no_connection_outlives_the_tunnel_that_opens_it(sink: Sink) -> None:
+    async def opened_while_it_ends() -> None:
+        opening = [asyncio.create_task(sink.tunnel._take("site-1", Piece(f"{n}", 0, b"x"), "site-1")) for n in range(9)]
+        await asyncio.sleep(0)
+        await sink.tunnel.close()
+        await asyncio.gather(*opening, return_exceptions=True)
+
+    sink.read()
+    sink.call(opened_while_it_ends())
+    until(lambda: sink.open == 0, lambda: f"{sink.open} connections are there")
+    assert not sink.tunnel.take("site-1", Piece("late", 0, b"x"))
 
 
 def test_a_connection_is_opened_once_however_often_its_first_piece_comes(sink: Sink) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from integration.conftest import RUN, Place, Program, append, until
+from integration.harness.places import RUN, Place, Program, append, until
 
 SIZE = 1 << 20
 LONGEST = 0.1  # seconds of CPU, on a machine that is loaded; 0.02 is the aim, and what it takes on one that is not

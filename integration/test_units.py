@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import FLARELOG, SITE, Place, append, lines
+from integration.harness.places import FLARELOG, SITE, Place, append, lines
 from tests.certificates import Authority
 
 UNITS = sorted((Path(__file__).parent.parent / "docs" / "systemd").glob("*.service"))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import FLARELOG, until
+from integration.harness.places import FLARELOG, until
 
 DATA = Path(__file__).parent.parent / "tests" / "data"
 CASES = [case for case in json.loads((DATA / "render.json").read_text()) if case["kind"] == "view"]

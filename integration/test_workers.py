@@ -25,7 +25,19 @@ from flarelog.receiver.workers.place import owner
 from flarelog.receiver.workers.relay import said_of
 from flarelog.security.tls import Tls
 from flarelog.wire import calls, codec, listing
-from integration.conftest import LOG, RUN, Place, Program, Receiver, Writer, append, free_address, lines, noise, until
+from integration.harness.places import (
+    LOG,
+    RUN,
+    Place,
+    Program,
+    Receiver,
+    Writer,
+    append,
+    free_address,
+    lines,
+    noise,
+    until,
+)
 from tests.certificates import Authority
 
 WORKERS = ("--workers", "2")

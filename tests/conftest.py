@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.tailing import Site
+from tests.sources.files.tailing import Site
 
 # How long an example takes says more of what else the machine does.
 settings.register_profile("flarelog", deadline=None, suppress_health_check=[HealthCheck.too_slow])

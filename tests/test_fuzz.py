@@ -10,9 +10,11 @@ import pytest
 
 from fuzz.__main__ import CORPUS, corpus, mutations
 from fuzz.targets import SEEDS, TARGETS
+from tests.often import often
 
-EXECUTIONS = {"session": 150, "sidecar": 100}  # whole processes but for their sockets take a while
-USUALLY = 500
+# Whole processes but for their sockets take a while, and so does what is hostile.
+EXECUTIONS = {"session": often(30, 150), "sidecar": often(20, 100), "hostile": often(60, 500)}
+USUALLY = often(100, 500)
 
 
 @pytest.fixture(autouse=True)

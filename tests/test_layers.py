@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -30,6 +31,7 @@ def layer(room: str) -> int:
     return next(number for number, rooms in enumerate(LAYERS) if room in rooms)
 
 
+@functools.cache
 def imports(path: Path) -> set[str]:
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.errors import NotFound
 from flarelog.text import LONGEST, legible, quoted
+from tests.often import tried
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_text(text: str, shown: str) -> None:
     assert quoted(text) == f"'{shown}'"
 
 
-@settings(max_examples=500, deadline=None, database=None, derandomize=True)
+@tried(150, 500)
 @given(st.text(st.characters(codec=None), max_size=60), st.integers(3, 80))
 def test_it_is_one_printable_line_that_fits_and_can_be_sent_and_is_left_as_it_is(text: str, most: int) -> None:
     shown = legible(text, most)

@@ -70,6 +70,7 @@ class Tunnel:
         self._said: dict[tuple[str, str], float] = {}  # complaints, and when they were made
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
+        self._closed = False
 
     async def listen(self, peer: str) -> str:
         """At a site: the address on loopback whose connections go to *peer*'s end."""
@@ -81,8 +82,11 @@ class Tunnel:
         return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     async def close(self) -> None:
+        self._closed = True
         if self._server is not None:
             self._server.close()
+        for connection in self._connections.values():
+            connection.writer.transport.abort()  # a task that is cancelled before it begins does not
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -163,6 +167,9 @@ class Tunnel:
         log.warning("through the tunnel %s %s", legible(owner, 100), what)
 
     def _begin(self, connection: _Connection) -> None:
+        if self._closed:  # while the connection was being made
+            connection.writer.transport.abort()
+            return
         self._connections[connection.peer, connection.name] = connection
         task = asyncio.create_task(self._carry(connection))
         self._tasks.add(task)

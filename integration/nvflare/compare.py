@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from integration.conftest import until
+from integration.harness.places import until
 from integration.nvflare.conftest import FILES, JOB, SITES, Components, Project, environment, kill
 
 MIB = 1 << 20

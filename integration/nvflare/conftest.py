@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import until
+from integration.harness.places import until
 
 TREE = Path(__file__).parent.parent.parent
 MAIN = "main"  # NVFlare's branch, of which there are no packages: FLARELOG_NVFLARE_MAIN says where it is

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import until
+from integration.harness.places import until
 from integration.nvflare.conftest import JOB, VERSIONS, Project, environment
 from integration.nvflare.test_parents import SERVER, holds, site
 

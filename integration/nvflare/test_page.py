@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.conftest import until
+from integration.harness.places import until
 from integration.nvflare.conftest import FILES, SITES, START, TREE, Project, kill, started_in
 
 STOPPED = 60.0  # seconds; NVFlare's own watchdogs look every few seconds whether they are to stop

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from integration.conftest import Proxy, free_address, until
+from integration.harness.places import Proxy, free_address, until
 from integration.nvflare.conftest import ADMIN, FILES, JOB, SITES, Project, kill
 
 HERE = "flarelog.integrations.nvflare"

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.stores.local import journal
-from integration.conftest import until
+from integration.harness.places import until
 from integration.nvflare.conftest import FILES, JOB, TESTED, VERSIONS, Project, environment, kill
 
 HERE = "flarelog.integrations.nvflare"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from flarelog.model import Ended, Gap, Generation, Mark, StreamInfo
 from flarelog.sources.base import Source
-from tests.tailing import Stored
+from tests.sources.files.tailing import Stored
 
 LINES = b"line one\r\nline two\n\xf0\x9f\x94\xa5\0 no end"
 

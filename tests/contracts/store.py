@@ -1,4 +1,4 @@
-"""What every store must do: ``CONTRACT`` and ``WITHOUT_ROOM`` are run over each in ``tests/test_stores.py``."""
+"""What every store must do: ``CONTRACT`` and ``WITHOUT_ROOM`` are run over each in ``tests/stores/test_stores.py``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from flarelog.delivery.sending import (
     Miss,
 )
 from flarelog.model import Chunk, Code, News, Receipt, Reply, StreamId, extend
-from tests.fakes import Memory
+from tests.joined.link import Memory
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
 OPTIONS = DeliveryOptions(first_delay=0.1, max_delay=5.0)

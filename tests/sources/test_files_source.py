@@ -10,7 +10,7 @@ import pytest
 from flarelog.model import StreamInfo
 from flarelog.sources.base import Source
 from tests.contracts.source import CONTRACT, World
-from tests.tailing import Site, Stored
+from tests.sources.files.tailing import Site, Stored
 
 LOG = "rank-0/log.txt"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flarelog.sources.files import file, identity, walk
-from tests.tailing import Site
+from tests.sources.files.tailing import Site
 
 Sites = Callable[..., Site]
 

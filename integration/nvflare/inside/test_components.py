@@ -34,7 +34,7 @@ from flarelog.integrations.nvflare.cell import _told, tell_server
 from flarelog.integrations.nvflare.filing import file_logs
 from flarelog.integrations.nvflare.told import site_allows
 from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo, extend
-from integration.conftest import free_address, until
+from integration.harness.places import free_address, until
 
 JOB = "simulate_job"
 LOG = "LOG" if StorageSpec.is_valid_component("LOG_log.txt") else "ERRORLOG"  # as which NVFlare's storage takes a log

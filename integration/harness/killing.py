@@ -1,0 +1,351 @@
+"""Plays in which one call is the last of its process, and every byte is compared after it.
+
+Every play is one story in a directory of its own: logs that grow, rotate with an unread tail, are truncated when all
+of them is known to be stored, appear and go, while the victim's processes are killed and others take over.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import signal
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from flarelog.model import Gap, Generation, extents
+from flarelog.stores.local.journal import Journal, replay
+from integration.harness.incarnations import NOBODY, PATIENCE, End, Kills
+from integration.harness.places import SITE, append, difference, free_address, lines, noise
+
+RUN = "run-1"
+
+
+class Site:
+    """The logs under *root*, and what must be held of them in *held*: bytes, and the lengths of the generations."""
+
+    def __init__(self, root: Path, held: Path) -> None:
+        self.root, self.held = root, held
+        self.written: dict[str, bytearray] = {}
+        self.generations: dict[str, list[int]] = {}
+        self._vouched: dict[str, int] = {}  # what was found to be held before
+        self._lines = 0
+
+    def __str__(self) -> str:
+        return "\n".join(f"{log}, of {self.generations[log]}: {self.journal(log)}" for log in self.written)
+
+    def grows(self, log: str, count: int = 20, data: bytes = b"") -> None:
+        """*log* gets *count* more lines, or *data*; one that is not there is made."""
+        if not data:
+            data = lines(count, self._lines)
+            self._lines += count
+        path = self.root / log
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.written.setdefault(log, bytearray()).extend(data)
+        generations = self.generations.setdefault(log, [])
+        if not path.exists():
+            generations.append(0)
+        generations[-1] += len(data)
+        append(path, data)
+
+    def is_old(self, log: str) -> None:
+        """*log* has lines that nobody wants."""
+        self.grows(log)
+        self.written[log].clear()
+        self.generations[log][-1] = 0
+
+    def rotates(self, log: str) -> None:
+        """With a tail that nobody had the time to read."""
+        self.grows(log)
+        path = self.root / log
+        older = sorted(path.parent.glob(f"{path.name}.*"), key=lambda old: int(old.suffix[1:]), reverse=True)
+        for old in older:
+            os.replace(old, old.with_suffix(f".{int(old.suffix[1:]) + 1}"))
+        os.replace(path, f"{path}.1")
+        self.grows(log)
+
+    def is_truncated(self, log: str) -> None:
+        """When all of it is stored; otherwise nobody could say what must be held."""
+        os.truncate(self.root / log, 0)
+        self.generations[log].append(0)
+        self.grows(log, 7)
+
+    def loses(self, log: str) -> bytes:
+        """Spoil the journal of *log*: what is held of it counts for nothing from now on. Returns those bytes."""
+        data = (self.held / log).read_bytes()
+        self._journal_path(log).write_bytes(b"spoilt\n")
+        self._vouched.pop(log, None)
+        return data
+
+    # --- what is held
+
+    def _journal_path(self, log: str) -> Path:
+        path = self.held / log
+        return path.with_name(f".{path.name}.journal")
+
+    def journal(self, log: str) -> Journal:
+        try:
+            return replay(self._journal_path(log).read_bytes())
+        except FileNotFoundError:  # also while it is set aside
+            return Journal()
+
+    def is_stored(self) -> bool:
+        for log, wanted in self.written.items():
+            try:
+                length = (self.held / log).stat().st_size
+            except FileNotFoundError:  # not yet there, or just set aside
+                return False
+            if length != len(wanted) or self.journal(log).committed != len(wanted):
+                return False
+        return True
+
+    def is_known(self, log: str) -> bool:
+        """Whether the receiver has heard of the log's newest file."""
+        marks = self.journal(log).marks
+        return sum(isinstance(mark, Generation) for mark in marks) == len(self.generations[log])
+
+    def compare(self) -> None:
+        """What the journals vouch for is a beginning of what was written, and nothing that was held has gone."""
+        for log, wanted in self.written.items():
+            try:
+                data = (self.held / log).read_bytes()
+            except FileNotFoundError:  # not yet there, or just set aside
+                data = b""
+            lengths = self.journal(log).lengths
+            while lengths and not (
+                lengths[-1][0] <= len(data) and zlib.crc32(data[: lengths[-1][0]]) == lengths[-1][1]
+            ):
+                lengths.pop()
+            held = lengths[-1][0] if lengths else 0
+            assert data[:held] == wanted[:held], f"{log}: {difference(bytes(wanted[:held]), data[:held])}"
+            before = self._vouched.get(log, 0)
+            assert held >= before, f"{log}: {before} bytes were held before the kill, {held} after it"
+            self._vouched[log] = held
+
+    def is_complete(self) -> None:
+        """Assert that everything is held and sealed, in its generations, and that nothing is said to be lost."""
+        self.compare()
+        for log, wanted in self.written.items():
+            journal, data = self.journal(log), (self.held / log).read_bytes()
+            assert data == wanted, f"{log}: {difference(bytes(wanted), data)}"
+            assert (journal.committed, journal.sealed) == (len(wanted), True), f"{log}: {journal}"
+            assert not [mark for mark in journal.marks if isinstance(mark, Gap)], f"{log}: {journal.marks}"
+            found = [extent.length for extent in extents(journal.marks, journal.committed)]
+            assert found == self.generations[log], f"{log}: generations of {found}, not {self.generations[log]}"
+        logs = {path.relative_to(self.held).as_posix() for path in self.held.rglob("[!.]*") if path.is_file()}
+        assert logs == set(self.written)
+
+
+class Play:
+    """A site, and two ends that go on whatever happens to them. *kills*: of each end, by its name."""
+
+    def __init__(self, directory: Path, kills: dict[str, Kills]) -> None:
+        self.directory = directory
+        self.store = directory / "store"
+        self.address = free_address()
+        self.serving: tuple[str, ...] = ()  # options of the receiver
+        self.sending: tuple[str, ...] = ()  # and of the sidecar
+        self._draining = False
+        self.receiver = End(directory, "receiver", self._serve, kills.get("receiver", NOBODY))
+        self.sidecar = End(directory, "sidecar", self._send, kills.get("sidecar", NOBODY))
+        self.site = Site(directory / "site", self.store / RUN / SITE)
+        self.site.root.mkdir(parents=True)
+        self.receiver.on_kill = self.sidecar.on_kill = self.site.compare
+
+    def _serve(self) -> list[str]:
+        ready = str(self.receiver.ready_file)
+        return ["serve", "--store", str(self.store), "--listen", self.address, "--ready-file", ready, *self.serving]
+
+    def _send(self) -> list[str]:
+        where = ("--receiver", self.address, "--run", RUN, "--site", SITE, "--root", str(self.site.root))
+        return ["sidecar", *where, *self.sending, *(["--once"] if self._draining else [])]
+
+    def close(self) -> None:
+        self.receiver.close()
+        self.sidecar.close()
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            for end in (self.receiver, self.sidecar):
+                end.tend()
+                assert end.code in (None, 0), f"{end}\n{self.site}"
+            if condition():
+                return
+            assert time.monotonic() < deadline, f"not within {PATIENCE:g} s: {what}\n{self.receiver}\n{self.sidecar}"
+            time.sleep(0.004)
+
+    def stored(self) -> None:
+        self.until(self.site.is_stored, "everything is stored")
+
+    # --- what happens
+
+    def begins(self) -> None:
+        self.site.grows("app.log")
+        self.site.grows("rank-0/err.log")
+        self.site.grows("big.log", data=noise(2_300_000))
+        self.stored()
+
+    def goes_on(self) -> None:
+        """Growth, a rotation, and a truncation."""
+        self.site.grows("rank-0/err.log")
+        self.site.rotates("app.log")
+        self.stored()
+        self.site.is_truncated("rank-0/err.log")
+        self.stored()
+
+    def comes_to_its_end(self) -> None:
+        """Another rotation, a rotated file that is deleted, and a log that comes late."""
+        site = self.site
+        site.rotates("app.log")
+        site.grows("rank-1/late.log")
+        self.until(lambda: site.is_stored() and site.is_known("app.log"), "the third generation is stored")
+        (site.root / "app.log.2").unlink()
+        site.grows("big.log", 300)
+
+    def drains(self) -> None:
+        """The sidecar is told to end; whoever takes over from it sends what is left."""
+        self._draining = True
+        self.sidecar.tell(signal.SIGTERM)
+        self.until(lambda: self.sidecar.code is not None, "the sidecar ends")
+
+    def operator(self, command: str) -> None:
+        """Give a command until it says that it was heeded."""
+        operator = End(self.directory, f"operator-{command}", lambda: [command, RUN, "--receiver", self.address])
+        while operator.code != 0:
+            operator.start()
+            self.until(lambda: operator.has_died() or operator.code is not None, f"{command} ends")
+
+    def run_ends(self) -> None:
+        self.operator("run-end")
+        self.until(lambda: self.sidecar.code is not None, "the sidecar ends")
+        journal = self.store / RUN / ".run.journal"
+        while b'"ended"' not in journal.read_bytes():
+            self.operator("run-end")  # a receiver that was killed meanwhile waits to be told again
+
+    def receiver_stops(self) -> None:
+        self.until(self.receiver.ready_file.exists, "the receiver is ready")
+        self.receiver.tell(signal.SIGTERM)
+        self.receiver.stops()
+
+    def is_complete(self) -> None:
+        self.site.is_complete()
+        for end in (self.receiver, self.sidecar):
+            end.behaved()
+
+
+# --- stories
+
+
+def of_the_sidecar(play: Play) -> None:
+    play.receiver.start()
+    play.site.grows("app.log")
+    play.sidecar.start()
+    play.begins()
+    play.goes_on()
+    play.comes_to_its_end()
+    play.drains()
+    play.is_complete()
+    assert "has lost" not in play.sidecar.said(), play.sidecar
+
+
+def with_a_checkpoint(play: Play) -> None:
+    play.sending = ("--state", str(play.directory / "state"))
+    of_the_sidecar(play)
+
+
+def while_names_move(play: Play) -> None:
+    """Whenever the sidecar dies its log is rotated, with a tail that nobody has read, before the next one looks."""
+    site = play.site
+
+    def rotated() -> None:
+        site.compare()
+        if "app.log" in site.written:
+            site.rotates("app.log")
+
+    play.sidecar.on_kill = rotated
+    of_the_sidecar(play)
+
+
+def from_the_end(play: Play) -> None:
+    """What is there at the start is not wanted, what is added is: at first the checkpoint alone tells them apart."""
+    site, state = play.site, play.directory / "state"
+    play.sending = ("--state", str(state), "--start-at", "end")
+    logs = ("app.log", "rank-0/err.log")
+    for log in logs:
+        site.is_old(log)
+    play.receiver.start()
+    play.sidecar.start()
+    play.until(lambda: any(path.suffix == ".json" for path in state.glob("*")), "the checkpoint is saved")
+    for log in logs:
+        site.grows(log)
+    play.stored()
+    play.goes_on()
+    site.rotates("app.log")
+    play.stored()
+    play.drains()
+    play.is_complete()
+
+
+def of_the_receiver(play: Play) -> None:
+    """It finds what a crash may leave, and what nobody should have done, when it comes back."""
+    site = play.site
+    play.serving += ("--announced-runs-only",)
+    play.receiver.start()
+    play.operator("run-start")
+    play.sidecar.start()
+    site.grows("spoilt.log")
+    play.begins()
+    play.goes_on()
+    play.receiver_stops()
+    append(site.held / "app.log", b"written, but never committed")
+    append(site.held / "rank-0/.err.log.journal", b'0badc0de {"t":"leng')
+    spoilt = site.loses("spoilt.log")
+    play.receiver.start()
+    play.comes_to_its_end()
+    play.sidecar.tell(signal.SIGKILL)
+    play.stored()
+    play.run_ends()
+    play.receiver_stops()
+    play.is_complete()
+    aside = [path.read_bytes() for path in site.held.glob(".spoilt.log.quarantine.*") if path.suffix != ".old-journal"]
+    assert [data for data in aside if data] == [spoilt], aside
+    for line in play.sidecar.said().splitlines():
+        assert "has lost" not in line or "spoilt.log" in line, line
+
+
+def in_memory(play: Play) -> None:
+    play.serving = ("--durability", "memory")
+    of_the_receiver(play)
+
+
+def at_random(play: Play, seed: int) -> None:
+    """Both ends die by turns, *play*'s kills being what they are, while anything may happen to the logs."""
+    site, chance = play.site, random.Random(seed)
+    play.receiver.start()
+    play.sidecar.start()
+
+    def deaths() -> int:
+        return play.receiver.incarnation + play.sidecar.incarnation
+
+    deadline = time.monotonic() + 4 * PATIENCE
+    while play.receiver.is_doomed or play.sidecar.is_doomed:
+        assert time.monotonic() < deadline, f"a kill did not come about\n{play.receiver}\n{play.sidecar}"
+        before, log = deaths(), f"{chance.randrange(4)}.log"
+        died_or_stored = functools.partial(lambda before: deaths() > before or site.is_stored(), before)
+        match chance.choice(("grows", "grows", "rotates", "is truncated")):
+            case "rotates" if log in site.written and site.is_known(log):
+                site.rotates(log)
+            case "is truncated" if log in site.written and site.is_known(log) and site.is_stored():
+                site.is_truncated(log)
+                play.stored()  # what is truncated before anybody looks is lost
+            case _:
+                site.grows(log, int(10 ** chance.uniform(0, 3)))
+        if chance.random() < 0.7:
+            play.until(died_or_stored, "it is stored")
+    play.stored()
+    play.run_ends()
+    play.receiver_stops()
+    play.is_complete()

@@ -1,0 +1,502 @@
+"""Real processes for the integration tests.
+
+Whatever a test starts is started by its ``place``, talks into files, and is killed when the test ends, however it
+ends. Nothing here waits for a time to pass: ``until`` waits for a condition, and fails when it does not come true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from integration.harness.loops import LoopThread
+from integration.harness.nursery import Forked, Nursery
+
+T = TypeVar("T")
+
+PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+RUN, SITE, LOG = "run-1", "site-1", "app.log"
+
+FLARELOG = (sys.executable, "-m", "flarelog")
+SERVE = os.environ.get("TESTED_SERVE", "").split()
+"""Options of every receiver, to try all of this with: TESTED_SERVE="--workers 2"."""
+
+Streams = dict[str, dict[str, Any]]
+"""What ``flarelog streams --json`` printed: SITE/LOG (of one run), and the object."""
+
+
+def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: float = PATIENCE) -> T:
+    """What *condition* returns as soon as it is true; an AssertionError that tells *what* when it stays false."""
+    deadline = time.monotonic() + seconds
+    while not (result := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
+        time.sleep(0.02)
+    return result
+
+
+def lines(count: int, first: int = 0) -> bytes:
+    """What training writes: lines, progress bars, and bytes that are no text."""
+    return b"".join(
+        b"%06d step\r%s\xff loss %d\n" % (n, "█".encode() * (n % 9), n * 7919) for n in range(first, first + count)
+    )
+
+
+def noise(size: int, seed: int = 1) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def append(path: Path, data: bytes) -> bytes:
+    with open(path, "ab") as file:
+        file.write(data)
+    return data
+
+
+def difference(wanted: bytes, found: bytes) -> str:
+    """Where two streams of bytes part."""
+    at = next((n for n, (a, b) in enumerate(zip(wanted, found, strict=False)) if a != b), min(len(wanted), len(found)))
+    return (
+        f"{len(found)} bytes instead of {len(wanted)}, the first difference at {at}:"
+        f" {found[at : at + 40]!r} instead of {wanted[at : at + 40]!r}"
+    )
+
+
+@functools.cache
+def _first_dynamic_port() -> int:
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    return 32768
+
+
+def free_address() -> str:
+    """An address where nobody listens, for receivers that come late or come back.
+
+    Its port is none of those that the system gives to connections: one of them could get it meanwhile, and a producer
+    that tries and tries would in the end be connected to itself.
+    """
+    for _ in range(1000):
+        port = random.randint(15000, min(30000, _first_dynamic_port() - 1))
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return f"127.0.0.1:{port}"
+    raise AssertionError("no port is free")
+
+
+def unprivileged(wanted: bool) -> list[str]:
+    """What stands before a command that may not do everything: for root, a command that takes its capabilities away."""
+    return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--"] if wanted and os.geteuid() == 0 else []
+
+
+Plain = bool | tuple[str, ...]
+"""Whether a process may not do everything; or the command that is run in flarelog's place."""
+
+
+def environment() -> dict[str, str]:
+    """That of the tests, without what is meant for flarelog."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("FLARELOG_")}
+
+
+@functools.cache
+def nursery() -> Nursery:
+    return Nursery(environment())
+
+
+class Program:
+    """One ``flarelog`` process: an interpreter of its own where its environment, its command or its rights are."""
+
+    def __init__(self, directory: Path, number: int, args: tuple[str, ...], plain: Plain, env: dict[str, Any]):
+        self.args = args
+        self._out, self._err = directory / f"{number}.out", directory / f"{number}.err"
+        self.process: subprocess.Popen[bytes] | Forked
+        with open(self._out, "wb") as out, open(self._err, "wb") as err:
+            if not plain and not env:
+                self.process = nursery().start(args, directory, self._out, self._err)
+                return
+            self.process = subprocess.Popen(
+                [*(plain if isinstance(plain, tuple) else (*unprivileged(plain), *FLARELOG)), *args],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=directory,
+                env=environment() | env,
+            )
+
+    def __str__(self) -> str:
+        return f"flarelog {' '.join(self.args)}"
+
+    @property
+    def printed(self) -> str:
+        return self._out.read_text(errors="replace")
+
+    @property
+    def said(self) -> str:
+        return self._err.read_text(errors="replace")
+
+    def talk(self) -> str:
+        code = self.process.poll()
+        state = "still there" if code is None else f"ended with {code}"
+        return f"[{state}]\n--- stdout\n{self.printed[-4000:]}\n--- stderr\n{self.said[-8000:]}"
+
+    def tell(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def ends(self, seconds: float = PATIENCE) -> int:
+        """Its exit code, when it has ended by itself."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} did not end within {seconds:g} s; it said:\n{self.said}") from None
+
+    def stop(self, seconds: float = PATIENCE) -> int:
+        """Ask it to end, and return its exit code."""
+        self.tell(signal.SIGTERM)
+        return self.ends(seconds)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()  # also ends one that is stopped
+        self.process.wait()
+
+    def says(self, text: str, times: int = 1) -> None:
+        """Wait until it has said *text*."""
+        until(lambda: self.said.count(text) >= times, lambda: f"{self} says {text!r}; it said:\n{self.said}")
+
+    def took_signals(self) -> None:
+        """Wait until no signal is on its way to it: two of a kind would count as one."""
+        until(lambda: self._status("ShdPnd") == 0 and self._status("SigPnd") == 0, "signals are delivered")
+
+    def heeds_signals(self) -> None:
+        """Wait until it would end in good order when it is asked to."""
+        until(
+            lambda: self.process.poll() is not None or self._status("SigCgt") >> (signal.SIGTERM - 1) & 1,
+            "SIGTERM is caught",
+        )
+
+    def _status(self, field: str) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith(f"{field}:")), 16)
+
+    def bytes_read(self) -> int:
+        """How many bytes it has read so far, from whatever."""
+        return int(Path(f"/proc/{self.process.pid}/io").read_text().split()[1])
+
+    def has_open(self, path: Path) -> bool:
+        descriptors = f"/proc/{self.process.pid}/fd"
+        for name in os.listdir(descriptors):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if os.readlink(f"{descriptors}/{name}") == str(path):
+                    return True
+        return False
+
+    def complaints(self) -> list[str]:
+        """What it said that is neither information nor a warning nor a command's usage."""
+        return [
+            line
+            for line in self.said.splitlines()
+            if line.strip()
+            and not line.startswith(("Usage: ", "Try ", "receiving at ", "readers with a token at "))
+            and " INFO " not in line[:40]
+            and " WARNING " not in line[:40]
+        ]
+
+    def sentence(self) -> str:
+        """The one sentence that it complained with."""
+        complaints = self.complaints()
+        assert "Traceback" not in self.said
+        assert len(complaints) == 1, f"one sentence was wanted from {self}, but it said:\n{self.said}"
+        return complaints[0]
+
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.printed.splitlines()]
+
+
+def records_of(program: Program) -> Streams:
+    """What ``flarelog streams --json`` printed when it ended well."""
+    assert program.ends() == 0, program.talk()
+    return {f"{record['site']}/{record['log']}": record for record in program.records()}
+
+
+class Receiver:
+    """A ``flarelog serve`` that is ready, and its store."""
+
+    def __init__(self, place: Place, program: Program, store: Path, address: str, reader_address: str = "") -> None:
+        self.place, self.program, self.store, self.address = place, program, store, address
+        self.reader_address = reader_address  # of its port for readers, if it has one
+
+    def file(self, log: str = LOG, site: str = SITE, run: str = RUN) -> Path:
+        return self.store / run / site / log
+
+    def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
+        try:
+            return self.file(log, site, run).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def gets(self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN) -> None:
+        """Wait until the stored file holds *data* and nothing else."""
+        until(
+            lambda: self.stored(log, site, run) == data,
+            lambda: f"{run}/{site}/{log} holds {difference(data, self.stored(log, site, run))}",
+        )
+
+    def grows(self, more: int = 1) -> None:
+        """Wait until the stored file has *more* bytes than now."""
+        before = len(self.stored())
+        until(lambda: len(self.stored()) >= before + more, lambda: f"{more} bytes come to {before}")
+
+    def streams(self, run: str = RUN) -> Streams:
+        """What the receiver says that it holds, which must be what its store says."""
+        asked = [
+            self.place.start("streams", run, *where, "--json")
+            for where in (("--receiver", self.address), ("--store", str(self.store)))
+        ]
+        by_receiver, by_store = (records_of(program) for program in asked)
+        assert by_receiver == by_store
+        return by_receiver
+
+    def holds(
+        self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN, *, sealed: bool | None = True
+    ) -> dict[str, Any]:
+        """Assert that the stream is *data*, byte for byte, and that everything that is said of it says so."""
+        stored = self.stored(log, site, run)
+        assert hashlib.sha256(stored).hexdigest() == hashlib.sha256(data).hexdigest(), difference(data, stored)
+        record = self.streams(run)[f"{site}/{log}"]
+        assert record["committed"] == len(data)
+        assert record["digest"] == f"crc32:{zlib.crc32(data):08x}"
+        if record["generations"]:  # a producer that is none of flarelog's may make no marks
+            assert sum(generation["length"] for generation in record["generations"]) == len(data)
+        if sealed is not None:
+            assert record["sealed"] is sealed
+        return record
+
+    def stop(self) -> int:
+        return self.program.stop()
+
+    def again(self, *args: str) -> Receiver:
+        """The next receiver at the same address with the same store."""
+        return self.place.serve(*args, listen=self.address, store=self.store)
+
+
+class Place:
+    """A directory with a site's root, a store, and processes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = directory / "site"
+        self.root.mkdir(mode=0o755)
+        self.log = self.root / LOG
+        self.programs: list[Program] = []
+
+    def start(self, *args: str, plain: Plain = False, **env: Any) -> Program:
+        program = Program(self.directory, len(self.programs), args, plain, env)
+        self.programs.append(program)
+        return program
+
+    def call(self, *args: str, plain: Plain = False, **env: Any) -> Program:
+        """A command that ends by itself."""
+        program = self.start(*args, plain=plain, **env)
+        program.ends()
+        return program
+
+    def serve(self, *args: str, listen: str = "127.0.0.1:0", store: Path | None = None, **env: Any) -> Receiver:
+        store = store or self.directory / "store"
+        ready = self.directory / f"{len(self.programs)}.ready"
+        program = self.start(
+            "serve", "--store", str(store), "--listen", listen, "--ready-file", str(ready), *SERVE, *args, **env
+        )
+        until(
+            lambda: ready.exists() or program.process.poll() is not None,
+            lambda: f"{program} is ready; it said:\n{program.said}",
+        )
+        assert ready.exists(), program.talk()
+        other = Path(f"{ready}.reader")
+        return Receiver(
+            self, program, store, ready.read_text().strip(), other.read_text().strip() if other.exists() else ""
+        )
+
+    def token(self, *args: str, store: str = "store") -> Path:
+        """A file with the secret of a new token."""
+        program = self.call("token", "create", *args, "--store", store)
+        assert program.ends() == 0, program.talk()
+        file = self.directory / f"{len(self.programs)}.token"
+        file.touch(0o600)
+        file.write_text(program.printed)
+        return file
+
+    def sidecar(
+        self,
+        receiver: Receiver | str,
+        *args: str,
+        root: Path | None = None,
+        site: str = SITE,
+        run: str = RUN,
+        plain: Plain = False,
+        **env: Any,
+    ) -> Program:
+        address = receiver if isinstance(receiver, str) else receiver.address
+        named = ("--receiver", address, "--run", run, "--site", site, "--root", str(root or self.root))
+        return self.start("sidecar", *named, *args, plain=plain, **env)
+
+    def once(self, receiver: Receiver | str, *args: str) -> Program:
+        """A sidecar that sends what is there."""
+        program = self.sidecar(receiver, "--once", *args)
+        program.ends()
+        return program
+
+    def streams(self, *where: str, run: str = RUN) -> Streams:
+        return records_of(self.start("streams", run, *where, "--json"))
+
+    def close(self) -> None:
+        for program in self.programs:
+            program.kill()
+
+
+@contextlib.contextmanager
+def new_place() -> Iterator[Place]:
+    """Below the system's directory for such things."""
+    directory = Path(tempfile.mkdtemp(prefix="flarelog-"))
+    place = Place(directory.resolve())
+    try:
+        yield place
+    finally:
+        place.close()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Writer:
+    """Appends piece after piece to a file until it is told to stop. Use as a context manager."""
+
+    def __init__(self, path: Path, size: int = 4000, pause: float = 0.01) -> None:
+        self.path, self.size, self.pause = path, size, pause
+        self.written = bytearray()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def _write(self) -> None:
+        with open(self.path, "ab", buffering=0) as file:
+            while not self._stop.is_set():
+                data = noise(self.size, len(self.written))
+                file.write(data)
+                self.written += data
+                self._stop.wait(self.pause)
+
+    def wrote(self, more: int) -> None:
+        """Wait until it has written *more* bytes than now."""
+        before = len(self.written)
+        until(lambda: len(self.written) >= before + more, "the writer writes")
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+class Proxy:
+    """A stretch of network that can be cut, and held. *cuts*: after how many bytes from the producer each of the first
+    connections is cut; later ones live. *delay*: seconds that every piece takes on its way. Use as a context manager.
+    """
+
+    def __init__(self, target: str, cuts: tuple[int, ...] = (), delay: float = 0.0) -> None:
+        host, _, port = target.rpartition(":")
+        self._target, self._cuts, self._delay = (host, int(port)), list(cuts), delay
+        self._passes = {"up": asyncio.Event(), "down": asyncio.Event()}
+        for way in self._passes.values():
+            way.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self.connections = 0
+        self.carried = 0  # bytes, in both directions
+        self.address = ""
+
+    def __enter__(self) -> Proxy:
+        self._loop = LoopThread()
+        self._server = self._loop.call(asyncio.start_server(self._forward, "127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._server.sockets[0].getsockname())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call(self._close())
+        self._loop.close()
+
+    def cut(self) -> None:
+        """Cut every connection; what was on its way in either direction is lost."""
+        self._loop.call(self._cut())
+
+    def hold(self, *ways: str) -> None:
+        """Carry nothing "up" to the receiver, "down" from it, or both, and tell nobody, until ``release``."""
+        for way in ways or self._passes:
+            self._loop.soon(self._passes[way].clear)
+
+    def release(self) -> None:
+        for way in self._passes.values():
+            self._loop.soon(way.set)
+
+    async def _cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _close(self) -> None:
+        self._server.close()
+        for way in self._passes.values():
+            way.set()
+        await self._cut()
+
+    async def _forward(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        limit = self._cuts.pop(0) if self._cuts else None
+        self._writers.add(near_out)
+        try:
+            far_in, far_out = await asyncio.open_connection(*self._target)
+        except (OSError, asyncio.CancelledError):
+            near_out.transport.abort()
+            self._writers.discard(near_out)
+            return
+        self._writers.add(far_out)
+        pumps = [
+            asyncio.create_task(self._pump(near_in, far_out, limit, self._passes["up"])),
+            asyncio.create_task(self._pump(far_in, near_out, None, self._passes["down"])),
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for writer in (near_out, far_out):
+                writer.transport.abort()
+                self._writers.discard(writer)
+            for pump in pumps:
+                pump.cancel()
+
+    async def _pump(
+        self, source: asyncio.StreamReader, drain: asyncio.StreamWriter, limit: int | None, passes: asyncio.Event
+    ) -> None:
+        """Carry bytes until one end is gone, or until *limit* of them were carried."""
+        with contextlib.suppress(OSError):
+            while data := await source.read(1 << 16):
+                await passes.wait()
+                data = data if limit is None else data[:limit]
+                self.carried += len(data)
+                asyncio.get_running_loop().call_later(self._delay, drain.write, data) if self._delay else drain.write(
+                    data
+                )
+                await drain.drain()
+                if limit is not None and (limit := limit - len(data)) <= 0:
+                    return

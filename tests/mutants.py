@@ -1,0 +1,145 @@
+"""What ``make mutations`` breaks: the table of mutants.toml, and how one of them is made.
+
+A mutant names the law that it breaks and a place: a function, a class or a name that is assigned, by its qualified
+name, so that neither a module that moves nor a line that is formatted anew changes the table. In that place *old*
+becomes *new*; both are expressions, or statements, and are compared as syntax. The body ``...`` of a statement stands
+for whatever body is there.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TREE = Path(__file__).parent.parent
+PACKAGE = TREE / "flarelog"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """At *place* *old* becomes *new*, which breaks *law*; *tests* are the stems of the files that must see it."""
+
+    law: str
+    breaks: str
+    place: str
+    old: str
+    new: str
+    tests: str
+
+    def __str__(self) -> str:
+        return f"{self.law}: {self.breaks}"
+
+    def files(self, tree: Path) -> list[str]:
+        """The files of *tests*, in whichever room they lie."""
+        found = [path for stem in self.tests.split() for path in (tree / "tests").rglob(f"test_{stem}.py")]
+        return sorted(str(path.relative_to(tree)) for path in found)
+
+
+def table() -> list[Mutant]:
+    laws = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())
+    return [Mutant(law, **one) for law, those in laws.items() for one in those]
+
+
+class Rotten(Exception):
+    """The table no longer fits the tree."""
+
+
+class Code:
+    """The modules of a package, parsed, by their paths; and every definition that a place may name."""
+
+    def __init__(self, package: Path) -> None:
+        paths = sorted(path for path in package.rglob("*.py") if "v1" not in path.relative_to(package).parts)
+        self.modules = {path: ast.parse(path.read_text()) for path in paths}
+        self._defined = [
+            (f"{'.'.join(path.relative_to(package).with_suffix('').parts)}:{name}", path, node)
+            for path, module in self.modules.items()
+            for name, node in _definitions(module)
+        ]
+
+    def mutated(self, mutant: Mutant) -> tuple[Path, str]:
+        """The one module that *mutant* changes, and its text with the mutation in it. Raises Rotten."""
+        old, new = ast.parse(mutant.old).body, ast.parse(mutant.new).body
+        if [type(one) for one in old] == [type(one) for one in new] == [ast.Expr]:
+            wanted: list[ast.AST] = [old[0].value]  # type: ignore[attr-defined]  # both are ast.Expr
+            given: list[ast.AST] = [new[0].value]  # type: ignore[attr-defined]
+        else:
+            wanted, given = [*old], [*new]
+        found = [(path, place) for path, node in self._places(mutant.place) for place in _occurrences(node, wanted)]
+        if len(found) != 1:
+            raise Rotten(f"{mutant}: {mutant.place} has {len(found)} times, not once: {mutant.old}")
+        path, (node, field, at) = found[0]
+        before: Any = getattr(node, field)
+        after: Any
+        if at is None:
+            after = given[0]
+        else:
+            put = [_with_body(one, before[at]) for one in given] or [ast.Pass()]
+            after = [*before[:at], *put, *before[at + len(wanted) :]]
+        setattr(node, field, after)
+        try:
+            return path, ast.unparse(ast.fix_missing_locations(self.modules[path]))
+        finally:
+            setattr(node, field, before)
+
+    def _places(self, place: str) -> list[tuple[Path, ast.AST]]:
+        """By qualified name; by its last part, where the class around it is another one by now."""
+        for wanted in (place, place.rpartition(".")[2]):
+            found = [(path, node) for name, path, node in self._defined if _ends_with(name, wanted)]
+            if found:
+                return found
+        return []
+
+
+def _ends_with(name: str, place: str) -> bool:
+    return name == place or name.endswith((f".{place}", f":{place}"))
+
+
+def _definitions(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield f"{around}{child.name}", child
+            yield from _definitions(child, f"{around}{child.name}.")
+        elif isinstance(child, ast.Assign | ast.AnnAssign) and isinstance(node, ast.Module | ast.ClassDef):
+            targets = child.targets if isinstance(child, ast.Assign) else [child.target]
+            yield from ((f"{around}{target.id}", child) for target in targets if isinstance(target, ast.Name))
+        elif not isinstance(child, ast.expr):
+            yield from _definitions(child, around)
+
+
+def _occurrences(around: ast.AST, wanted: list[ast.AST]) -> Iterator[tuple[ast.AST, str, int | None]]:
+    """Where *wanted* stands: a node, its field, and the index if the field is a list."""
+    texts = [ast.unparse(one) for one in wanted]
+    for node in ast.walk(around):
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                for at in range(len(value) - len(wanted) + 1):
+                    if all(map(_is, value[at : at + len(wanted)], wanted, texts)):
+                        yield node, field, at
+            elif isinstance(value, ast.AST) and len(wanted) == 1 and _is(value, wanted[0], texts[0]):
+                yield node, field, None
+
+
+def _is(found: object, wanted: ast.AST, text: str) -> bool:
+    if type(found) is not type(wanted):
+        return False
+    assert isinstance(found, ast.AST)
+    if _is_open(wanted):
+        found = _with_body(copy.copy(found), wanted)
+    return ast.unparse(found) == text
+
+
+def _is_open(statement: ast.AST) -> bool:
+    body = getattr(statement, "body", None)
+    return isinstance(body, list) and [ast.unparse(one) for one in body] == ["..."]
+
+
+def _with_body(statement: ast.AST, other: ast.AST) -> ast.AST:
+    """*statement* with the body of *other* in the place of ``...``."""
+    if _is_open(statement) or _is_open(other):
+        statement.body, statement.orelse = other.body, other.orelse  # type: ignore[attr-defined]  # both have them
+    return statement

@@ -1,0 +1,211 @@
+"""Which lines are shown, and how they are written; the case collection's views."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.render.choose import Choice, Chooser, moment, patterns
+from flarelog.render.container import Renderer
+from flarelog.render.rows import Line, Note
+from flarelog.render.times import SECOND, rfc3339
+from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
+
+CASES = json.loads((Path(__file__).parents[1] / "data" / "render.json").read_text())
+NOW = 1_795_176_000 * SECOND
+
+
+def chosen(texts: str, **choice: Any) -> str:
+    choice |= {name: patterns(choice[name]) for name in ("include", "exclude") if name in choice}
+    chooser = Chooser(Choice(**choice))
+    found = [line for text in texts.split() for line in chooser.feed([Line(0, 0, text)])]
+    return " ".join("--" if line is None else line.text for line in found)
+
+
+@pytest.mark.parametrize(
+    ("choice", "shown"),
+    [
+        pytest.param({}, "a1 b1 a2 c1 c2 c3 b2 a3", id="everything"),
+        pytest.param({"include": ["a"]}, "a1 a2 a3", id="include"),
+        pytest.param({"include": ["a", "b"]}, "a1 b1 a2 b2 a3", id="one-of-several"),
+        pytest.param({"exclude": ["c"]}, "a1 b1 a2 b2 a3", id="exclude"),
+        pytest.param({"include": ["a"], "exclude": ["2"]}, "a1 a3", id="exclude-outweighs"),
+        pytest.param({"include": ["c2"], "before": 1, "after": 1}, "c1 c2 c3", id="context"),
+        pytest.param({"include": ["[ab]2"], "after": 1}, "a2 c1 -- b2 a3", id="groups-are-parted"),
+        pytest.param({"include": ["[ab]2"], "before": 1}, "b1 a2 -- c3 b2", id="groups-of-lines-before"),
+        pytest.param({"include": ["1"], "before": 1, "after": 1}, "a1 b1 a2 c1 c2", id="neighbours-are-not"),
+        pytest.param({"include": ["nothing"]}, "", id="none"),
+    ],
+)
+def test_choices(choice: dict[str, Any], shown: str) -> None:
+    assert chosen("a1 b1 a2 c1 c2 c3 b2 a3", **choice) == shown
+
+
+def test_patterns_see_no_colours() -> None:
+    chooser = Chooser(Choice(patterns(["^ab$"])))
+    assert list(chooser.feed([Line(0, 0, "\x1b[31ma\x1b[0mb")])) != []
+
+
+def test_times_choose_lines_and_hide_none_whose_time_nobody_knows() -> None:
+    lines = [Line(0, 0, text) for text in ("?", "2026-11-20T08:00:00Z a", "  a", "2026-11-20T09:00:00Z b", "  b")]
+    since, until = (rfc3339(f"2026-11-20T{hour}:30:00Z") for hour in ("08", "10"))
+    found = [line.text.split()[-1] for line in Chooser(Choice(since=since, until=until)).feed(lines) if line]
+    assert found == ["?", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [
+        *(("5m", 300), ("2h30m", 9000), ("-1d", 86400), ("0s", 0)),
+        *(("2026-11-20T11:00:00Z", 3600), ("2026-11-20 11:00", 3600), ("2026-11-20", 43200)),
+    ],
+)
+def test_a_moment(text: str, ago: int) -> None:
+    assert moment(text, NOW) == NOW - ago * SECOND
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "5", "5 m", "2026-13-01", "1x"])
+def test_what_is_no_moment(text: str) -> None:
+    with pytest.raises(InvalidOption, match="is no time"):
+        moment(text, NOW)
+
+
+def test_what_is_no_pattern() -> None:
+    with pytest.raises(InvalidOption, match="is no regular expression"):
+        patterns(["(a"])
+
+
+# --- the console
+
+
+def written(lines: list[Line | None], size: tuple[int, int] | None = None, **options: Any) -> str:
+    out = io.BytesIO()
+    console = Console(out, ConsoleOptions(**options), None if size is None else lambda: size)
+    try:
+        console.show(lines, "a.log")
+    except Enough:
+        pass
+    return out.getvalue().decode()
+
+
+RED = Line(5, 9, "\x1b[31mred\x1b[0m", "stderr", NOW)
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        pytest.param({}, "red\n", id="no-colour"),
+        pytest.param({"colour": True}, "\x1b[31mred\x1b[0m\n", id="colour"),
+        pytest.param({"timestamps": True}, "2026-11-20T12:00:00.000000000Z red\n", id="timestamps"),
+        pytest.param({"prefix": 7}, "a.log   │ red\n", id="prefix"),
+        pytest.param({"highlight": patterns(["e"])}, "red\n", id="no-highlight-without-colour"),
+        pytest.param({"limit_bytes": 2}, "re", id="a-limit"),
+        pytest.param(
+            {"output": "json"},
+            '{"log.file.path": "a.log", "log.iostream": "stderr", "offset": 5, '
+            '"time": "2026-11-20T12:00:00.000000000Z", "text": "red"}\n',
+            id="json",
+        ),
+    ],
+)
+def test_how_a_line_is_written(options: dict[str, Any], shown: str) -> None:
+    assert written([RED], **options) == shown
+
+
+def test_what_parts_groups_is_no_line_of_json() -> None:
+    assert written([RED, None, RED]).splitlines() == ["red", "--", "red"]
+    assert len(written([RED, None, RED], output="json").splitlines()) == 2
+    assert written([None], output="json") == ""
+
+
+def test_json_is_one_line_for_every_reader() -> None:
+    """Python's ``splitlines`` ends a line at ten characters, and ``\\n`` is one of them."""
+    parting = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    found = written([Line(0, 9, f"é{parting}")], output="json")
+    assert len(found.splitlines()) == 1
+    assert json.loads(found)["text"] == f"é{parting}"
+    assert "é" in found
+
+
+def test_many_lines_are_written_in_parts() -> None:
+    lines: list[Line | None] = [Line(0, 0, str(number)) for number in range(10_000)]
+    assert written(lines).split() == [str(number) for number in range(10_000)]
+
+
+@pytest.mark.parametrize("text", ["{site:{text}}", "{text:>{offset}}", "{time:{site}}"])
+def test_a_format_has_no_field_within_a_field(text: str) -> None:
+    with pytest.raises(InvalidOption, match="has a field within the field") as refused:
+        Template(text)
+    assert refused.value.exit_code == InvalidOption.exit_code
+
+
+def test_a_note_is_shown_whatever_is_chosen() -> None:
+    chooser = Chooser(Choice((re.compile("error"),)))
+    note = Note.at(3, "costs too much", {"event": "not-drawn"})
+    assert list(chooser.feed([Line(0, 2, "x"), note, Line(3, 9, "error")])) == [note, Line(3, 9, "error")]
+
+
+def test_rows_that_may_change_are_redrawn_below_the_lines() -> None:
+    out = io.BytesIO()
+    console = Console(out, ConsoleOptions(), lambda: (12, 10))
+    console.draw(lambda: ["\x1b[31ma bar that is far too wide\x1b[0m", "漢字漢字漢字漢"], 1.0)
+    console.draw(lambda: ["not yet"], 1.01)
+    console.show([RED], "a.log")
+    console.draw(lambda: ["next"], 1.02)
+    console.draw(lambda: ["next"], 5.0)
+    console.close()
+    parts = ["a bar that \n漢字漢字漢", "\r\x1b[1A\x1b[Jred\n", "next", "\r\x1b[J"]
+    assert out.getvalue().decode() == "".join(parts)
+
+
+def test_a_pipe_gets_no_drawing() -> None:
+    out = io.BytesIO()
+    console = Console(out, ConsoleOptions())
+    console.draw(lambda: ["bar"], 1.0, last=True)
+    console.close()
+    assert out.getvalue() == b""
+
+
+@pytest.mark.parametrize(
+    ("choice", "environment", "terminal", "wanted"),
+    [
+        pytest.param("auto", {}, True, True, id="a-terminal"),
+        pytest.param("auto", {}, False, False, id="a-pipe"),
+        pytest.param("auto", {"TERM": "dumb"}, True, False, id="a-dumb-terminal"),
+        pytest.param("auto", {"NO_COLOR": "1", "FORCE_COLOR": "1"}, True, False, id="no-color-comes-first"),
+        pytest.param("auto", {"NO_COLOR": ""}, True, True, id="an-empty-no-color-says-nothing"),
+        pytest.param("auto", {"FORCE_COLOR": "1"}, False, True, id="force-color"),
+        pytest.param("auto", {"CLICOLOR_FORCE": "0"}, False, False, id="clicolor-force-0"),
+        pytest.param("always", {"NO_COLOR": "1"}, False, True, id="what-was-said"),
+        pytest.param("never", {"FORCE_COLOR": "1"}, True, False, id="what-was-said-2"),
+    ],
+)
+def test_colours(choice: str, environment: dict[str, str], terminal: bool, wanted: bool) -> None:
+    assert colours(choice, environment.get, terminal) is wanted
+
+
+# --- the collection's views
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=f"{case['id']}-{case['name']}") for case in CASES if case["kind"] == "view_limit"]
+)
+def test_a_view_is_limited_in_bytes(case: dict[str, Any]) -> None:
+    """Where stdout's lines come first, as in all of these, the one limit is that of both together."""
+    given = case["input"]
+    records = "".join(
+        json.dumps({"log": given["line"], "stream": stream, "time": "2026-11-20T08:00:00Z"}) + "\n"
+        for stream in ("stdout", "stderr")
+        for _ in range(given[f"{stream}_lines"])
+    )
+    renderer = Renderer()
+    lines = renderer.feed(records.encode()) + renderer.close()
+    assert (
+        written([*lines], limit_bytes=given["limit_bytes"]) == case["expected"]["stdout"] + case["expected"]["stderr"]
+    )

@@ -1,0 +1,160 @@
+"""Logs in one order: by time, held for a bound, tracebacks whole."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from itertools import accumulate, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flarelog.render.merge import Blocks, Merge, by_time
+from flarelog.render.rows import Line
+from flarelog.render.times import SECOND
+from tests.often import tried
+
+NOON = 1_795_176_000  # 2026-11-20T12:00:00Z
+
+
+def line(text: str, at: float | None = None) -> Line:
+    return Line(0, 0, text, "", None if at is None else NOON * SECOND + int(at * SECOND))
+
+
+def texts(found: list[tuple[str, Line]]) -> list[str]:
+    return [each.text for _, each in found]
+
+
+def test_files_are_merged_by_the_stamps_of_their_lines() -> None:
+    first = [line("2026-11-20 12:00:01 a1"), line("  of a1"), line("2026-11-20 12:00:04 a4")]
+    second = [line("unstamped"), line("2026-11-20T12:00:02Z b2"), line("2026-11-20T12:00:01.5Z late")]
+    found = [each.text.split()[-1] for _, block in by_time({"a": [first], "b": [second]}) for each in block]
+    assert found == ["unstamped", "a1", "a1", "b2", "late", "a4"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_are_the_lines_in_the_order_in_which_each_would_go_by_itself(seed: int) -> None:
+    """However the logs are cut into batches; times repeat, are missing, and come late."""
+    rng = random.Random(seed)
+    logs = {
+        name: [line(f"{name}{number}", rng.choice((None, number // 3, number // 3 - 2))) for number in range(60)]
+        for name in "abc"
+    }
+    logs["d"] = []
+    keyed = []
+    for order, (name, lines) in enumerate(logs.items()):
+        times = accumulate([-1 if one.time is None else one.time for one in lines], max)
+        keyed += [(time, order, number, name, one) for number, (time, one) in enumerate(zip(times, lines, strict=True))]
+    batches = {}
+    for name, lines in logs.items():
+        edges = sorted(rng.choices(range(61), k=rng.randrange(6)))
+        batches[name] = [lines[begin:end] for begin, end in pairwise([0, *edges, 60])]
+    found = [(name, one) for name, block in by_time(batches) for one in block]
+    assert found == [(name, one) for _, _, _, name, one in sorted(keyed, key=lambda each: each[:3])]
+
+
+def test_lines_are_put_in_order_within_the_hold() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("a", [line("3", 3)], NOON + 3.5)
+    merge.add("b", [line("2", 2)], NOON + 4.0)
+    assert merge.release(NOON + 5.4) == []
+    assert texts(merge.release(NOON + 5.5)) == ["2", "3"]
+    assert merge.close() == []
+
+
+def test_a_silent_log_stalls_nobody_and_a_late_line_comes_at_once() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("silent", [line("1", 1)], NOON + 1)
+    merge.add("a", [line("2", 2)], NOON + 2)
+    assert texts(merge.release(NOON + 4)) == ["1", "2"]
+    merge.add("silent", [line("0", 0)], NOON + 9)
+    merge.add("a", [line("9", 9)], NOON + 9)
+    assert texts(merge.release(NOON + 11)) == ["0", "9"]
+
+
+def test_a_clock_that_is_ahead_is_found_out() -> None:
+    """One hour ahead: without it every line of that log would come behind all others."""
+    merge: Merge[str] = Merge(2.0)
+    for second in range(4):
+        merge.add("ahead", [line(f"x{second}", 3600 + second)], NOON + second + 0.1)
+        merge.add("right", [line(f"y{second}", second + 0.2)], NOON + second + 0.3)
+    assert texts(merge.close()) == ["x0", "y0", "x1", "y1", "x2", "y2", "x3", "y3"]
+
+
+def test_what_belongs_to_a_line_stays_behind_it() -> None:
+    merge: Merge[str] = Merge(2.0)
+    merge.add("a", [line("error", 1), line("  File"), line("ValueError")], NOON + 2)
+    merge.add("b", [line("same time", 1), line("later", 1.5)], NOON + 2)
+    assert texts(merge.close()) == ["error", "  File", "ValueError", "same time", "later"]
+
+
+def test_what_is_held_is_bounded() -> None:
+    merge: Merge[str] = Merge(2.0, most=10)
+    merge.add("a", [line(str(at), at) for at in range(15)], NOON + 20)
+    assert texts(merge.release(NOON + 20)) == ["0", "1", "2", "3", "4"]
+
+
+@tried(60, 200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.none() | st.floats(-5, 50), st.floats(0, 1)),
+        max_size=40,
+    )
+)
+def test_nothing_is_lost_reordered_within_its_log_or_held_too_long(
+    arrivals: list[tuple[str, float | None, float]],
+) -> None:
+    merge: Merge[str] = Merge(2.0)
+    now, arrived, found = float(NOON), defaultdict[str, list[str]](list), []
+    when: dict[str, float] = {}
+    for number, (source, time, step) in enumerate(arrivals):
+        now += step
+        merge.add(source, [line(str(number), time)], now)
+        arrived[source].append(str(number))
+        when[str(number)] = now
+        found += merge.release(now)
+        held = set(when) - set(texts(found))
+        assert all(when[text] > now - 2.0 for text in held)
+    found += merge.close()
+    for source, sent in arrived.items():
+        assert [each.text for of, each in found if of == source] == sent
+
+
+TRACEBACK = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 8, in step
+[rank1]:     raise KeyError(batch)
+[rank1]: KeyError: 3
+[rank1]:
+[rank1]: During handling of the above exception, another exception occurred:
+[rank1]:
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "train.py", line 9, in main
+[rank1]: RuntimeError: CUDA error
+"""
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "a.py", line 1, in <module>
+  | ExceptionGroup: two (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +------------------------------------
+"""
+
+
+@pytest.mark.parametrize("block", [TRACEBACK, GROUP], ids=["chained-with-a-prefix", "group"])
+def test_a_traceback_is_one_block(block: str) -> None:
+    blocks, wanted = Blocks(), block.splitlines()
+    given = ["before", *wanted, "after", "after"]
+    found = [[each.text for each in one] for text in given for one in blocks.feed([line(text)])]
+    found += [[each.text for each in one] for one in blocks.settle()]
+    assert found == [["before"], wanted, ["after"], ["after"]]
+
+
+def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
+    blocks = Blocks()
+    assert not list(blocks.feed([line("Traceback (most recent call last):"), line("  File")]))
+    assert [len(block) for block in blocks.settle()] == [2]
+    endless = [line("Traceback (most recent call last):"), *[line("  File")] * 5000]
+    assert max(len(block) for block in blocks.feed(endless)) == 1000

@@ -1,0 +1,220 @@
+"""One stream on its way to a reader: its lines, the notes between them, its last lines, what is left out."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from flarelog.model import Ended, Gap, Generation, Mark, StreamId
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.rows import Note
+from flarelog.viewers.flow import QUIET, Bytes, Flow, Item, View
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+SAMPLES = sorted((Path(__file__).parents[1] / "data" / "train").glob("*.log"))
+PLAIN = View(new=partial(Renderer, "plain"))
+
+
+def texts(items: list[Item]) -> list[str]:
+    return ["--" if item is None else item.text for item in items]
+
+
+def begins(offset: int, identity: str, notes: str = "") -> Generation:
+    return Generation(offset, 0, f"{identity}.log", 0, identity, notes=notes)
+
+
+def whole(flow: Flow, data: bytes, size: int = 1 << 20, start: int = 0) -> list[str]:
+    found: list[Item] = []
+    for at in range(start, len(data), size):
+        found += flow.feed(at, data[at : at + size], 0.0)
+    return texts(found + flow.close(0.0))
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("size", [1, 997, 1 << 20])
+def test_a_stream_is_shown_as_its_file_is(path: Path, size: int) -> None:
+    data = path.read_bytes()[: 20_000 if size == 1 else None]
+    renderer = Renderer()
+    assert whole(Flow(STREAM, View()), data, size) == [line.text for line in renderer.feed(data) + renderer.close()]
+
+
+def test_a_piece_that_comes_again_is_shown_once() -> None:
+    flow = Flow(STREAM, PLAIN)
+    found = [*flow.feed(0, b"one\ntwo\n", 0), *flow.feed(0, b"one\ntwo\n", 0), *flow.feed(4, b"two\nthree\n", 0)]
+    assert texts(found + flow.close(0)) == ["one", "two", "three"]
+
+
+def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
+    flow = Flow(STREAM, PLAIN)
+    assert flow.feed(0, b"one\nhalf", 10.0) == []
+    assert flow.unsettled
+    flow.settle(10.0)
+    assert texts(flow.feed(8, b" a line\n", 10.0) + flow.settle(10.0 + QUIET)) == ["half a line"]
+    assert not flow.unsettled
+
+
+@pytest.mark.parametrize(
+    ("marks", "shown"),
+    [
+        pytest.param([begins(0, "a")], ["one", "two", "three"], id="the-first-file-is-no-news"),
+        pytest.param(
+            [begins(0, "a"), Ended(4, 0, "rotated"), begins(4, "b")],
+            ["one", "── the file ended here: rotated ──", "two", "three"],
+            id="a-rotation-is-said-once",
+        ),
+        pytest.param(
+            [Gap(8, 0, 1204, "truncated")],
+            ["one", "two", "── gap: 1,204 bytes are lost: truncated ──", "three"],
+            id="a-gap",
+        ),
+        pytest.param(
+            [Gap(6, 0, 0, "unread")],
+            ["one", "tw", "── gap: bytes are lost, nobody knows how many: unread ──", "o", "three"],
+            id="a-gap-tears-its-line",
+        ),
+        pytest.param(
+            [Ended(6, 0, "rotated")],
+            ["one", "── the file ended here: rotated ──", "two", "three"],
+            id="a-rotation-does-not",
+        ),
+        pytest.param(
+            [begins(0, "a"), begins(4, "b"), begins(8, "a")],
+            ["one", "── a new file, b.log ──", "two", "── what came late to an earlier file, a.log ──", "three"],
+            id="files-that-take-turns",
+        ),
+        pytest.param(
+            [begins(0, "a"), begins(4, "a", "hole:4")],
+            ["one", "── a hole: 4 bytes that nobody wrote, stored as NULs ──", "two", "three"],
+            id="a-hole",
+        ),
+        pytest.param(
+            [Gap(14, 0, 5, "\x1b]0;evil\x07\n")],
+            ["one", "two", "three", "── gap: 5 bytes are lost: \\x1b]0;evil\\x07\\n ──"],
+            id="at-the-end-in-a-foreign-sites-words",
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_what_is_known_of_the_bytes_stands_between_the_lines(marks: list[Mark], shown: list[str], size: int) -> None:
+    flow = Flow(STREAM, PLAIN)
+    flow.learn(0, marks)
+    assert whole(flow, b"one\ntwo\nthree\n", size) == shown
+
+
+def test_marks_are_told_once_however_often_they_come() -> None:
+    flow = Flow(STREAM, PLAIN)
+    gap = Gap(4, 0, 7, "lost")
+    flow.learn(0, [begins(0, "a"), gap])
+    flow.learn(1, [gap])
+    flow.learn(0, [begins(0, "a"), gap])
+    found = flow.feed(0, b"one\n", 0)
+    flow.learn(1, [gap])
+    found += flow.close(0)
+    assert texts(found) == ["one", "── gap: 7 bytes are lost: lost ──"]
+    (note,) = [item for item in found if isinstance(item, Note)]
+    assert (note.offset, note.event) == (4, {"event": "gap", "length": 7, "reason": "lost"})
+
+
+def test_notes_can_be_left_out_and_are_not_told_of_what_is_not_shown() -> None:
+    flow = Flow(STREAM, View(notes=False))
+    flow.learn(0, [Gap(4, 0, 7, "lost")])
+    assert whole(flow, b"one\ntwo\n") == ["one", "two"]
+    flow = Flow(STREAM, PLAIN, 4)
+    flow.learn(0, [Gap(2, 0, 7, "lost"), Gap(4, 0, 8, "lost")])
+    assert whole(flow, b"one\ntwo\n", start=4) == ["── gap: 8 bytes are lost: lost ──", "two"]
+
+
+def test_the_end_says_whether_it_was_agreed_on() -> None:
+    flow = Flow(STREAM, PLAIN)
+    flow.feed(0, b"one\n", 0)
+    assert texts(flow.end(True)) == ["── ended at 4 bytes, its end was agreed on ──"]
+    assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, without a receipt")
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+@pytest.mark.parametrize(("tail", "last"), [(0, []), (2, ["8", "9"]), (50, [str(n) for n in range(10)])])
+def test_the_last_lines_of_what_is_there_and_all_behind_them(size: int, tail: int, last: list[str]) -> None:
+    before = b"".join(b"%d\n" % n for n in range(10))
+    data = before + b"live\nmore\n"
+    assert whole(Flow(STREAM, PLAIN, tail=tail, until=len(before)), data, size) == [*last, "live", "more"]
+
+
+def test_the_last_lines_are_those_that_are_chosen() -> None:
+    view = View(Choice((re.compile("[12]$"),)), partial(Renderer, "plain"))
+    data = b"".join(b"%d\n" % n for n in range(30))
+    assert whole(Flow(STREAM, view, tail=3, until=len(data)), data) == ["12", "21", "22"]
+
+
+def test_what_was_left_out_early_parts_the_groups() -> None:
+    view = View(Choice((re.compile("x"),), before=1, after=1), partial(Renderer, "plain"))
+    flow = Flow(STREAM, view)
+    found = flow.feed(0, b"x1\na\n", 0) + flow.feed(100, b"b\nx2\n", 0) + flow.close(0)
+    assert texts(found) == ["x1", "a", "--", "b", "x2"]
+    assert [item.offset for item in found if item is not None] == [0, 3, 100, 102]
+
+
+def test_a_traceback_is_given_out_whole() -> None:
+    flow = Flow(STREAM, View(new=partial(Renderer, "plain"), blocks=True))
+    error = b'Traceback (most recent call last):\n  File "a.py", line 1\n'
+    found = flow.feed(0, b"before\n" + error, 0) + flow.settle(QUIET - 0.01)
+    assert texts(found) == ["before"]
+    found = flow.feed(7 + len(error), b"ValueError: x\nafter\n", 0.1) + flow.settle(0.1 + QUIET)
+    assert texts(found) == [*error.decode().splitlines(), "ValueError: x", "after"]
+
+
+def test_what_a_slow_terminal_skips_is_said() -> None:
+    flow = Flow(STREAM, PLAIN)
+    flow.learn(0, [Gap(50, 0, 1, "of what is skipped"), Gap(104, 0, 2, "later")])
+    found = flow.feed(0, b"one\nhal", 0) + flow.skip(100, "93 bytes are skipped", 0) + flow.feed(100, b"end\nx\n", 0)
+    later = "── gap: 2 bytes are lost: later ──"
+    assert texts(found + flow.close(0)) == ["one", "hal", "── 93 bytes are skipped ──", "end", later, "x"]
+
+
+def test_bytes_as_they_are() -> None:
+    flow = Bytes(STREAM, View(raw=True))
+    assert flow.feed(0, b"\xff\x1b[A", 0) + flow.feed(2, b"[Ax", 0) == [b"\xff\x1b[A", b"x"]
+    assert (flow.settle(9), flow.close(9), flow.end(True), flow.open()) == ([], [], [], [])
+
+
+def test_where_times_choose_nothing_is_left_out_early() -> None:
+    """A line that tells no time has that of the line before it."""
+    include = (re.compile("error"),)
+    assert View(Choice(include)).sieve is not None
+    assert View(Choice(include, since=1)).sieve is None
+    assert View(Choice(include, until=1)).sieve is None
+    assert View(Choice(exclude=include)).sieve is None
+
+
+@pytest.mark.parametrize(
+    ("data", "settled", "place"),
+    [
+        pytest.param(b"one\ntwo\n", False, 0, id="nothing-was-given-out"),
+        pytest.param(b"one\ntwo\n", True, 8, id="everything-was"),
+        pytest.param(b"one\nhalf of a line", True, 4, id="a-line-without-an-end"),
+        pytest.param(b"one\nhalf", True, 4, id="what-may-be-a-container-s-record"),
+        pytest.param(b"one\n\r50%|##  |\r60%|### |", True, 4, id="a-bar"),
+        pytest.param(b"one\nTraceback (most recent call last):\n  File\n", False, 0, id="a-block-that-goes-on"),
+        pytest.param(b"x\n" * 100 + b"Traceback (most recent call last):\n" + b"  File\n" * 100, False, 200, id="long"),
+        pytest.param(b"2026-11-20T08:00:00Z stdout P half\n", True, 0, id="half-a-line-of-a-container"),
+        pytest.param(
+            b"2026-11-20T08:00:00Z stdout F one\n2026-11-20T08:00:00Z stderr P half\n" * 2,
+            True,
+            34,
+            id="half-a-line-of-one-of-two",
+        ),
+    ],
+)
+def test_where_to_go_on_another_time(data: bytes, settled: bool, place: int) -> None:
+    flow = Flow(STREAM, View(blocks=True))
+    shown = flow.feed(0, data, 0.0) + (flow.settle(1.0) if settled else [])
+    assert flow.place == place
+    assert all(item is None or item.end <= place for item in shown if item is not None and item.stream != "stdout")
+    again = Flow(STREAM, View(blocks=True), place)
+    rest = again.feed(place, data[place:] + b"more\n", 0.0) + again.close(1.0)
+    whole = Flow(STREAM, View(blocks=True))
+    everything = whole.feed(0, data + b"more\n", 0.0) + whole.close(1.0)
+    assert {*shown, *rest} == {*everything}

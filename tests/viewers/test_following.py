@@ -1,0 +1,451 @@
+"""All streams of a run: which, in which order, and what a reader of the first error gets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
+from flarelog.render.times import stamp
+from flarelog.viewers import batch
+from flarelog.viewers import follow as live
+from flarelog.viewers import reading as reads
+from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
+from flarelog.viewers.flow import Block, Flow, View
+from flarelog.viewers.follow import Follow, Order
+from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.reading import Reading, Selection
+
+RUN = "run-1"
+
+
+class Held:
+    """An origin that holds *logs*, by SITE/LOG, and gives them in pieces of *size*."""
+
+    name = "here"
+
+    def __init__(self, logs: dict[str, bytes], size: int = 1 << 17) -> None:
+        self._logs = {StreamId(RUN, *name.split("/", 1)): data for name, data in logs.items()}
+        self._size = size
+        self.asked: list[tuple[StreamId, int, Sieve | None]] = []
+
+    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        return [StreamInfo(stream, 0, len(data), 0, True) for stream, data in self._logs.items()]
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED
+
+    async def __aenter__(self) -> Held:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        self.asked.append((stream, start, sieve))
+        sieving, data = Sieving(sieve, start) if sieve else None, self._logs[stream][: stop or None]
+        for at in range(start, len(data), self._size):
+            piece = data[at : at + self._size]
+            for found in sieving.feed(at, piece) if sieving else [(at, piece)]:
+                yield found
+        for found in sieving.close() if sieving else []:
+            yield found
+
+
+class Shown:
+    """What was shown, as SITE: text."""
+
+    terminal = False
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.rows = [""]
+        self.all: list[StreamId] = []
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        self.all = list(streams)
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        self.lines += [
+            f"{stream.site}: {'--' if item is None else item.text}" for stream, items in blocks for item in items
+        ]
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        self.rows = rows()
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False
+
+
+def read(
+    origin: Held | StoreOrigin,
+    selection: Selection,
+    view: View | None = None,
+    *,
+    follow: bool = False,
+    order: Order = "arrival",
+) -> list[str]:
+    shown = Shown()
+    view = view or View(new=partial(Renderer, "plain"), notes=False)
+    reading = Reading(origin, selection, view, pytest.fail, merged=order == "time")
+    asyncio.run((Follow if follow else Batch)(reading, shown, order).run())
+    return shown.lines
+
+
+TWO = {"b/log.txt": b"2026-11-20 08:00:02 b2\n", "a/log.txt": b"2026-11-20 08:00:01 a1\nmore\n2026-11-20 08:00:03 a3\n"}
+
+
+def test_logs_come_one_after_the_other_or_in_the_order_of_time() -> None:
+    lines = [line.split()[-1] for line in read(Held(TWO), Selection(RUN))]
+    assert lines == ["a1", "more", "a3", "b2"]
+    for size in (1, 10, 1000):
+        by_time = read(Held(TWO, size), Selection(RUN), order="time")
+        assert [line.split()[-1] for line in by_time] == ["a1", "more", "b2", "a3"]
+
+
+def test_more_logs_than_are_read_at_a_time_are_merged_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "LIVE_READS", 2)
+    logs = {
+        f"s{n}/log.txt": b"".join(b"2026-11-20 08:00:%02d %d\n" % (at, at) for at in range(n, 60, 5)) for n in range(5)
+    }
+    origin = Held(logs, 40)
+    lines = read(origin, Selection(RUN), order="time")
+    assert [int(line.split()[-1]) for line in lines] == list(range(60))
+
+
+def test_what_has_ended_is_followed_to_its_end() -> None:
+    lines = read(Held(TWO, 5), Selection(RUN), View(new=partial(Renderer, "plain")), follow=True)
+    assert [line for line in lines if line.startswith("a")] == [
+        "a: 2026-11-20 08:00:01 a1",
+        "a: more",
+        "a: 2026-11-20 08:00:03 a3",
+        "a: ── ended at 51 bytes, its end was agreed on ──",
+    ]
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize(
+    ("selection", "chosen"),
+    [
+        pytest.param(Selection(RUN), {"a/log.txt", "b/log.txt", "b/rank-0/err.log"}, id="all"),
+        pytest.param(Selection(RUN, ("b",)), {"b/log.txt", "b/rank-0/err.log"}, id="a-site"),
+        pytest.param(Selection(RUN, ("[ac]", "x*")), {"a/log.txt"}, id="globs"),
+        pytest.param(Selection(RUN, (), ("*.log", "x")), {"b/rank-0/err.log"}, id="logs"),
+        pytest.param(Selection(RUN, starts={("b", "log.txt"): 0}), {"b/log.txt"}, id="from"),
+    ],
+)
+def test_which_streams_are_read(selection: Selection, chosen: set[str]) -> None:
+    names = ["a/log.txt", "b/log.txt", "b/rank-0/err.log"]
+    assert {name for name in names if selection.has(StreamId(RUN, *name.split("/", 1)))} == chosen
+
+
+def test_from_a_byte_on_and_the_last_lines() -> None:
+    data = b"".join(b"%d\n" % n for n in range(100_000))
+    at = data.index(b"99998")
+    assert read(Held({"a/l": data}), Selection(RUN, starts={("a", "l"): at})) == ["a: 99998", "a: 99999"]
+    for follow in (False, True):
+        origin = Held({"a/l": data})
+        assert read(origin, Selection(RUN, tail=2), follow=follow) == ["a: 99998", "a: 99999"]
+        assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
+
+
+def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reads, "TAIL_WINDOW", 10)
+    monkeypatch.setattr(reads, "TAIL_MOST", 800)
+    monkeypatch.setattr(reads, "TAIL_MORE", 0)
+
+    def starts(data: bytes, tail: int) -> list[int]:
+        """From where on *data* was read: first for its last lines, and then to be shown."""
+        origin = Held({"a/l": data}, 7)
+        read(origin, Selection(RUN, tail=tail))
+        return [start for _, start, _ in origin.asked]
+
+    one = b"x" * 5000
+    assert starts(one, 3) == [4990, 4960, 4840, 4360, 4200, 4200]
+    lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first ones lie further back
+    assert starts(lines, 300)[-2:] == [5400, 5401]
+    assert starts(lines, 3)[-1] == len(lines) - 15  # the last one has no end yet
+    assert starts(b"x" * 500, 3)[-1] == 0
+
+
+def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
+    class Goes(Held):
+        async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+            return [replace(info, sealed=info.stream.site == "a") for info in await super().streams(run)]
+
+        async def state(self, run: str) -> RunState:
+            return RunState.RUNNING
+
+    class Watched(Shown):
+        def enough(self, caught_up: bool, now: float) -> bool:
+            return "ended" in self.rows[-1]
+
+    shown = Watched()
+    asyncio.run(Follow(Reading(Goes(TWO), Selection(RUN), View(), pytest.fail), shown).run())
+    assert shown.rows == ["2 sites: 1 live, 1 ended"]
+
+
+class Restarted(Held):
+    """A log that three gangs write one after the other, 1000 bytes each. What each look lists is one step behind what a
+    read brings, and whose a gang is comes one step behind its bytes.
+    """
+
+    DATA = b"aaaa\n" * 200 + b"bbbb\n" * 200 + b"cccc\n" * 200
+
+    def __init__(self, ranks: tuple[int, int, int]) -> None:
+        super().__init__({"s/l": self.DATA})
+        self._marks: list[Mark] = []
+        self._steps = [1]  # how many marks each look lists
+        for number, rank in enumerate(ranks):
+            at = 1000 * number
+            self._marks += [Ended(at, 0, "rotated")] if number else []
+            self._marks.append(Generation(at, 0, "l", 0, f"fh:{number}", 0, 0))
+            self._marks.append(Attributes(at, 0, f"rank:{rank}"))
+            self._steps.append(len(self._marks))
+        self._steps += self._steps[-1:]
+        self._looks = -1
+        self.read_at: list[int] = []  # after which look
+
+    def _committed(self, marks: int) -> int:
+        return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
+
+    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        self._looks = min(self._looks + 1, len(self._steps) - 1)
+        marks = self._steps[self._looks]
+        stream = StreamId(RUN, "s", "l")
+        return [StreamInfo(stream, 0, self._committed(marks), 0, False, tuple(self._marks[:marks]))]
+
+    async def state(self, run: str) -> RunState:
+        return RunState.ENDED if self._looks == len(self._steps) - 1 else RunState.RUNNING
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        self.read_at.append(self._looks)
+        marks = max(self._steps[self._looks], self._steps[min(self._looks + 1, len(self._steps) - 1)] - 1)
+        end, number = self._committed(marks), first_mark
+        while start < end or number < marks:
+            if number < marks and (start >= end or self._marks[number].offset <= start):
+                yield number, self._marks[number]
+                number += 1
+            else:
+                yield start, self.DATA[start : start + 500]
+                start += 500
+
+
+@pytest.mark.parametrize(
+    ("ranks", "shown"),
+    [
+        ((0, 0, 0), "abc"),
+        ((0, 1, 0), "ac"),
+        ((1, 0, 2), "b"),
+        ((1, 2, 3), ""),
+    ],
+)
+def test_a_log_is_read_as_far_as_its_rank_is_known(
+    ranks: tuple[int, int, int], shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.01)
+    origin, display = Restarted(ranks), Shown()
+    chooser = RankChooser(RankChoice.of(["0"], "", []))
+    view = View(
+        new=partial(Renderer, "plain"),
+        notes=False,
+        ranks=lambda stream: RankedLines(chooser, str(stream), re.compile("error")),
+    )
+    asyncio.run(Follow(Reading(origin, Selection(RUN), view, pytest.fail), display, ranks=chooser).run())
+    assert display.lines == [f"s: {letter * 4}" for letter in shown for _ in range(200)]
+    assert origin.read_at[:3] == [1, 2, 3]
+
+
+class Cut(Held):
+    """One whose reads end at first, after a piece of each, with *error*."""
+
+    def __init__(self, logs: dict[str, bytes], error: FlarelogError) -> None:
+        super().__init__(logs, size=30)
+        self.error = error
+
+    async def find(
+        self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
+    ) -> AsyncGenerator[Found, None]:
+        async for piece in super().find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop):
+            yield piece
+            if start == 0:
+                raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(
+            CannotConnect("cut"),
+            ["cut; trying again, from where it was", "connected again: nothing is missing"],
+            id="a-lost-connection",
+        ),
+        pytest.param(ConnectionAged("of age"), [], id="one-that-came-of-age"),
+    ],
+)
+def test_what_is_said_of_a_connection_that_is_followed_by_another(error: FlarelogError, said: list[str]) -> None:
+    heard: list[str] = []
+    shown, view = Shown(), View(new=partial(Renderer, "plain"), notes=False)
+    origin = Cut({"a/log.txt": TWO["a/log.txt"]}, error)
+    asyncio.run(Follow(Reading(origin, Selection(RUN), view, heard.append), shown).run())
+    assert [line.split()[-1] for line in shown.lines] == ["a1", "more", "a3"]
+    assert heard == said
+
+
+def test_nothing_there_is_said() -> None:
+    with pytest.raises(NotFound, match="here holds no such log of run run-1"):
+        read(Held({}), Selection(RUN))
+
+
+def test_what_cannot_match_is_not_asked_for() -> None:
+    data = b"".join(b"step %d\n" % n for n in range(50_000)) + b"an error\nlast\n"
+    view = View(Choice((re.compile("error"),), after=1), notes=False)
+    for follow in (False, True):
+        origin = Held({"a/l": data}, 1000)
+        assert read(origin, Selection(RUN), view, follow=follow) == ["a: an error", "a: last"]
+        assert [sieve for _, _, sieve in origin.asked][-1] == Sieve((b"error",), after=1)
+
+
+def test_what_a_container_runtime_wrote_is_looked_at_whole() -> None:
+    """A text may be parted over two of its records."""
+    record = "2026-11-20T08:00:00Z stdout {} {}\n"
+    data = (record.format("F", "x") * 100 + record.format("P", "an er") + record.format("F", "ror")).encode()
+    view = View(Choice((re.compile("error"),)), notes=False)
+    origin = Held({"a/l": data}, 500)
+    assert read(origin, Selection(RUN), view) == ["a: an error"]
+    assert {sieve for _, _, sieve in origin.asked} == {None}
+
+
+def test_the_bytes_of_one_log() -> None:
+    reading, writing = os.pipe()
+    display = BytesDisplay(Pipe(writing), one=True)
+    log = Reading(Held({"a/l": b"\xff\x1b[A"}, 1), Selection(RUN), View(raw=True), pytest.fail)
+    asyncio.run(Follow(log, display).run())
+    os.close(writing)
+    with open(reading, "rb") as file:
+        assert file.read() == b"\xff\x1b[A"
+    with pytest.raises(InvalidOption, match="-o raw follows one log, and there are a/l, b/l: choose"):
+        display.known([StreamId(RUN, "a", "l"), StreamId(RUN, "b", "l")])
+
+
+def test_a_store_is_read_as_a_receiver_is(tmp_path: object) -> None:
+    with pytest.raises(NotFound, match="there is no store at"):
+        StoreOrigin(f"{tmp_path}/nowhere")
+
+
+# --- the first error
+
+
+def first_error(logs: dict[str, bytes], before: int = 1, after: int = 1) -> tuple[str, list[str]] | None:
+    display = FirstError((ERROR,), before, after, stamp)
+    view = View(Choice((ERROR,), before=20, after=1000), notes=False)
+    asyncio.run(Follow(Reading(Held(logs), Selection(RUN), view, pytest.fail), display).run())
+    display.close()
+    found = display.earliest
+    return (found.stream.site, [line.text for line in found.lines]) if found is not None else None
+
+
+TRACE = b'Traceback (most recent call last):\n  File "train.py", line 88\nRuntimeError: CUDA error\n'
+
+
+def test_the_first_error_is_the_earliest_by_time_with_what_stands_around_it() -> None:
+    logs = {
+        "a/l": b"2026-11-20 08:00:01 fine\n2026-11-20 08:00:09 ERROR peer is gone\nx\n",
+        "b/l": b"one\n2026-11-20 08:00:05 step 5\n" + TRACE + b"behind\nfar behind\n",
+        "c/l": b"2026-11-20 08:00:02 0 errors so far\n",
+    }
+    lines = ["2026-11-20 08:00:05 step 5", *TRACE.decode().splitlines(), "behind"]
+    assert first_error(logs) == ("b", lines)
+
+
+def test_where_nothing_went_wrong_there_is_none() -> None:
+    assert first_error({"a/l": b"2026-11-20 08:00:02 0 errors so far\nNo error: fine\n"}) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "is_one"),
+    [
+        ("2026-11-20 08:00:00 - trainer - ERROR - no", True),
+        ("[rank1]: Traceback (most recent call last):", True),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory", True),
+        ('{"level":"error","msg":"x"}', True),
+        ("step 5 error=0.1", False),
+        ("ERRORS: 0", False),
+        ("INFO no Error here", False),
+    ],
+)
+def test_what_counts_as_trouble(line: str, is_one: bool) -> None:
+    assert (ERROR.search(line) is not None) is is_one
+
+
+# --- the state of the sites
+
+
+def test_a_label_names_run_site_and_log() -> None:
+    assert label(StreamId(RUN, "a", "rank-0/l")).name == "a/rank-0/l"
+    assert label(StreamId(RUN, "a", "l")).fields == {"run": RUN, "site": "a", "log": "l"}
+
+
+# --- one bad log among others
+
+BAD = b"x\x1b[2Ky\n" * 800_000
+
+
+def test_a_log_that_costs_too_much_comes_behind_the_others() -> None:
+    origin = Held({"a/log.txt": BAD, "b/log.txt": b"one\ntwo\n", "c/log.txt": b"three\n"})
+    lines = read(origin, Selection(RUN), View(new=partial(Renderer, "plain")))
+    later = next(index for index, line in enumerate(lines) if line.startswith("a: ") and "comes behind" in line)
+    one = lines.index("b: one")
+    assert later > 0
+    assert all(line.startswith("a: ") for line in lines[:later])
+    assert lines[one : one + 2] == ["b: one", "b: two"]
+    assert "c: three" in lines[one:]
+    assert lines[-2].startswith("a: ")  # and to its end
+    assert sum("ended at" in line for line in lines) == 3
+
+
+def test_a_log_that_costs_too_much_is_not_put_off_where_it_is_the_only_one() -> None:
+    lines = read(Held({"a/log.txt": BAD}), Selection(RUN), View(new=partial(Renderer, "plain")))
+    assert not [line for line in lines if "comes behind" in line]
+
+
+def test_a_stream_has_a_budget_a_second_and_what_is_over_it_comes_later() -> None:
+    info = StreamInfo(StreamId(RUN, "a", "log.txt"), 0, 0, 0, False)
+    flow = Flow(info.stream, View(new=partial(Renderer, "plain")))
+    each = reads.Stream(info, flow, 100.0)
+    flow.feed(0, b"a usual line\r\n" * 100_000, 100.0)
+    flow.feed(flow.position, b"\rtrain:  45%|####      | 450/1000 [00:10<00:12, 44.4it/s]" * 20_000, 100.0)
+    assert each.held_for(100.0) == 0
+    for _ in range(40):
+        flow.feed(flow.position, BAD[: 64 << 10], 100.0)
+        if each.held_for(100.0):
+            break
+    held = each.held_for(100.0)
+    assert held > 0
+    assert each.held_for(100.0 + held / 2) == pytest.approx(held / 2)
+    assert each.held_for(100.0 + held) == pytest.approx(0)
