@@ -244,6 +244,7 @@ class LocalStore(LocalReader):
         site = stream.run, stream.site
         async with self._learning.setdefault(site, asyncio.Lock()):
             if site not in self._footprints:
+                self._spare_descriptors()  # looking takes some, and is of no use where no stream can be opened
                 look = partial(footprint.found, self.root / stream.run / stream.site)
                 try:
                     self._footprints[site] = await aside(look, self._opening_threads)
