@@ -19,6 +19,7 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
+from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import take_back
@@ -155,7 +156,7 @@ class Strangers:
             start = size
         file.start = min(max(start, 0), size)
         file.start_at(file.start)
-        file.found_as = name if start < 0 else path
+        file.found_as = name if start < 0 or outside(path) else path
         ledger.renamed(file, path)
         absent = ledger.absent.pop(file.identity, None)
         if absent is not None:
