@@ -168,6 +168,16 @@ class Owner:
                 yield log_path, called
         yield from ((log_path, path) for log_path in self.ledger.rotated_to(path))
 
+    def family(self, look: Look) -> set[str]:
+        """The paths that *look* shows which bear the name of a log that is known or was rotated, or a name that it was
+        rotated to.
+        """
+        found = {name for name, _ in self.ledger.remembered.values()} | self.ledger.tails.keys()
+        for path in look.born:
+            beside = [name for name, _ in self._originals(path, look)]
+            found.update(beside, [path] if beside else [])
+        return found
+
     def by_name(self, path: str, found: Sight, look: Look) -> str | None:
         """The log of which the unknown file at *path* is a generation that was rotated before anyone saw it: its name
         says so, and it was born after what is known of the log, and before the file that has the log's name now.

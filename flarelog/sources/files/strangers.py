@@ -58,8 +58,10 @@ class Strangers:
         """Open the strangers, the oldest first, and find or make their logs."""
         touched: set[str] = set()
         renames = self.ledger.renames
+        linked_twice = len({found.is_of for found in look.strangers.values()}) < len(look.strangers)
+        family = self.owner.family(look) if linked_twice else set()
 
-        def order(path: str) -> tuple[bool, float, float, bool, str]:
+        def order(path: str) -> tuple[bool, float, float, bool, bool, str]:
             born = look.strangers[path].born
             place = renames.place(path)
             return (
@@ -67,6 +69,7 @@ class Strangers:
                 math.inf if born is None else born,
                 renames.count + 1 if place is None else place,
                 path in look.links,
+                path not in family,  # another name of a generation is no log of its own
                 path,
             )
 

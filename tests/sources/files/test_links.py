@@ -160,3 +160,25 @@ def test_two_links_to_one_file_are_one_log(top: Path) -> None:
     assert site.content("a.txt") == b"gen 1\ngen 2\ngen 3\n"
     assert list(site.stored) == ["a.txt"]
     site.close()
+
+
+def test_a_hard_link_made_while_nobody_watches_takes_no_generation_away(top: Path) -> None:
+    site = Site(top)
+    site.append("log.txt", b"gen 1\n")
+    site.settle()
+    for number in range(2, 8):
+        for at in range(number, 0, -1):
+            if (top / f"log.txt.{at}").exists():
+                site.rename(f"log.txt.{at}", f"log.txt.{at + 1}")
+        site.rename("log.txt", "log.txt.1")
+        site.append("log.txt", b"gen %d\n" % number)
+        if number % 2:
+            os.link(top / "log.txt", top / f"hl-{number}.txt")
+        if number % 3 == 0:
+            site.restart()
+    site.settle()
+    site.restart(look=False)
+    site.settle()
+    assert list(site.stored) == ["log.txt"]
+    assert site.content("log.txt") == b"".join(b"gen %d\n" % number for number in range(1, 8))
+    site.close()
