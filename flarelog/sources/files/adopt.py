@@ -105,6 +105,11 @@ class Adoption:
                     name = tail.log if name in tails and owner.is_twin(file, tails[name]) else name
                 elif file.path != name and owner.matches(file.path):
                     none = compare(name, file.age, since) < 0 or owner.is_twin(file, tail)
+                    if none and not owner.names_log(file.path):  # it was rotated behind a link, before what is sent
+                        tail.files.remove(file)
+                        self.ledger.forget(file)
+                        file.close()
+                        continue
                     name = file.path if none else name
                 if name != tail.log:
                     self._pass_on(file, tail, name)

@@ -45,7 +45,7 @@ class Descriptors:
     def open(self, path: str, now: float) -> SourceFile:
         """The file at *path*, with what its file system cannot tell. Raises OSError."""
         file = (RedactedFile if self.rules else SourceFile).open(self.walk.root, path, now)
-        file.rules = self.rules
+        file.rules, file.called = self.rules, self.ledger.links.name(path)
         file.closed = path in self.ledger.renames.closed
         unwatched = directory_of(path) in self.walk.unwatched
         file.lacks = (*lacks(file.fd, file.identity), *(["no-inotify"] if unwatched else []))

@@ -22,6 +22,7 @@ from flarelog.sources.files.descriptors import SPARE, Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
+from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.openers import Inode
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
@@ -53,7 +54,7 @@ class Discovery:
     held_up: bool = False  # very many files wait for the receiver's record
     _stored: Stored = field(default_factory=Stored)
     _copies: Copies = field(default_factory=Copies)
-    _ledger: Ledger = field(default_factory=Ledger)
+    _ledger: Ledger = field(init=False)
     _walk: Walk = field(init=False)
     _owner: Owner = field(init=False)
     _descriptors: Descriptors = field(init=False)
@@ -64,7 +65,8 @@ class Discovery:
     _resumed: bool = False
 
     def __post_init__(self) -> None:
-        self._walk = Walk(self.options.root, self.watch, self.troubles.tell)
+        self._ledger = Ledger(Links(self.options.root))
+        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles.tell)
         self._owner = Owner(self.options, self._ledger, self.troubles.tell)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
         self._strangers = Strangers(
@@ -138,6 +140,7 @@ class Discovery:
     def _look_everywhere(self, now: float) -> set[str]:
         look = Look()
         self._stored.over.clear()
+        self._ledger.links.forget_gone()
         touched = self._scan(now, None, look) | self._settle(set(), now)
         return touched | self._revisit(look)
 
@@ -173,7 +176,7 @@ class Discovery:
         """What *changes* say: the logs that were written to, and the directories in which names came or went."""
         touched: set[str] = set()
         dirty: set[str] = set()
-        ledger, renames = self._ledger, self._ledger.renames
+        ledger, renames, links = self._ledger, self._ledger.renames, self._ledger.links
         for change in changes:
             directory = self._walk.relative[change.directory]
             if change.what is What.SHIFTED:
@@ -181,6 +184,9 @@ class Discovery:
                 dirty.add(directory)
                 continue
             path = change.name if directory == "." else f"{directory}/{change.name}"
+            path = links.log_at(path) if links.ends else path
+            if outside(path) and not links.called(path):
+                continue
             renames.note(change, path)
             if change.what in (What.MODIFIED, What.CLOSED):
                 file = ledger.paths.get(path)
@@ -189,7 +195,7 @@ class Discovery:
                     file.closed = change.what is What.CLOSED
                     if change.what is What.MODIFIED or len(known[0].files) > 1:
                         touched.add(known[0].log)
-                elif known is not None or self.options.matches(path):
+                elif known is not None or self._owner.matches(path):
                     dirty.add(directory)
                 continue
             if change.what in (What.DELETED, What.MOVED_FROM):
@@ -241,6 +247,10 @@ class Discovery:
             wanted = matches(path) and (not is_link or self._owner.may_be_followed(path))
             if wanted:
                 look.born[path] = found.born
+                if ledger.links.ends:
+                    look.born[ledger.links.name(path)] = found.born
+                if is_link:
+                    self._owner.follow(path, found.is_of)
             if isinstance(found, SourceFile):
                 file = found
             else:

@@ -34,6 +34,7 @@ class SourceFile:
     path: str  # relative to the root, where it was last seen
     found_as: str = ""  # where it was first seen
     is_of: tuple[int, int] = (0, 0)  # device and inode
+    called: str = ""  # its path; behind a link, what that would be beside its log
     rest: tuple[int, int] = (0, 0)  # (size, mtime in ns) when it was laid to rest
     start: int = 0  # where reading it begins
     position: int = 0  # of the next byte to read
@@ -84,7 +85,7 @@ class SourceFile:
     @property
     def age(self) -> Age:
         """What decides its place among the generations of its log."""
-        return Age(self.born, self.path, self.renamed)
+        return Age(self.born, self.called or self.path, self.renamed)
 
     def sight(self) -> Sight:
         """What a look at it would show."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, inode
 from flarelog.sources.files.lineage import names_of
+from flarelog.sources.files.links import Links
 from flarelog.sources.files.record import Piece
 from flarelog.sources.files.renames import Renames
 from flarelog.sources.files.tail import Tail
@@ -24,6 +25,7 @@ Known = tuple[Tail, SourceFile]
 class Ledger:
     """The logs under one root, and their files."""
 
+    links: Links
     renames: Renames = field(default_factory=Renames)
     tails: dict[str, Tail] = field(default_factory=dict)  # by log
     known: dict[str, Known] = field(default_factory=dict)  # by identity
@@ -86,7 +88,7 @@ class Ledger:
         """*file* is at *path* by now."""
         if self.paths.get(file.path) is file:
             del self.paths[file.path]
-        file.path = path
+        file.path, file.called = path, self.links.name(path) if self.links.ends else path
         self.paths[path] = file
         file.closed = file.closed or path in self.renames.closed
         known = self.known.get(file.identity)

@@ -18,6 +18,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, earlier, sight
 from flarelog.sources.files.ledger import Ledger
 from flarelog.sources.files.lineage import Age, compare, is_numbered, is_rotation, is_surely_rotation, originals
+from flarelog.sources.files.links import outside
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look
@@ -39,12 +40,25 @@ class Owner:
     _asked: dict[str, bool] = field(default_factory=dict)  # by path: whether it matches the patterns
 
     def matches(self, path: str) -> bool:
-        """Whether the patterns say that what stands at *path* is a log: each name is asked about very often."""
+        """Whether the patterns say that what stands at *path* is a log, or that it would be one beside the link behind
+        which it was rotated.
+        """
+        if self._asked.get(path) or self.names_log(path) or not self.ledger.links.ends:
+            return self._asked[path]
+        called = self.ledger.links.called(path).values()
+        return any(self._lets_go(path) and self.options.matches(name) for name in called)
+
+    def _lets_go(self, path: str) -> bool:
+        """Whether the file at *path* may be sent by way of a link."""
+        return outside(path) or (self.options.permits(path) and not self.options.excludes(path))
+
+    def names_log(self, path: str) -> bool:
+        """Whether *path* may be the name of a log: each is asked about very often."""
         known = self._asked.get(path)
         if known is None:
             if len(self._asked) >= ASKED:
                 self._asked.clear()
-            known = self._asked[path] = self.options.matches(path)
+            known = self._asked[path] = not outside(path) and self.options.matches(path)
         return known
 
     def wanted(self, path: str) -> bool:
@@ -56,18 +70,24 @@ class Owner:
     def target(self, link: str) -> str:
         """The path of the file that *link* leads to, if it is sent under its own name; else the link's."""
         target = self._behind(link)
-        return target if target is not None and self.matches(target) else link
+        return target if target is not None and self.names_log(target) else link
 
     def _behind(self, link: str) -> str | None:
         """The path of what *link* leads to, if that is below the root."""
         root = os.path.realpath(self.options.root)
         target = os.path.relpath(os.path.realpath(os.path.join(root, link)), root)
-        return None if target.startswith("../") else target
+        return None if outside(target) else target
+
+    def follow(self, link: str, is_of: tuple[int, int]) -> None:
+        """Take note that *link* leads to the file *is_of*: what was rotated there belongs to the log of its name."""
+        links = self.ledger.links
+        if not links.leads_to(link, is_of):
+            links.follow(link, is_of, names=self.names_log(link) and self.target(link) == link)
 
     def may_be_followed(self, link: str) -> bool:
         """Whether the site lets go of the file that *link* leads to: a link must not send what it has left out."""
-        target = self._behind(link) if self.options.sites else None
-        return target is None or self.options.permits(target)
+        target = self._behind(link) if self.options.sites or self.options.exclude else None
+        return target is None or self._lets_go(target)
 
     def of(self, file: SourceFile, path: str, found: Sight, look: Look) -> tuple[str, int] | None:
         """The log of *file*, which is not known, and where reading it begins, -1 where that is to be found out; None
@@ -92,12 +112,12 @@ class Owner:
         since = self.since(tail) if tail is not None and tail.newest is not None else None
         if since is not None and path != name and compare(name, file.age, since) < 0:
             # What was begun after it cannot be overtaken.
-            if not self.matches(path):
+            if not self.names_log(path):
                 why = "was born before what is already sent of"
                 self.trouble(path, f"{legible(path)} {why} {name}; it is not sent")
                 return None
             name, start = path, -1
-        return (name, start) if name != path or self.matches(path) else None
+        return (name, start) if name != path or self.names_log(path) else None
 
     def rotated_out(self, left: dict[str, Sight], look: Look) -> dict[str, Sight]:
         """Which of the files that are *left*, whose names are none of a log, belong to one all the same."""
@@ -112,7 +132,7 @@ class Owner:
                 found[path] = seen
             elif not passed:
                 name = self.by_name(path, seen, look)
-                if name is not None and self.options.continues(path, name, met=False):
+                if name is not None and self._continues(path, name, met=False):
                     found[path] = seen
         return found
 
@@ -129,28 +149,46 @@ class Owner:
     def may_be(self, path: str, log: str, key: str) -> bool:
         """Whether the file at *path* may be taken for *key*, a generation of *log*, because the receiver says so."""
         was = self.ledger.remembered.get(key) or self.ledger.remembered.get(earlier(key))
-        return self.options.continues(path, log, was is not None, was[0] if was is not None else "")
+        return self._continues(path, log, was is not None, was[0] if was is not None else "")
 
-    def _originals(self, path: str, look: Look | None = None) -> Iterable[str]:
-        """The logs that the file at *path* may be a generation of, as its name says; also such as *look* shows."""
+    def _continues(self, path: str, log: str, met: bool, was: str = "") -> bool:
+        called = self.ledger.links.called(path).get(log)
+        if called is not None:
+            return self._lets_go(path) and self.options.continues(called, log, met, was)
+        return not outside(path) and self.options.continues(path, log, met, was)
+
+    def _originals(self, path: str, look: Look | None = None) -> Iterable[tuple[str, str]]:
+        """The logs that the file at *path* may be a generation of, as its name says, and what it is called beside them;
+        also such as *look* shows.
+        """
         directory, _, name = path.rpartition("/")
-        for original in originals(name):
-            log_path = f"{directory}/{original}" if directory else original
+        beside = ((f"{directory}/{original}" if directory else original, path) for original in originals(name))
+        for log_path, called in (*beside, *self.ledger.links.called(path).items()):
             if log_path in self.ledger.tails or (look is not None and log_path in look.born):
-                yield log_path
-        yield from self.ledger.rotated_to(path)
+                yield log_path, called
+        yield from ((log_path, path) for log_path in self.ledger.rotated_to(path))
+
+    def family(self, look: Look) -> set[str]:
+        """The paths that *look* shows which bear the name of a log that is known or was rotated, or a name that it was
+        rotated to.
+        """
+        found = {name for name, _ in self.ledger.remembered.values()} | self.ledger.tails.keys()
+        for path in look.born:
+            beside = [name for name, _ in self._originals(path, look)]
+            found.update(beside, [path] if beside else [])
+        return found
 
     def by_name(self, path: str, found: Sight, look: Look) -> str | None:
         """The log of which the unknown file at *path* is a generation that was rotated before anyone saw it: its name
         says so, and it was born after what is known of the log, and before the file that has the log's name now.
         """
         place = self.ledger.renames.place(path)
-        age = Age(found.born, path, math.inf if place is None else place, found.modified)
         matches, judged = self.matches(path), False
         tails = self.ledger.tails
-        for name in self._originals(path, look if matches else None):
-            if not is_surely_rotation(name, path):
+        for name, called in self._originals(path, look if matches else None):
+            if not is_surely_rotation(name, called):
                 continue
+            age = Age(found.born, called, math.inf if place is None else place, found.modified)
             # Whoever copies a log that stays where it is makes a file that is younger, and no generation.
             now = self._now(name, look)
             until = Age(now.born, name, modified=now.modified) if now is not None else None
@@ -203,7 +241,7 @@ class Owner:
     def _created_as(self, path: str, look: Look) -> str | None:
         """The log as which the file at *path* was created, and from which it was renamed since."""
         origin = self.ledger.renames.origins.get(path, (path, 0))[0]
-        if origin == path or not self.matches(origin):
+        if origin == path or not self.names_log(origin):
             return None
         return origin if origin in self.ledger.tails or origin in look.strangers or is_rotation(origin, path) else None
 
@@ -221,7 +259,7 @@ class Owner:
         if last is None:
             return False
         with contextlib.suppress(OSError), SourceFile.open(self.options.root, last.path, 0.0) as its:
-            overlap = 0 if is_numbered(tail.log, file.path) else -math.inf
+            overlap = 0 if is_numbered(tail.log, file.called or file.path) else -math.inf
             written_since = os.fstat(its.fd).st_mtime_ns - file.born - OVERLAP
             if its.identity == last.identity and written_since > overlap:
                 return its.begins_like(file)

@@ -19,6 +19,7 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.ledger import Known, Ledger
+from flarelog.sources.files.links import outside
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.record import take_back
@@ -57,8 +58,10 @@ class Strangers:
         """Open the strangers, the oldest first, and find or make their logs."""
         touched: set[str] = set()
         renames = self.ledger.renames
+        linked_twice = len({found.is_of for found in look.strangers.values()}) < len(look.strangers)
+        family = self.owner.family(look) if linked_twice else set()
 
-        def order(path: str) -> tuple[bool, float, float, bool, str]:
+        def order(path: str) -> tuple[bool, float, float, bool, bool, str]:
             born = look.strangers[path].born
             place = renames.place(path)
             return (
@@ -66,6 +69,7 @@ class Strangers:
                 math.inf if born is None else born,
                 renames.count + 1 if place is None else place,
                 path in look.links,
+                path not in family,  # another name of a generation is no log of its own
                 path,
             )
 
@@ -155,7 +159,7 @@ class Strangers:
             start = size
         file.start = min(max(start, 0), size)
         file.start_at(file.start)
-        file.found_as = name if start < 0 else path
+        file.found_as = name if start < 0 or outside(path) else path
         ledger.renamed(file, path)
         absent = ledger.absent.pop(file.identity, None)
         if absent is not None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight, sight
 from flarelog.sources.files.lineage import is_rotation
+from flarelog.sources.files.links import Links, outside
 from flarelog.sources.files.watch import Watch
 from flarelog.text import legible
 
@@ -58,6 +59,7 @@ class Walk:
 
     root: str
     watch: Watch
+    links: Links
     trouble: Callable[[str, str], None]  # takes a path and a sentence
     root_missing: bool = False
     directories: set[str] = field(default_factory=set)  # known, relative to the root
@@ -79,17 +81,20 @@ class Walk:
         known: Mapping[str, SourceFile],
     ) -> Iterator[Entry]:
         """The regular files that are *wanted*, or *known*, by their paths, in the directories of *only*, and below new
-        ones; None: everywhere.
+        ones; None: everywhere. With them come the directories of the links that lead there, and those behind links that
+        lead elsewhere by now.
 
         *scanned* takes the directories that were listed, and *moved* those of them whose names are not as they were at
         the listing before, and of whose changes nobody reports.
         """
-        pending = ["."] if only is None else sorted(only)
-        while pending:
+        led = (self.links.leading_to(directory) for directory in only or ())
+        pending = ["."] if only is None else sorted(only.union(*led))
+        while pending or (pending := self.links.unlisted(scanned, everywhere=only is None)):
             directory = pending.pop()
             if directory in scanned:
                 continue
-            full = os.path.normpath(os.path.join(self.root, directory))
+            beyond = outside(directory)
+            full = os.path.normpath(os.path.join(os.path.realpath(self.root) if beyond else self.root, directory))
             if only is None or directory not in self.directories:
                 self.relative[full] = directory
                 # Before the look, so that nothing falls between.
@@ -110,7 +115,10 @@ class Walk:
             for entry in found:
                 path = entry.name if directory == "." else f"{directory}/{entry.name}"
                 try:
-                    if entry.is_dir(follow_symlinks=False):
+                    if beyond:
+                        if not self.links.called(path):
+                            continue
+                    elif entry.is_dir(follow_symlinks=False):
                         if only is None or path not in self.directories:
                             pending.append(path)
                         continue

@@ -1,0 +1,110 @@
+"""What stands behind the symbolic links that name logs: the directories in which what they lead to is rotated.
+
+``log.txt -> pods/0.log`` is rotated in ``pods``: ``pods/0.log.1`` is a generation of log.txt then, as ``log.txt.1``
+would be. Each link of a chain counts, and nothing else in those directories is anybody's log.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from flarelog.sources.files.lineage import added_to, is_surely_rotation
+
+_HOPS = 40  # links that a system follows
+_BEFORE = 8  # names to which a link led before, at most
+
+
+def outside(path: str) -> bool:
+    """Whether *path* is not below the root."""
+    return path == ".." or path.startswith("../")
+
+
+@dataclass(slots=True)
+class Links:
+    """The links under *root* that name logs. All paths are relative to it."""
+
+    root: str
+    # By link: the inode that it leads to, and the names on the way there, as (directory, name).
+    _ways: dict[str, tuple[tuple[int, int], list[tuple[str, str]]]] = field(default_factory=dict)
+    # By directory and name: the links that lead there.
+    ends: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    _fresh: set[str] = field(default_factory=set)  # directories into which a link leads that was not listed yet
+
+    def leads_to(self, link: str, is_of: tuple[int, int]) -> bool:
+        """Whether it is known that *link* leads to the file *is_of*."""
+        way = self._ways.get(link)
+        return way is not None and way[0] == is_of
+
+    def follow(self, link: str, is_of: tuple[int, int], *, names: bool) -> None:
+        """*link* leads to the file *is_of*, and *names* its log."""
+        way = self._way(link) if names else []
+        # Where it led before, files may have been rotated that nobody has seen yet.
+        way += [place for place in self.drop(link) if names and place not in way][:_BEFORE]
+        self._ways[link] = is_of, way
+        for directory, name in way:
+            self.ends.setdefault(directory, {}).setdefault(name, set()).add(link)
+            self._fresh.add(directory)
+
+    def _way(self, link: str) -> list[tuple[str, str]]:
+        root, found = os.path.realpath(self.root), list[tuple[str, str]]()
+        at = os.path.join(root, link)
+        for _ in range(_HOPS):
+            try:
+                at = os.path.join(os.path.dirname(at), os.readlink(at))
+            except OSError:
+                break
+            directory, name = os.path.realpath(os.path.dirname(at)), os.path.basename(at)
+            found.append((os.path.relpath(directory, root), name))
+            at = os.path.join(directory, name)
+        return found
+
+    def drop(self, link: str) -> list[tuple[str, str]]:
+        """Forget *link*; returns the names on its way."""
+        _, way = self._ways.pop(link, ((0, 0), []))
+        for directory, name in way:
+            links = self.ends.get(directory, {}).get(name, set())
+            links.discard(link)
+            if not links:
+                self.ends.get(directory, {}).pop(name, None)
+            if not self.ends.get(directory):
+                self.ends.pop(directory, None)
+        return way
+
+    def forget_gone(self) -> None:
+        """Forget the links that are none any more."""
+        for link in [link for link in self._ways if not os.path.islink(os.path.join(self.root, link))]:
+            self.drop(link)
+
+    def unlisted(self, scanned: set[str], *, everywhere: bool) -> list[str]:
+        """The directories behind links, or only those into which one leads since this was asked last, that are not
+        among those *scanned*.
+        """
+        found = self.ends.keys() - scanned if everywhere else self._fresh - scanned
+        self._fresh.clear()
+        return sorted(found)
+
+    def leading_to(self, directory: str) -> set[str]:
+        """The directories of the links that lead into *directory*."""
+        ends = self.ends.get(directory, {})
+        return {os.path.dirname(link) or "." for links in ends.values() for link in links}
+
+    def log_at(self, path: str) -> str:
+        """The link that leads to *path*; *path* itself where none does."""
+        ends = self.ends.get(os.path.dirname(path) or ".")
+        return min(ends.get(os.path.basename(path), ()), default=path) if ends else path
+
+    def called(self, path: str) -> dict[str, str]:
+        """By link, as the log of which the file at *path* may be a generation: what it would be called beside that."""
+        ends = self.ends.get(os.path.dirname(path) or ".") if self.ends else None
+        rotated = os.path.basename(path)
+        return {
+            link: link + (added_to(name, rotated) or "")
+            for name, links in (ends or {}).items()
+            if is_surely_rotation(name, rotated)
+            for link in sorted(links)
+        }
+
+    def name(self, path: str) -> str:
+        """What the file at *path* is called beside its log."""
+        return next(iter(self.called(path).values()), path) if self.ends else path
