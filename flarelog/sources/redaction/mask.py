@@ -29,7 +29,7 @@ Fetch = Callable[[int, int], bytes]
 WINDOW = 64 << 10  # bytes of a line that are matched at once
 OVERLAP = 4 << 10  # bytes beside a window that are looked at as well: the longest secret that a window's end cuts
 KEY_BLOCK = 16 << 10  # bytes behind the first line of a private key that are masked when no last line comes
-RULES = 3  # the version of what is masked: another one shows other bytes
+RULES = 4  # the version of what is masked: another one shows other bytes
 
 _LOOK = 4 << 10  # bytes around what is asked for that are read first: most lines are shorter
 _MARGIN = 128  # bytes that the first line of a private key has at most

@@ -233,6 +233,39 @@ PARTS = [  # of what a text is made that wants to take long, or to confuse
         b"auth plain ",
     ),
     *(b"\\u201c", b"'\"'\"'", b"'\\''", "\u201c".encode(), b"\x1b[0m", b"a\x1b[1mpass", b'\\\\n"', b'"\\n', b"\\u0022"),
+    *(
+        b"a_password ",
+        b"a_password a1",
+        b"a_password a1a1a1a1=",
+        b"secret_key aaaaaaaaaaaaaaa1",
+        b"api_key ",
+        b"a_token ",
+    ),
+    *(
+        b' type="password',
+        b' type="password" ',
+        b' type="password" a=1',
+        b"name=password value=",
+        b'secret "',
+        b'secret "a.',
+    ),
+    *(
+        b'tokens: ["',
+        b'tokens: ["aaaaaaaaaaaaaaaaaaa1',
+        b"&token=next",
+        b"pw: ",
+        b"mypw=a1a1a1",
+        b"cookie: aaaaaaaaaaaaaaa1",
+    ),
+    *(
+        b"alias set ",
+        b"alias set a http://a a ",
+        b"jdbc:oracle:thin:a/a@",
+        b"sqlplus ",
+        b"sqlplus -a ",
+        b"as a:aaaaa1@",
+    ),
+    *(b"a:Aaaaaaa1@", b"as a:", b"%40", b"a%40a.", b"%2540", b"AKIAAAAAAAAAAAAAAAAA ", b"session_id=", b"github_pat="),
     *(b"+A", b"+ASt", b"A" * 60 + b"JQQJ99", "\u0430@\u0430.".encode(), b"password='\\", b'password="\\"\\'),
 ]
 
@@ -622,11 +655,11 @@ def test_without_re2_own_patterns_are_refused_with_what_to_install() -> None:
 
 def test_rules_are_told_again_from_a_generations_notes() -> None:
     own = Rules(("tokens",), ("x1",))
-    assert Rules(("email", "tokens")).note == "redacted:3:tokens+email"
-    assert own.note.startswith("redacted:3:tokens+own-")
-    assert ALL.once("no-handle,redacted:3:tokens+email,hole:3") == Rules(("tokens", "email"))
+    assert Rules(("email", "tokens")).note == "redacted:4:tokens+email"
+    assert own.note.startswith("redacted:4:tokens+own-")
+    assert ALL.once("no-handle,redacted:4:tokens+email,hole:3") == Rules(("tokens", "email"))
     assert ALL.once("no-handle") == Rules()
     assert own.once(own.note) is own
     assert ALL.once(own.note) is None
-    assert ALL.once("redacted:2:tokens") is None
-    assert ALL.once("redacted:3:tokens+news") is None
+    assert ALL.once("redacted:3:tokens") is None
+    assert ALL.once("redacted:4:tokens+news") is None

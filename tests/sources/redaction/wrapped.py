@@ -117,6 +117,13 @@ BARE_FORMS = {
     "cookie": "Cookie: |sid=|«t»|; a=b",
     "cookie-dict": "cookies=|{'|sid|': '|«t»|'}",
     "netrc": "machine x login jane |password| |«v»",
+    "own-behind-a-blank": "bind_password| |«v»",
+    "input": '<input type=|"|password|"| name=|"|x|"| value=|"|«x»|"|>',
+    "input-bare": "<input name=|password| value=|«k»|>",
+    "signed-in": "connecting as |bob|:|«k»|@|host",
+    "oracle": "jdbc:oracle:thin:|scott|/|«k»|@|//h:1521/x",
+    "list": '"tokens"|: |[|"|«t»|"|, |"x"|]',
+    "pw": "pw|: |«v»",
     "identified": "CREATE USER jane IDENTIFIED BY |'|«q»|'",
 }
 ENVELOPES: dict[str, Callable[[str], str]] = {
@@ -175,6 +182,7 @@ SPECIAL = {
     "w": " ,;:@/=)]}",
     "r": "@/:#?!$%",
     "t": "",
+    "k": "_.-+~!#%^$*?",
 }
 _WRITTEN: dict[str, Callable[[str], str]] = {
     "s": lambda text: text.replace("\\", "\\\\").replace("'", "\\'").replace("\t", "\\t"),

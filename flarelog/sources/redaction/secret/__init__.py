@@ -30,7 +30,7 @@ from flarelog.sources.redaction.secret.names import (
     token,
     user_and_password,
 )
-from flarelog.sources.redaction.secret.places import email, password_hash, userinfo
+from flarelog.sources.redaction.secret.places import ESCAPED, email, password_hash, userinfo
 from flarelog.sources.redaction.secret.runs import tokens
 from flarelog.sources.redaction.secret.view import Span, View
 
@@ -67,7 +67,7 @@ def _found(view: bytes, low: bytes, names: tuple[str, ...]) -> Iterator[Span]:
 
 @lru_cache(16)
 def _probes(names: tuple[str, ...]) -> list[tuple[bytes, re.Pattern[bytes] | None, Probe]]:
-    likely = {b"token": UNCOUNTED}
+    likely = {b"token": UNCOUNTED, b"%": ESCAPED}
     return [(word, likely.get(word), probe) for word, of, probe in _PROBES if any(name in names for name in of)]
 
 
@@ -87,4 +87,5 @@ _PROBES: tuple[tuple[bytes, tuple[str, ...], Probe], ...] = (
     (b"cookie", ("tokens",), cookie),
     (b"key", ("tokens", "keys"), key),
     (b"@", ("email",), email),
+    (b"%", ("email",), email),
 )

@@ -98,7 +98,12 @@ KINDS: tuple[tuple[str, str, int | bytes], ...] = (
     ("tokens", "eyJrIjoi eyJhcGlf", rb"[\w+/=-]{32,}+"),
     ("tokens", "eyJ", rb"[\w-]{8,}+(?:\.[\w-]*+){1,5}"),  # JWT and its relatives
     ("tokens", "ZXlK", rb"[\w+/=-]{40,}+"),  # the same once more in base64
-    ("keys", "AKIA ASIA ABIA ACCA", rb"[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    # The secret beside it has no sign of its own.
+    (
+        "keys",
+        "AKIA ASIA ABIA ACCA",
+        rb"[A-Z0-9]{16}(?![A-Za-z0-9])(?:[ \t:,;|\"']{1,4}(?![0-9a-f]{40})[A-Za-z0-9+/]{40}(?![\w+/=-]))?",
+    ),
     ("keys", "A3T", rb"[A-Z0-9]{17}(?![A-Za-z0-9])"),
     ("keys", "LTAI", rb"[A-Za-z0-9]{12,30}(?![\w-])"),
     ("keys", "AKID", rb"[A-Za-z0-9]{32}(?![\w-])"),
@@ -177,5 +182,7 @@ SERVICES = re.compile(
     rb"|looker|mailchimp|mailgun|mapbox|mattermost|maxmind|meraki|message_?bird|mongodb_?atlas|netlify|new[_-]?relic|ngrok"
     rb"|notion|nytimes|okta|openai|opsgenie|pagerduty|plaid|planetscale|postman|private[_-]?ai|pulumi|rapidapi|rollbar|rubygems"
     rb"|sendbird|sendgrid|sendinblue|sentry|shippo|shopify|snyk|sonar|squarespace|stripe|sumo|telegr|travis|trello|twilio|twitch"
-    rb"|twitter|typeform|vercel|yandex|zendesk|(?:php|j|asp\.net_)?sess(?:ion)?id\Z|sig(?:nature)?\Z|cred(?:ential)?s?\Z)"
+    rb"|twitter|typeform|vercel|yandex|zendesk"
+    rb"|(?:git|github|gitlab|gh|gl|azure|azdo|ado|devops|databricks|snowflake|docker|hub|repo|ci|personal|access|deploy)_?pat\Z"
+    rb"|(?:php|j|asp\.net_)?sess(?:ion)?[ _-]?id\Z|sig(?:nature)?\Z|cred(?:ential)?s?\Z)"
 )

@@ -16,6 +16,7 @@ from flarelog.sources.redaction.secret.value import (
     bare,
     gap,
     is_asked,
+    is_made,
     is_number,
     is_random,
     name_before,
@@ -43,7 +44,11 @@ _QUICK = (b"forward", b"backward")
 def password(view: bytes, low: bytes, at: int) -> Span | None:
     found, name = _PASSWORD.match(low, at), name_before(view, at)
     if found is None:
-        return _sshpass(view, low, at) if low.startswith(b"sshpass", at - 3) else _pass(view, low, at, name)
+        asked = _sshpass(view, low, at) if low.startswith(b"sshpass", at - 3) else None
+        return asked or _pass(view, low, at, name)
+    if _TYPED.search(line_before(low, at, 24)):
+        field = _FIELD.match(low, found.end())
+        return None if field is None else value_at(view, low, field.end())
     rest = _MORE.match(low, found.end())
     if rest is not None and _NO_SECRET.match(rest[0]):
         return None
@@ -58,6 +63,12 @@ def password(view: bytes, low: bytes, at: int) -> Span | None:
 
 
 _NETRC = re.compile(rb"\b(?:login|default)[ \t]{1,8}[^\s]{1,64}[ \t]{1,8}\Z")
+# HTML's field of a form, whose value another attribute has.
+_TYPED = re.compile(rb"[ \t]type[ \t]?=[ \t]?\\{0,15}[\"']?\Z")
+_FIELD = re.compile(
+    rb"(?:\\{0,15}[\"'])?(?:[ \t]{1,4}(?!value=)[\w-]{1,24}"
+    rb"(?:=(?:\\{0,15}[\"'][^\"'<>\r\n\\]{0,64}\\{0,15}[\"']|[^\s\"'<>\\]{1,64}))?){0,8}[ \t]{1,4}value="
+)
 _SSHPASS = re.compile(rb"pass[ \t]{1,4}-p[ \t]{0,4}(?=\S)")
 
 
@@ -99,12 +110,26 @@ def _pwd(view: bytes, low: bytes, at: int) -> Span | None:
 _SECRET = re.compile(rb"secrets?(?!ar[yi])")
 
 
+# The name of a Kubernetes secret: words, and short parts behind a hyphen or dot.
+_OF_KUBECTL = re.compile(
+    rb"[ ]\\{0,15}\"[a-z]{1,40}(?:[.-][a-z0-9]{1,10}){0,8}\\{0,15}\"[ ]"
+    rb"(?:created|configured|unchanged|deleted|patched|not[ ]found|already|is[ ]forbidden)"
+)
+_OF_AN_APP = re.compile(rb"(?:api|app|client|consumer|oauth|shared|signing|user|webhook|your)[ ]\Z")
+
+
 def secret(view: bytes, low: bytes, at: int) -> Span | None:
     found, name = _SECRET.match(low, at), name_before(view, at)
     rest = _MORE.match(low, found.end()) if found is not None else None
     if found is None or rest is None or _NO_SECRET.match(rest[0]):
         return None
     begin = gap(view, rest.end(), name, said=True)
+    if (
+        not (name or rest[0])
+        and _OF_KUBECTL.match(view, rest.end())
+        and not _OF_AN_APP.search(line_before(low, at, 24))
+    ):
+        return None
     if not begin or is_number(low, bare(view, begin)):
         return None
     return value_of(view, low, at, name, begin, not name.startswith(b"-"))
@@ -122,6 +147,11 @@ _OF_A_DOOR = re.compile(
 )
 
 
+# What a page of a list is called, in the query of the next one; and a list of tokens that no model reads.
+_OF_A_PAGE = re.compile(rb"(?:next|prev(?:ious)?|first|last|start|begin|end|latest|earliest)(?![\w.~+/=%-])")
+_A_LIST = re.compile(rb"\[[ ]{0,4}\\{0,15}[\"']?(?=[\w.-]{0,64}[0-9])(?=[\w.-]{0,64}[A-Za-z])[\w.-]{20,}+")
+
+
 # Not what language models' logs say of tokens: how many.
 UNCOUNTED = re.compile(
     rb"token(?!iz|s?[\w.-]{0,24}+[\"']?(?:/s(?:ec)?)?[ ]?[=:][ ]?"
@@ -134,12 +164,17 @@ def token(view: bytes, low: bytes, at: int) -> Span | None:
     if found is None or _NO_SECRET.match(low, at + 5):
         return None
     begin, name = found.end(), name_before(view, at)
-    if found["flag"] is not None and not name.startswith(b"-"):
+    blank = found["flag"] is not None and not name.startswith(b"-")
+    if blank and not is_made(view, found.start("flag"), name):
         return None
     owner, first = name.strip(b"_.-"), bare(view, begin)
     if is_number(low, first) or PATH.match(view, first) or _OF_A_MODEL.search(owner.lower()):
         return None
     asked = is_asked(view, at, name)
+    if (asked and _OF_A_PAGE.match(low, first)) or (blank and not _OF_A_DOOR.search(owner.lower())):
+        return None
+    if _A_LIST.match(view, first):
+        return value_of(view, low, at, name, begin)
     strong = asked or (owner.isupper() and view[at : at + 5] == b"TOKEN") or _OF_A_DOOR.search(owner.lower())
     if view[first : first + 1] in b"[<{(" or not (strong or is_random(view, first, 8)):
         return None
@@ -159,7 +194,7 @@ def key(view: bytes, low: bytes, at: int) -> Span | None:
     if found is None:
         return None
     begin, name = found.end(), name_before(view, at)
-    if found["flag"] is not None and not name.startswith(b"-"):
+    if found["flag"] is not None and not name.startswith(b"-") and not is_made(view, found.start("flag"), name):
         return None
     first, asked = bare(view, begin), is_asked(view, at, name)
     if is_number(low, first) or PATH.match(view, first):
@@ -233,9 +268,9 @@ def cookie(view: bytes, low: bytes, at: int) -> Span | None:
         return None
     if view[begin : begin + 1] in (b"{", b"["):
         return value_at(view, low, begin)
-    if _CRUMB.match(view, begin) is None:
-        return None
     first = bare(view, begin)
+    if _CRUMB.match(view, begin) is None:
+        return value_at(view, low, begin) if is_random(view, first, RUN) else None
     return (
         value_at(view, low, begin) if first > begin else all_of(view, begin, view[at - len(name) - 1 : at - len(name)])
     )
@@ -257,17 +292,33 @@ def user_and_password(view: bytes, low: bytes, at: int) -> Span | None:
     return value_at(view, low, found.end())
 
 
-_PW = re.compile(rb"(?<=bind)pw|(?<=root)pw|(?<=user)pw|(?<=admin)pw|(?<=ldap)pw|(?<=[a-z]_)pw")
+_PW = re.compile(rb"(?<=bind)pw|(?<=root)pw|(?<=user)pw|(?<=admin)pw|(?<=ldap)pw|(?<=[a-z]_)(?<!conv_)pw")
+
+
+_NO_PW = re.compile(rb"\w{1,64}\(|\d++[xX]\d|[\d.,]++[a-z]{0,4}\b")  # a layer of a model, a size, a measure
 
 
 def pw(view: bytes, low: bytes, at: int) -> Span | None:
     """What databases and LDAP's programs call a password: pwd, bindpw, db_pw."""
     if low.startswith(b"d", at + 2):
         return _pwd(view, low, at)
-    begin = gap(view, at + 2, b"") if _PW.match(low, at) and not low[at + 2 : at + 3].isalpha() else 0
-    if not begin or is_number(low, bare(view, begin)):
+    if low[at + 2 : at + 3].isalpha():
         return None
-    return value_of(view, low, at, name_before(view, at), begin, words=True)
+    name, known = name_before(view, at), _PW.match(low, at)
+    likely = (
+        known
+        or (not name.rstrip(b"-") and view[at - 1 : at] not in (b"+", b"*", b"/"))
+        or _OWNERS.fullmatch(name.lower())
+    )
+    begin = gap(view, at + 2, b"") if likely else 0
+    first = bare(view, begin)
+    if (
+        not begin
+        or is_number(low, first)
+        or not (known or (is_random(view, first, 6) and not _NO_PW.match(view, first)))
+    ):
+        return None
+    return value_of(view, low, at, name, begin, words=True)
 
 
 _LOGGED_IN = re.compile(rb"\blogin\b[^\r\n|;]*\Z")

@@ -6,7 +6,7 @@ import re
 
 from flarelog.sources.redaction.secret.kinds import RUN
 from flarelog.sources.redaction.secret.value import is_random
-from flarelog.sources.redaction.secret.view import WORD, Span, end_of, ending, line_before
+from flarelog.sources.redaction.secret.view import BACK, WORD, Span, end_of, ending, line_before
 
 _OF_A_URL = bytes(byte for byte in range(0x21, 0x100) if byte not in b"\"'`<>\\\x7f")
 _TO_END_OF_URL = re.compile(rb"[^\x00-\x20\"'`<>\\\x7f]{0,2048}+")
@@ -15,12 +15,36 @@ _SLASHES = (b"://",)
 _PORT = re.compile(rb"\d{1,5}(?:[/?#]|\Z)")
 
 
+# Oracle's NAME/PASSWORD@, and NAME:PASSWORD@ that no URL begins: what is said before it, or a password of digits and
+# letters of both cases, tells it from a tag and a place.
+_ORACLE = re.compile(
+    rb"(?i:jdbc:oracle:\w{2,5}:|\bsqlplus[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,3})[\w$#.]{1,64}/([^\s\"'@]{1,64})\Z"
+)
+_SIGNED_IN = re.compile(
+    rb"(?:\b(?i:as|user|login|with|using|credentials|account)[ \t]{1,3}[\"']?(?=[\w.+-]{1,64}:\S*[A-Za-z])"
+    rb"|(?<![\w.:/@+%-])(?=[\w.+-]{1,64}:\S*[A-Z])(?=[\w.+-]{1,64}:\S*[a-z])(?=[\w.+-]{1,64}:\S{8}))"
+    rb"[A-Za-z_][\w.+-]{0,63}:(?=\S*[0-9])([^\s:/@\"'<>(){}\[\],;]{6,64})\Z"
+)
+_HOST = re.compile(rb"@(?!sha\d)[A-Za-z0-9\[]")
+
+
+def _signed_in(view: bytes, at: int) -> Span | None:
+    before = line_before(view, at, BACK)
+    found = _ORACLE.search(before) if b"/" in before else None
+    if found is None and b":" in before and _HOST.match(view, at):
+        found = _SIGNED_IN.search(before)
+    return None if found is None else (at - len(found[1]), at)
+
+
 def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
     """NAME:PASSWORD@ of a URL; the password may have an @ and a / as well. An empty span says where to go on."""
     end = end_of(_TO_END_OF_URL, view, at)
     low = max(0, at - _MAX_USERINFO)
     begin = max(found + len(sign) if (found := view.rfind(sign, low, at)) >= 0 else -1 for sign in _SLASHES)
     if begin < 0 or view[begin:at].strip(_OF_A_URL):
+        signed = _signed_in(view, at)
+        if signed is not None:
+            return signed
         behind = view.find(b"//", at, end)
         return (behind, behind) if behind >= 0 else (end, end)
     last = view.rfind(b"@", at, end)
@@ -36,8 +60,9 @@ def userinfo(view: bytes, _: bytes, at: int) -> Span | None:
 
 
 _LOCAL = WORD + b".+%!#^~'&" + bytes(range(0x80, 0x100))
+ESCAPED = re.compile(rb"%(?:25)?40")  # an @ in a URL, and in a URL within one
 _DOMAIN = re.compile(
-    rb"@(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,127}(?:[xX][nN]--[A-Za-z0-9-]{1,59}|[A-Za-z\x80-\xff]{2,72})(?![A-Za-z0-9])"
+    rb"(?:@|%(?:25)?40)(?:[A-Za-z0-9\x80-\xff-]{1,189}\.){1,127}(?:[xX][nN]--[A-Za-z0-9-]{1,59}|[A-Za-z\x80-\xff]{2,72})(?![A-Za-z0-9])"
 )
 
 

@@ -18,7 +18,7 @@ _COMES = (
     + rb"(?:[ \t]{0,40}(?:=>|->|:=|={1,3}|:{1,2}(?!//)|%3[dD])[ \t]{0,16}"
     + rb"|(?<=[\"'`])[ \t]{0,4},[ \t]{0,4}"
     + rb"(?:\\{0,15}[\"']?value\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4})?(?=b?\\{0,15}[\"'`])"
-    + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=\\{0,15}[\"'`])"
+    + rb"|(?<=[\"'`])[ \t]{1,4}value[ \t]{0,4}=[ \t]{0,4}(?=\\{0,15}[\"'`])|[ \t]{1,4}value=(?=[^\s\"'`])"
     + rb"|[ \t]{0,2}\.{3,80}[ \t]{0,4}[:=][ \t]{1,4}"
     + rb"|[ \t]{1,40}(?:\||\xe2\x94\x82)[ \t]{1,16}|(?<=[A-Za-z])>(?=[^\s<>]))))"
 )
@@ -41,6 +41,25 @@ _COLUMN = (
     rb"(?![|\"'`<>(\[{=:,-]|[\w.-]{1,48}[ \t]{0,2}[=:])"
 )
 _IN_COLUMNS = re.compile(_COLUMN)
+
+# One blank behind a name that is a secret's own: not a word of a sentence, nor one of what is done with a secret.
+_OWN = re.compile(
+    rb"(?!(?:(?:re)?set|get|change|check|verify|update|validate|rotate|forgot|hash|test|no|invalid|bad|wrong|missing)_)"
+    rb"[\w.-]{0,40}(?:[\w.-]pass(?:w(?:or)?d|phrase)|(?:bind|key|store|[a-z0-9]_)pass|(?:bind|root|admin|ldap|[a-z0-9]_)pwd?"
+    rb"|[a-z0-9_]secret|secret(?:_access)?_key)\Z"
+)
+_PLAIN = re.compile(rb"(?:\A|[:|\"'])[ \t]{0,32}pass(?:w(?:or)?d|phrase)\Z")  # nothing of a sentence is before it
+# What stands behind the one blank: a word with digits and letters that is no name of another value, path, address,
+# file, version, time or count.
+_ONE_WORD = re.compile(
+    rb"[ \t](?=[^\s]{0,64}?[0-9])(?=[^\s]{0,64}?[A-Za-z])(?![\w-]{1,48}=[^=\s]|[~.]{0,2}/[a-z]|\S{1,12}://|v\d++(?:\.|\d|alpha|beta|rc)*+(?!\w)|\d++[a-z]{0,3}(?![^\s,;])"
+    rb"|\d{4}-\d\d-\d\d|\d\d:\d\d|\S{1,128}\.(?:pem|key|crt|json|ya?ml|toml|cfg|conf|env|txt|py|log)\b)"
+    rb"(?=[\w.~+/=%!@#$^&*?:-]{8,256}+(?:[\s\"'`,;)\]}\\<>|]|\Z))"
+)
+_MADE = re.compile(
+    rb"[ \t](?=[^\s]{0,64}?[0-9])(?=[^\s]{0,64}?[A-Za-z])"
+    rb"(?=(?:[A-Za-z0-9+/]{16,512}+={0,2}|[0-9a-f]{8}-[0-9a-f-]{27})(?:[\s\"'`,;)\]}\\<>|]|\Z))"
+)
 
 # What may stand around a value: a type, a tag, how long it is, what it is wrapped in.
 _WRAPPED = re.compile(
@@ -212,8 +231,18 @@ def gap(view: bytes, at: int, name: bytes, said: bool = False) -> int:
     if found is None and name.startswith((b"-",)):
         found = _FLAG.match(view, at)
     if found is None and view[at : at + 1] in (b" ", b"\t"):
-        found = _IN_COLUMNS.match(view, at)
+        found = _IN_COLUMNS.match(view, at) or (_ONE_WORD.match(view, at) if _is_own(view, at) else None)
     return 0 if found is None else found.end()
+
+
+def _is_own(view: bytes, at: int) -> bool:
+    before = line_before(view, at, 48).lower()
+    return _OWN.match(ending(before, WORD + b".")) is not None or _PLAIN.search(before) is not None
+
+
+def is_made(view: bytes, at: int, name: bytes) -> bool:
+    """Whether behind one blank at *at* stands what only a machine makes, and *name* qualifies the word before it."""
+    return bool(name.strip(b"_.-")) and _MADE.match(view, at) is not None
 
 
 _TO_CLOSING = {
