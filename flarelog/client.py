@@ -111,8 +111,9 @@ class Client:
         stop: int = 0,
     ) -> AsyncGenerator[codec.Found, None]:
         """Ask a receiver for a stream's bytes and marks, each mark before the bytes behind it. As ``read``, with the
-        marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that offset. With *sieve* lines may be left out: a piece
-        may then begin behind the end of the one before, and be empty.
+        marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that
+        offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
+        empty.
         """
         call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
         try:
