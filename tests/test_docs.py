@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -53,14 +54,14 @@ def names(tree: ast.Module | ast.ClassDef) -> set[str]:
     return found
 
 
-def is_there(said: str) -> bool:
-    """Whether *said*, if it has one of the three forms, stands for something."""
-    if re.fullmatch(r"[a-z_]\w*(/[\w-]+)+(\.\w+)?/?|[a-z_]\w*/|\w+\.py", said):
-        if re.search(r"\b[A-Z]{2,}\b", said):
+def is_there(place: str) -> bool:
+    """Whether *place*, if it has one of the three forms, stands for something."""
+    if re.fullmatch(r"[a-z_]\w*(/[\w-]+)+(\.\w+)?/?|[a-z_]\w*/|\w+\.py", place):
+        if re.search(r"\b[A-Z]{2,}\b", place):
             return True  # it stands for any name
-        places = (ROOT / said, ROOT / "flarelog" / said, ROOT / "flarelog" / f"{said}.py")
-        return any(place.exists() for place in places)
-    if found := re.fullmatch(r"(?:\w+\.)?(\w+)\.([A-Za-z_]\w*)", said):
+        places = (ROOT / place, ROOT / "flarelog" / place, ROOT / "flarelog" / f"{place}.py")
+        return any(path.exists() for path in places)
+    if found := re.fullmatch(r"(?:\w+\.)?(\w+)\.([A-Za-z_]\w*)", place):
         return found[2] in FILES or found[2] in members().get(found[1], ()) or outside(found[1])
     return True
 
@@ -75,21 +76,32 @@ def outside(name: str) -> bool:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_names_is_there(page: str) -> None:
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
-    assert [said for said in re.findall(r"`([^`\n]+)`", text) if not is_there(said)] == []
+    assert [place for place in re.findall(r"`([^`\n]+)`", text) if not is_there(place)] == []
 
 
 @pytest.mark.parametrize(
-    "said", ["sender/logs", "tests/test_nothing.py", "tests/nowhere/", "Tail.nothing", "states.nothing", "test_tail.py"]
+    "place",
+    ["sender/logs", "tests/test_nothing.py", "tests/nowhere/", "Tail.nothing", "states.nothing", "test_tail.py"],
 )
-def test_a_name_of_nothing_is_found(said: str) -> None:
-    assert not is_there(said)
+def test_a_name_of_nothing_is_found(place: str) -> None:
+    assert not is_there(place)
 
 
 @pytest.mark.parametrize(
-    "said", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "states.standing", "log.txt"]
+    "place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "states.standing", "log.txt"]
 )
-def test_a_name_of_something_is_not(said: str) -> None:
-    assert is_there(said)
+def test_a_name_of_something_is_not(place: str) -> None:
+    assert is_there(place)
+
+
+@pytest.mark.parametrize(
+    "station",
+    ["sender.log:Log.nothing", "sender.nothing:Log", "sender.log:_Wake.set"],
+    ids=["member", "module", "mute"],
+)
+def test_a_station_that_is_gone_or_says_nothing_ends_the_drawing_with_a_sentence(station: str) -> None:
+    with pytest.raises(SystemExit, match=f"{station} (is not there|has no docstring)"):
+        import_module("docs.way").said(station)
 
 
 def test_the_picture_is_the_one_that_the_code_makes() -> None:
