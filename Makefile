@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
-	bench-profile picture clean
+	bench-profile picture way clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -76,6 +76,10 @@ bench-profile: .venv/developing
 # What README shows of a terminal, taken of real processes.
 picture: .venv/developing
 	$(BIN)/python -m docs.picture
+
+# The way of a line, from a file to a screen, drawn from the code.
+way: .venv/developing
+	$(BIN)/python -m docs.way
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto

@@ -110,9 +110,10 @@ class Client:
         sieve: Sieve | None = None,
         stop: int = 0,
     ) -> AsyncGenerator[codec.Found, None]:
-        """As ``read``, with the marks from number *first_mark* on, each before the bytes behind it; but of one call,
-        which is not made again. With *stop* only bytes before that offset. With *sieve* lines may be left out: a piece
-        may then begin behind the end of the one before, and be empty.
+        """Ask a receiver for a stream's bytes and marks, each mark before the bytes behind it. As ``read``, with the
+        marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that
+        offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
+        empty.
         """
         call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
         try:

@@ -63,6 +63,7 @@ class Call:
         self._own_cancels = task.cancelling() if task is not None else 0
 
     async def run(self) -> None:
+        """Take what comes, message by message, and hand each to the session of its stream."""
         callers, loads = self._intake.callers, self._intake.pressure.loads
         loads.add(self.load)
         try:

@@ -33,6 +33,7 @@ class Reads:
         self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
 
     async def read(self, request: Any, context: Any) -> AsyncIterator[codec.Found | bytes]:
+        """Answer a Read with what is committed and, where its reader follows, with what is being committed."""
         async with self._callers.reading(context) as (peer, patience):
             wanted = codec.read_request(request)
             async with contextlib.aclosing(self._answers(request, wanted, peer, context)) as found:

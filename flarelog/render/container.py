@@ -152,7 +152,7 @@ class Renderer:
         return sum(screen.spent for screen in self._screens.values())
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
-        """As ``Screen.feed``."""
+        """Take off what a container runtime put around the bytes, and hand them on; as ``Screen.feed``."""
         if self._plain:
             self.position += len(data)
             return self._screens[""].feed(data, now)

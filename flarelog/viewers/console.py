@@ -89,7 +89,7 @@ class Console:
             self.show_all([(lines, Label(source, {"log.file.path": source}) if isinstance(source, str) else source)])
 
     def show_all(self, blocks: Iterable[tuple[Sequence[Line | None], Label]]) -> None:
-        """The same with the lines of several, all in one write."""
+        """Write the lines of several sources, as ``show`` does, all in one write."""
         options = self._options
         texts: list[str] = []
         for lines, source in _at_once(blocks):

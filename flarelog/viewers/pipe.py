@@ -37,7 +37,7 @@ class Pipe:
         """Nothing: ``drain`` does it."""
 
     async def drain(self) -> None:
-        """Return when all of it was taken. Raises OSError, as BrokenPipeError."""
+        """Hand out what waits; return when all of it was taken. Raises OSError, as BrokenPipeError."""
         if not self._parts:
             return
         data, self._parts = memoryview(b"".join(self._parts)), []

@@ -155,7 +155,7 @@ class Packing:
         self._taken = self._compressing.wanted and Codec.ZSTD in reply.codecs
 
     async def packed(self, chunk: Chunk) -> Chunk | Packed:
-        """*chunk* as it is to be sent."""
+        """*chunk* as it is to be sent, compressed where that makes it shorter."""
         size = len(chunk.data)
         if not self._taken or size < LEAST:
             return chunk

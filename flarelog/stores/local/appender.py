@@ -204,6 +204,7 @@ class LocalAppender:
     # --- appending
 
     async def append(self, offset: int, data: Buffer) -> int:
+        """Write what is new of *data* to the log's file, at *offset*; the next commit makes it durable."""
         self._check()
         if offset > self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {offset}", committed=self.committed)

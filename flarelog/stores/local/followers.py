@@ -46,7 +46,7 @@ class Followers:
     async def growth(
         self, stream: StreamId, start: int = 0, follow: bool = False
     ) -> AsyncGenerator[tuple[Bytes, StreamInfo], None]:
-        """As ``Reader.growth``."""
+        """What is committed, told again each time that it grows; as ``Reader.growth``."""
         wake = asyncio.Event()
         self._wakes.setdefault(stream, set()).add(wake)
         self._listing.growing.setdefault(stream, Growing())

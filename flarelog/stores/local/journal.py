@@ -260,6 +260,7 @@ def stream_line(stream: StreamId, at: int = 0) -> bytes:
 
 
 def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
+    """A journal's line that vouches for the first *length* bytes of the stream by their digest."""
     body = b'{"t":"length","n":%d,"d":%d,"m":%d' % (length, digest, marks)  # the one line that is written often
     body += b',"at":%d}' % at if at else b"}"
     return b"%08x %s\n" % (extend(0, body), body)

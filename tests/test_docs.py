@@ -1,0 +1,111 @@
+"""What the pages for developers name is there, and the picture of a line's way is the one that the code makes.
+
+Three forms stand for a place, in backquotes: a path (``sender/log``, ``tests/conftest.py``), a member of a class
+(``Tail.next``), and what a module has on top (``states.standing``).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("docs/internals.md", "CONTRIBUTING.md", "SECURITY.md")
+FILES = {"py", "md", "txt", "log", "json", "toml", "svg", "proto", "journal", "events", "pem", "key", "reader", "cfg"}
+
+
+@cache
+def members() -> dict[str, set[str]]:
+    """What each class, and each module by its last name, has."""
+    found = defaultdict[str, set[str]](set)
+    for path in (ROOT / "flarelog").rglob("*.py"):
+        module = path.parent.name if path.stem == "__init__" else path.stem
+        tree = ast.parse(path.read_text())
+        found[module] |= names(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name] |= names(node) | {
+                    one.attr
+                    for one in ast.walk(node)
+                    if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+                }
+    return found
+
+
+def names(tree: ast.Module | ast.ClassDef) -> set[str]:
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
+
+
+def is_there(place: str) -> bool:
+    """Whether *place*, if it has one of the three forms, stands for something."""
+    if re.fullmatch(r"[a-z_]\w*(/[\w-]+)+(\.\w+)?/?|[a-z_]\w*/|\w+\.py", place):
+        if re.search(r"\b[A-Z]{2,}\b", place):
+            return True  # it stands for any name
+        places = (ROOT / place, ROOT / "flarelog" / place, ROOT / "flarelog" / f"{place}.py")
+        return any(path.exists() for path in places)
+    if found := re.fullmatch(r"(?:\w+\.)?(\w+)\.([A-Za-z_]\w*)", place):
+        return found[2] in FILES or found[2] in members().get(found[1], ()) or outside(found[1])
+    return True
+
+
+def outside(name: str) -> bool:
+    """Whether *name* is a type of Python's, or another distribution's package."""
+    return hasattr(builtins, name) or (
+        not (ROOT / name).exists() and name.islower() and name not in members() and find_spec(name) is not None
+    )
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_names_is_there(page: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
+    assert [place for place in re.findall(r"`([^`\n]+)`", text) if not is_there(place)] == []
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["sender/logs", "tests/test_nothing.py", "tests/nowhere/", "Tail.nothing", "states.nothing", "test_tail.py"],
+)
+def test_a_name_of_nothing_is_found(place: str) -> None:
+    assert not is_there(place)
+
+
+@pytest.mark.parametrize(
+    "place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "states.standing", "log.txt"]
+)
+def test_a_name_of_something_is_not(place: str) -> None:
+    assert is_there(place)
+
+
+@pytest.mark.parametrize(
+    "station",
+    ["sender.log:Log.nothing", "sender.nothing:Log", "sender.log:_Wake.set"],
+    ids=["member", "module", "mute"],
+)
+def test_a_station_that_is_gone_or_says_nothing_ends_the_drawing_with_a_sentence(station: str) -> None:
+    with pytest.raises(SystemExit, match=f"{station} (is not there|has no docstring)"):
+        import_module("docs.way").said(station)
+
+
+def test_the_picture_is_the_one_that_the_code_makes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "docs.way", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
