@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -25,7 +26,10 @@ from flarelog.wire import calls, codec, listing, statuses
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
+SAY_AFTER = 1.0  # seconds without a first answer after which a log line says who is waited for
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts
@@ -49,6 +53,7 @@ class Client:
         self.patience = patience
         self._tls = tls
         self._channel = calls.channel(address, tls, token, ahead=AHEAD)
+        self._waited = False  # an answer came, or somebody was told of the wait for it
 
     async def __aenter__(self) -> Client:
         return self
@@ -61,14 +66,35 @@ class Client:
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What *ask* returns, which is asked again while nobody answers."""
 
+        trouble = ""
+
         async def attempt() -> T:
+            nonlocal trouble
             try:
-                return await ask()
+                found = await ask()
             except grpc.RpcError as error:
-                raise await self._trouble(error) from error
+                raised = await self._trouble(error)
+                trouble = str(raised)
+                raise raised from error
+            self._waited = True
+            return found
+
+        def say() -> None:
+            if not self._waited:
+                self._waited = True
+                log.info("%s; trying again", trouble or f"{self.address} does not answer yet")
 
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience
+        saying = loop.call_later(SAY_AFTER, say)
+        try:
+            return await self._again(attempt, end)
+        finally:
+            saying.cancel()
+
+    async def _again(self, attempt: Callable[[], Awaitable[T]], end: float) -> T:
+        """What *attempt* returns, which is made again until *end*, by the loop's clock, while nobody answers."""
+        loop = asyncio.get_running_loop()
         try:
             return await attempt()
         except CannotConnect:

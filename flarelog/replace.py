@@ -64,4 +64,8 @@ def make_directory(path: str | os.PathLike[str], mode: int = DIRECTORY_MODE) -> 
     directory = Path(path)
     if not directory.is_dir():
         make_directory(directory.parent, mode)
-        directory.mkdir(mode=mode, exist_ok=True)
+        try:
+            directory.mkdir(mode=mode, exist_ok=True)
+        except FileExistsError:
+            directory.stat()  # of a link that leads nowhere, or to itself, this tells what is wrong
+            raise

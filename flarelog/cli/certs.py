@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from flarelog.cli.options import option
+from flarelog.cli.options import Whole, option
 from flarelog.cli.running import aligned, checked
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def _directory(command: F) -> F:
 
 
 def _days(command: F) -> F:
-    return option("--days", type=int, default=365, show_default=True, help="Days for which the certificate is good.")(
-        command
-    )
+    return option(
+        "--days", type=Whole(), default=365, show_default=True, help="Days for which the certificate is good."
+    )(command)
 
 
 @click.group

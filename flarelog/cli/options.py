@@ -6,6 +6,8 @@ typed for a single look. ``asks`` gives a command, for each dataclass, what make
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import Field, dataclass
 from functools import partial, wraps
@@ -25,7 +27,40 @@ F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 SWITCH = ("on", "off")
-_NUMBERS = {"int": click.INT, "float": click.FLOAT}
+
+
+class Whole(click.IntRange):
+    """An integer, from *least* on where there is a least, that the sizes of Python's containers can hold."""
+
+    name = "integer"
+
+    def __init__(self, least: int | None = None) -> None:
+        super().__init__(least)
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None else super()._describe_range()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        return found if found <= sys.maxsize else self.fail(f"{value} is more than {sys.maxsize}.", param, ctx)
+
+
+class Finite(click.FloatRange):
+    """A finite number, from *least* on where there is a least: what is not a number is below no bound."""
+
+    name = "float"
+
+    def __init__(self, least: float | None = None) -> None:
+        super().__init__(least)
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None else super()._describe_range()
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        return found if math.isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
+
+
 _PATHS = {
     "any": click.Path(),
     "file": click.Path(dir_okay=False),
@@ -100,10 +135,10 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
         settings["type"] = click.Choice(choices)
     elif how.path:
         settings["type"] = _PATHS[how.path]
-    elif how.least is not None:
-        settings["type"] = click.IntRange(int(how.least)) if kind == "int" else click.FloatRange(how.least)
-    elif kind in _NUMBERS:
-        settings["type"] = _NUMBERS[kind]
+    elif kind == "int":
+        settings["type"] = Whole(None if how.least is None else int(how.least))
+    elif kind == "float":
+        settings["type"] = Finite(how.least)
     made = option if how.variable else click.option
     yield made(*filter(None, (how.short, flag)), _named(each, how), **settings)
     if how.older:

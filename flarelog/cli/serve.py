@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
 from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
@@ -43,7 +43,7 @@ COLLECT_EVERY = 60.0  # seconds
 @asks(server=ServerOptions, keep=Keep)
 @option(
     "--workers",
-    type=int,
+    type=Whole(),
     default=1,
     show_default=True,
     help="Processes that share the work, each site in one of them; for more than one core has to do.",

@@ -36,7 +36,12 @@ log = logging.getLogger(__name__)
 )
 @option("--run", "run_id", required=True, help="The run's id.")
 @option("--site", required=True, help="The site's name.")
-@option("--root", required=True, type=click.Path(), help="Directory of the logs; the sidecar waits until it is there.")
+@option(
+    "--root",
+    required=True,
+    type=click.Path(file_okay=False, readable=False),
+    help="Directory of the logs; the sidecar waits until it is there.",
+)
 @asks(source=SourceOptions)
 @option(
     "--site-policy",

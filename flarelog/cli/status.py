@@ -15,7 +15,7 @@ from functools import partial
 import click
 
 from flarelog.cli.completion import complete_run, complete_site
-from flarelog.cli.options import Place, place_options
+from flarelog.cli.options import Finite, Place, place_options
 from flarelog.cli.running import aligned, run
 from flarelog.cli.streams import look
 from flarelog.client import Client
@@ -62,9 +62,9 @@ STATE of a log:
               shell_complete=complete_site)  # fmt: skip
 @place_options()
 @click.option("--watch", is_flag=True, help="Refresh what is shown, in place on a terminal, until the run has ended.")
-@click.option("--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, metavar="SECONDS",
+@click.option("--interval", type=Finite(0.1), default=1.0, show_default=True, metavar="SECONDS",
               help="Between two looks of --watch.")  # fmt: skip
-@click.option("--quiet-after", type=click.FloatRange(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
+@click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
               help="Without a byte, after which a stream is called quiet.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="json: an object a line.")  # fmt: skip

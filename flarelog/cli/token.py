@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from functools import partial
 
@@ -10,12 +11,20 @@ import click
 
 from flarelog.cli.options import option
 from flarelog.cli.running import aligned, checked
+from flarelog.errors import NotFound
 from flarelog.policy import Role
 from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
 
 _store = option(
     "--store", required=True, type=click.Path(file_okay=False), help="Directory of the receiver's logs, on its machine."
 )
+
+
+def _tokens(store: str) -> Tokens:
+    """Those of *store*, which is there: ``create`` alone may come before the receiver. Raises NotFound."""
+    if not os.path.isdir(store):
+        raise NotFound(f"there is no store at {store}")
+    return Tokens(tokens_path(store), administered=True)
 
 
 @click.group
@@ -65,7 +74,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 def list_tokens(store: str, as_json: bool) -> None:
     """Show which tokens there are, valid and expired; never their secrets."""
     now = time.time()
-    records = [token.record(now) for token in checked(Tokens(tokens_path(store), administered=True).all)]
+    records = [token.record(now) for token in checked(lambda: _tokens(store).all())]
     if as_json:
         for record in records:
             click.echo(json.dumps(record))
@@ -80,7 +89,7 @@ def list_tokens(store: str, as_json: bool) -> None:
 @_store
 def revoke(ids: tuple[str, ...], store: str) -> None:
     """Take tokens away; the receiver refuses them from now on."""
-    tokens = Tokens(tokens_path(store), administered=True)
+    tokens = checked(partial(_tokens, store))
     for id in ids:
         token = checked(partial(tokens.revoke, id))
         click.echo(f"revoked {token.id} ({token.name})")

@@ -17,7 +17,7 @@ from functools import partial
 import click
 
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
-from flarelog.cli.options import asks
+from flarelog.cli.options import Whole, asks
 from flarelog.cli.running import checked, ended_by
 from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
@@ -30,6 +30,7 @@ from flarelog.viewers.console import Enough, summary
 
 PIECE = 64 << 10  # bytes that are read, or unpacked, at once: as lines they may take a hundred times as much
 QUIET = 0.1  # seconds without a byte after which what is complete is shown
+ENCODINGS = "utf-16, utf-16-le or shift-jis"  # for example
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time
 
 EXAMPLES = """\b
@@ -58,7 +59,7 @@ Examples:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions)
-@click.option("--tail", type=click.IntRange(0), metavar="N", help="The last N lines.")
+@click.option("--tail", type=Whole(0), metavar="N", help="The last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="given: one file after the other. time: merged by the times of the lines, each with its log's"
               " name.")  # fmt: skip
@@ -70,7 +71,7 @@ Examples:
     help="What a line looks like; auto finds it out.",
 )
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its name in Python.")
-@click.option("--limit-bytes", type=click.IntRange(1), metavar="N", help="Write no more than this.")
+@click.option("--limit-bytes", type=Whole(1), metavar="N", help="Write no more than this.")
 def command(
     files: tuple[str, ...],
     lines: partial[LineOptions],
@@ -145,7 +146,7 @@ class _View:
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[0]) for log in self._logs]
-        self._encoding = _codec(encoding)
+        self._name, self._encoding = _codec(encoding)
         terminal = sys.stdout.isatty()
         self._lines = lines = Lines(options, terminal=terminal)
         self._form = form
@@ -189,23 +190,35 @@ class _View:
         """The lines of *log*, which is one file or several, as they come."""
         renderer = self._lines.renderer(self._form)
         for path in log:
-            decoder = self._encoding and self._encoding("replace")
-            for piece in _pieces(path, self._troubles):
+            for piece in self._decoded(path):
                 now = time.monotonic()
                 if piece is not None:
-                    data = piece if decoder is None else decoder.decode(piece).encode()
-                    yield renderer.feed(data, now)
+                    yield renderer.feed(piece, now)
                 else:
                     yield renderer.settle()
                     self._console.flush()
                 if self._live:
                     self._console.draw(renderer.open, now, last=piece is None)
-            if decoder is not None:
-                yield renderer.feed(decoder.decode(b"", True).encode(), time.monotonic())
             yield renderer.next_file(time.monotonic())
         yield renderer.close(time.monotonic())
         for note in summary(renderer.replaced, legible(log[0])):
             click.echo(note, err=True)
+
+    def _decoded(self, path: str) -> Iterator[bytes | None]:
+        """What is in *path*, as UTF-8 with the halves of surrogate pairs, which the renderer replaces."""
+        pieces = _pieces(path, self._troubles)
+        if self._encoding is None:
+            yield from pieces
+            return
+        decoder = self._encoding("replace")
+        try:
+            for piece in pieces:
+                yield None if piece is None else decoder.decode(piece).encode("utf-8", "surrogatepass")
+            yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
+        except UnicodeError as error:  # nothing stands for a missing byte order mark: errors="replace" or not
+            name = self._name
+            how = f": give {name}-le or {name}-be if that is its order" if name in ("utf-16", "utf-32") else ""
+            self._troubles.say(path, f"this cannot be read as {name} ({error}){how}")
 
 
 def _logs(files: Sequence[str]) -> list[list[str]]:
@@ -223,17 +236,24 @@ def _stem(path: str) -> str:
     return re.sub(r"\.log([.-].*)?$", ".log", path)
 
 
-def _codec(name: str) -> Callable[[str], codecs.IncrementalDecoder] | None:
-    """The decoder of *name*; None for UTF-8, which is a view's own. Raises InvalidOption."""
+def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] | None]:
+    """Python's name of the encoding *name*, and its decoder; None for UTF-8, which is a view's own.
+
+    Raises InvalidOption, also for what cannot replace a byte that means nothing: names of domains, no encoding at all.
+    """
     try:
         found = codecs.lookup(name)
-    except LookupError as error:
-        raise InvalidOption(f"{name!r} is no encoding that Python knows: give one as utf-16 or shift_jis") from error
+    except (LookupError, UnicodeError) as error:
+        raise InvalidOption(f"{name!r} is no encoding that Python knows: give one as {ENCODINGS}") from error
     if found.name == "utf-8":
-        return None
-    if found.incrementaldecoder is None or not found._is_text_encoding:
-        raise InvalidOption(f"{name!r} is no encoding of text: give one as utf-16 or shift_jis")
-    return found.incrementaldecoder
+        return found.name, None
+    try:
+        if found.incrementaldecoder is not None and found._is_text_encoding:
+            found.incrementaldecoder("replace").decode(b"\xff")
+            return found.name, found.incrementaldecoder
+    except UnicodeError:
+        pass
+    raise InvalidOption(f"{name!r} is no encoding of text: give one as {ENCODINGS}")
 
 
 def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:

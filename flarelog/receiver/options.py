@@ -18,6 +18,7 @@ from flarelog.wire.packing import COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
 LISTEN = "127.0.0.1:4721"
+LONGEST_IDLE = 4_294_967  # seconds: a reply tells it as 32 bits of milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,10 @@ class ServerOptions(Limits):
         check(self.compression)
         if self.reader_listen:
             self._check_readers()
-        if not 0.1 <= self.idle_timeout < math.inf:
-            raise InvalidOption(f"idle_timeout must be a number of seconds from 0.1 on, not {self.idle_timeout:g}")
+        if not 0.1 <= self.idle_timeout <= LONGEST_IDLE:
+            raise InvalidOption(
+                f"idle_timeout must be a number of seconds from 0.1 to {LONGEST_IDLE}, not {self.idle_timeout:g}"
+            )
         if not 0 < self.end_timeout < math.inf:
             raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
         if not 1 <= self.max_connection_age <= MAX_AGE:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import codecs
 import re
 
-# Marks, embeddings, overrides and isolates: a line's words would change places. Tags: nobody sees them.
-_FORMAT = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\U000e0000-\U000e007f"
+# Marks, embeddings, overrides and isolates: a line's words would change places. Annotations, tags: nobody sees them.
+_FORMAT = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"
 PARTING = "\x0b\x0c\x85\u2028\u2029"  # other ways to end a line: here they only part words
-_NOT_PLAIN = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|\xc2[\x80-\x9f]|\xd8\x9c"
-    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
+CODED = (  # the bytes of those beyond ASCII, as a pattern
+    rb"\xc2[\x80-\x9f]|\xd8\x9c|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81]"
 )
+_NOT_PLAIN = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|" + CODED)
 _SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
 _LARGE = 1024  # bytes that are worth a look for each suspect
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
-_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # what is among the suspects only where these are: every other Arabic letter has one
-_TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in (0xD8, 0xF3) for byte in range(256))
+# What is among the suspects only where these are: every other Arabic letter, and each wide comma, begins with one.
+RARE = (b"\xd8\x9c", b"\xef\xbf\xb9", b"\xef\xbf\xba", b"\xef\xbf\xbb", b"\xf3\xa0")
+RARE_HEADS = bytes({begin[0] for begin in RARE})
+_TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in RARE_HEADS for byte in range(256))
 _PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
 TOKENS = re.compile(
     rf"""(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]+)
@@ -38,7 +40,7 @@ _PICTURES = {
     **{code: 0x2400 + code for code in range(32) if code not in (0x09, 0x0A)},
     **dict.fromkeys((*range(0x80, 0xA0), *(ord(char) for char in "\u2028\u2029")), 0xFFFD),
     **dict.fromkeys((0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2070)), 0xFFFD),
-    **dict.fromkeys(range(0xE0000, 0xE0080), 0xFFFD),
+    **dict.fromkeys((*range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080)), 0xFFFD),
     0x7F: 0x2421,
 }
 """Of what is not drawn: each control character is one character that can be seen."""
@@ -56,7 +58,7 @@ def pictured(text: str) -> str:
 
 def suspects_of(data: bytes) -> bytes:
     """1 where a control character may begin; empty where none does. Ten times as fast as a search for the pattern."""
-    rare = not data.isascii() and any(begin[0] in data and begin in data for begin in _RARE)
+    rare = not data.isascii() and any(begin[0] in data and begin in data for begin in RARE)
     if len(data) > _LARGE and not rare and not any(byte in data for byte in _SUSPECTS):  # twice as fast again
         return b""
     table = _TO_SUSPECT_RARE if rare else _TO_SUSPECT

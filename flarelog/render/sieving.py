@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from flarelog.render.controls import CODED, RARE, RARE_HEADS
 from flarelog.render.rows import WINDOW, width
 from flarelog.render.sieve import Sieve
 
@@ -24,18 +25,14 @@ _AT_FIRST = 256  # of them, for each piece
 _DRAWN = 1 << 18  # bytes of all states of a line that are compared
 
 _CONTROLS = bytes({*range(32), 0x7F} - {0x09, 0x0A})
-_RARE = (b"\xd8\x9c", b"\xf3\xa0")  # dirt too: every other Arabic letter begins with the same byte
 _SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; where there is rare dirt, that too
     (any_case, rare): bytes(
-        byte in _CONTROLS or byte in b"\xc2\xe2" + any_case * b"\xc4\xc5" + rare * b"\xd8\xf3" for byte in range(256)
+        byte in _CONTROLS or byte in b"\xc2\xe2" + any_case * b"\xc4\xc5" + rare * RARE_HEADS for byte in range(256)
     )
     for any_case in (False, True)
     for rare in (False, True)
 }
-_DIRT = re.compile(
-    rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c"
-    rb"|\xe2(?:\x80[\x8e\x8f\xa8-\xae]|\x81[\xa6-\xaf])|\xf3\xa0[\x80\x81]"
-)
+_DIRT = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|" + CODED)
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 _MOVES = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
 _OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
@@ -142,7 +139,7 @@ class Sieving:
                 at = heap.find(text, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
-        rare = not region.isascii() and any(dirt in region for dirt in _RARE)
+        rare = not region.isascii() and any(dirt in region for dirt in RARE)
         suspect = _SUSPECT[self._sieve.ignore_case, rare]
         # Ten times as fast as a search for the pattern.
         marks = region.translate(suspect) if moves or self._may_hold(region, heap) else b""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
+from json.encoder import encode_basestring
 from string import Formatter
 from typing import Literal, Protocol
 
@@ -23,6 +25,8 @@ from flarelog.render.times import SECOND, shown, stamp
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
 AT_ONCE = 4096  # lines in one write
+WIDEST = 9999  # characters of a template's fields: each line is shown so wide
+MOST_SPECS = 4096  # characters of what a template says of its fields
 GAP = "--"  # between groups of lines, as grep has it
 
 
@@ -97,7 +101,8 @@ class Console:
                 self._said(texts)
                 texts = []
             if options.output == "json":
-                texts += [self._object(line, source) for line in lines if line is not None]
+                head = "".join(f"{_dumped(name)}: {_dumped(value)}, " for name, value in source.fields.items())
+                texts += [self._object(line, source, head) for line in lines if line is not None]
             elif options.timestamps or options.highlight or options.template:
                 texts += [GAP if line is None else self._decorated(line, source) for line in lines]
             elif self.prefix:
@@ -169,29 +174,32 @@ class Console:
             found = self._heads[key] = f"{styled} │ "
         return found
 
-    def _object(self, line: Line, source: Label) -> str:
+    def _object(self, line: Line, source: Label, head: str) -> str:
+        """*line* as JSON, from *head* on, which says of whom it is. Piece by piece: json.dumps takes twice as long."""
         if isinstance(line, Note):
             return _dumped({**source.fields, "offset": line.offset, **line.event})
-        time = self._time(line)
-        found: dict[str, object] = {**source.fields}
-        rank = source.rank(line)
-        found |= {"rank": rank} if rank is not None else {}
-        found |= {"log.iostream": line.stream} if line.stream else {}
-        found |= {"offset": line.offset} if self._options.offsets else {}
-        found |= {"time": shown(time, self._options.zone)} if time is not None else {}
-        found |= {"bar": True} if line.bar else {}
-        return _dumped({**found, "text": plain(line.text)})
+        time, rank = self._time(line), source.rank(line)
+        found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
+        if line.stream:
+            found += f'"log.iostream": {_dumped(line.stream)}, '
+        if self._options.offsets:
+            found += f'"offset": {line.offset}, '
+        if time is not None:
+            found += f'"time": "{shown(time, self._options.zone)}", '
+        if line.bar:
+            found += '"bar": true, '
+        return f'{found}"text": {_dumped(plain(line.text))}}}'
 
     def _time(self, line: Line) -> int | None:
-        return line.time if line.time is not None else self._stamped(line.text)
+        return line.time if line.time is not None else self._stamped(line.text) if line.text else None
 
 
 _PARTING = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
 
 
-def _dumped(found: Mapping[str, object]) -> str:
+def _dumped(found: object) -> str:
     """*found* as JSON in one line, for readers too that part lines as Python's ``splitlines`` or JavaScript do."""
-    text = json.dumps(found, ensure_ascii=False)
+    text = encode_basestring(found) if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
     return text if text.isascii() else text.translate(_PARTING)
 
 
@@ -215,9 +223,14 @@ class Template:
             if name not in self.FIELDS:
                 known = ", ".join(self.FIELDS)
                 raise InvalidOption(f"{text!r} has the field {name!r}: give one of {known}; {{{{ stands for a brace")
-        try:
-            self.text(Line(0, 0, ""), "", Label("", {}), 0, None)
-        except (ValueError, TypeError, KeyError, IndexError, MemoryError, OverflowError) as error:
+        specs = " ".join(spec for _, spec in fields)
+        if len(specs) > MOST_SPECS or sum(map(int, re.findall(r"\d+", specs))) > WIDEST:
+            raise InvalidOption(f"the format makes a line too wide: give its fields {WIDEST} characters at most")
+        ranked = Label("", {}, rank=lambda line: 0)
+        try:  # a rank that nobody knows is a text
+            self.text(Line(0, 0, ""), "", Label("", {}), 0, None).encode()
+            self.text(Line(sys.maxsize, 0, ""), "", ranked, 0, None).encode()
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             raise InvalidOption(f"{text!r} cannot be used as a format: {error}") from error
 
     def text(self, line: Line, text: str, source: Label, time: int | None, zone: tzinfo | None) -> str:

@@ -22,6 +22,9 @@ CALLS = 200
 """Calls at once over one connection; one carries all streams of a producer, and each read is another."""
 
 
+MOST = (1 << 31) - 1
+"""An option of gRPC's has 32 bits; a larger limit is no limit."""
+
 Meet = Callable[[Any, Action | None], Awaitable[Any]]
 """Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
 
@@ -44,7 +47,8 @@ def server(max_connections: int, *, shared: bool = False, local: bool = False, m
     """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
     processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
     *more*: options of gRPC's."""
-    limits = [("grpc.max_allowed_incoming_connections", max_connections), ("grpc.max_concurrent_streams", CALLS)]
+    connections = min(max_connections, MOST)
+    limits = [("grpc.max_allowed_incoming_connections", connections), ("grpc.max_concurrent_streams", CALLS)]
     if local:
         limits[1:] = [("grpc.max_metadata_size", 1 << 20), ("grpc.absolute_max_metadata_size", 1 << 20)]
     # If it were always shared two receivers could have one port, each getting some of the streams.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import encodings.aliases
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -21,7 +24,7 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
             f"{SIDECAR} --drain-limit 0", "--drain-limit must be a positive number of seconds, not 0", id="drain-limit"
         ),
         pytest.param(
-            f"{SIDECAR} --drain-timeout nan", "--drain-timeout must be a positive number of", id="drain-timeout"
+            f"{SIDECAR} --drain-timeout -1", "--drain-timeout must be a positive number of", id="drain-timeout"
         ),
         pytest.param(f"{SIDECAR} --ignore-older -1", "--ignore-older must be a positive number of", id="ignore-older"),
         pytest.param(f"{SIDECAR} --include /x", "the pattern '/x' can match nothing", id="include"),
@@ -29,7 +32,7 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
             f"{SIDECAR} --tls-cert x", "TLS needs --tls-ca, --tls-cert and --tls-key; missing: ca, key", id="tls"
         ),
         pytest.param(
-            f"{SERVE} --idle-timeout 0", "--idle-timeout must be a number of seconds from 0.1 on", id="idle-timeout"
+            f"{SERVE} --idle-timeout 0", "--idle-timeout must be a number of seconds from 0.1 to", id="idle-timeout"
         ),
         pytest.param(
             f"{SERVE} --read-timeout 0", "--read-timeout must be a positive number of seconds", id="read-timeout"
@@ -44,6 +47,15 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         pytest.param("poc --seconds 0", "--seconds must be from 1 to 86400, not 0", id="poc-seconds"),
         pytest.param("poc --sites 0", "--sites must be from 1 to 200, not 0", id="poc-sites"),
         pytest.param("poc --bytes 0", "--bytes must be positive, not 0", id="poc-bytes"),
+        pytest.param(
+            f"{SERVE} --idle-timeout 5e6",
+            "--idle-timeout must be a number of seconds from 0.1 to 4294967",
+            id="idle-long",
+        ),
+        pytest.param("status --store . --interval nan", "'--interval': nan is no finite number", id="interval"),
+        pytest.param("view x --tail 9223372036854775808", "'--tail': 9223372036854775808 is more", id="tail"),
+        pytest.param("view x --encoding undefined", "'undefined' is no encoding of text", id="encoding"),
+        pytest.param("view x --encoding \udcff", "is no encoding that Python knows", id="encoding-no-text"),
         pytest.param("streams --receiver x", "'x' is no address; write HOST:PORT", id="receiver"),
         pytest.param("certs site --days 0 a", "a certificate of 0 days is not made", id="days"),
     ],
@@ -54,3 +66,30 @@ def test_a_bad_option(command: str, sentence: str, tmp_path: Path, monkeypatch: 
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert not re.search(r"\b(?!max_runs)[a-z]+_[a-z]+", done.stderr), "the name of a field"
+
+
+def numbers(command: click.Command) -> Iterator[click.Parameter]:
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context := click.Context(command)):
+            yield from numbers(command.get_command(context, name) or command)
+    yield from (param for param in command.params if "integer" in param.type.name or "float" in param.type.name)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", str(1 << 63), str(1 << 64), "9" * 30])
+def test_no_command_takes_a_number_that_none_of_them_can_count_to(number: str) -> None:
+    found = [*numbers(main)]
+    assert len(found) > 40
+    for param in found:
+        if "integer" in param.type.name or not number.isdecimal():
+            with pytest.raises(click.BadParameter):
+                param.type.convert(number, param, None)
+
+
+def test_a_view_reads_every_encoding_of_python_or_says_that_it_does_not(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"a\\ud800 +2AA- \xff\xfe\0\xd8\x1b$B~{\n" + bytes(range(256)))
+    for name in sorted({*encodings.aliases.aliases.values(), "idna", "punycode", "undefined", "utf_8_sig", "utf_16"}):
+        done = CliRunner().invoke(main, ["view", str(path), "--encoding", name])
+        assert done.exit_code in (0, 1, 2), (name, done.exception)
+        assert isinstance(done.exception, SystemExit | None), name
+        assert done.exit_code == 0 or len(done.stderr.splitlines()) == 1, name

@@ -145,6 +145,25 @@ def test_a_format_has_no_field_within_a_field(text: str) -> None:
     assert refused.value.exit_code == InvalidOption.exit_code
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        pytest.param("{text:>99999999999}", "makes a line too wide", id="a-width"),
+        pytest.param("{text:\u0669\u0669\u0669\u0669\u0669}", "makes a line too wide", id="a-width-in-other-digits"),
+        pytest.param("{offset:.20000f}", "makes a line too wide", id="a-precision"),
+        pytest.param("{text:999}" * 11, "makes a line too wide", id="the-sum"),
+        pytest.param("{text:" + " " * 9999 + "}", "makes a line too wide", id="a-long-text"),
+        pytest.param("{offset:c}", "cannot be used as a format: .", id="an-offset-that-is-no-letter"),
+        pytest.param("{rank:s}", "cannot be used as a format: .", id="a-rank-that-is-known"),
+        pytest.param("{rank:d}", "cannot be used as a format: .", id="a-rank-that-nobody-knows"),
+        pytest.param("\udcff{text}", "cannot be used as a format: .", id="no-text"),
+    ],
+)
+def test_a_format_that_some_line_could_not_be_shown_with_is_refused_with_its_reason(text: str, says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        Template(text)
+
+
 def test_a_note_is_shown_whatever_is_chosen() -> None:
     chooser = Chooser(Choice((re.compile("error"),)))
     note = Note.at(3, "costs too much", {"event": "not-drawn"})

@@ -110,6 +110,7 @@ def test_lines(data: bytes, shown: list[str]) -> None:
         pytest.param("admin\u202e\u2066nimda\u2069\u202c\n".encode(), "adminnimda", id="reordering"),
         pytest.param("a\u200eb\u200fc\u061cd\u206ae\n".encode(), "abcde", id="marks-of-direction"),
         pytest.param("a\U000e0001b\U000e0041\U000e007fc\n".encode(), "abc", id="tags"),
+        pytest.param("a\ufff9b\ufffac\ufffbd\uff0ce\uffee\n".encode(), "abcd\uff0ce\uffee", id="annotations"),
         pytest.param("a\u2028b\u2029c\n".encode(), "a b c", id="separators"),
         pytest.param("\u0627\u0644\u061c\u0639\n".encode(), "\u0627\u0644\u0639", id="among-arabic"),
         pytest.param(b"\x1b[" + b"1" * 300 + b"mx\n", "1" * 44 + "mx", id="no-sequence-is-longer-than-256"),
@@ -124,7 +125,8 @@ def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
     assert texts(b"a\x1b]0;no end\nb\x1bP\nc\n") == ["a", "b", "c"]
 
 
-HIDDEN = (0x61C, 0x200E, 0x200F, 0xE0000, 0xE0001, 0xE0041, 0xE007F)  # marks of direction, and tags
+# Marks of direction, annotations, and tags.
+HIDDEN = (0x61C, 0x200E, 0x200F, 0xFFF9, 0xFFFA, 0xFFFB, 0xE0000, 0xE0001, 0xE0041, 0xE007F)
 
 
 def test_no_control_character_comes_through_among_plain_lines() -> None:
@@ -286,7 +288,9 @@ ATOMS = (
 )
 BYTES = st.lists(st.one_of(st.sampled_from(ATOMS), st.binary(max_size=6)), max_size=40).map(b"".join)
 LENGTHS = st.sampled_from([(65536, "cut"), (12, "cut"), (5, "cut"), (7, "split"), (7, "drop")])
-NOT_SHOWN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\U000e0000-\U000e007f]")
+NOT_SHOWN = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 COMMON = tried(80, 400)
 
 

@@ -60,7 +60,7 @@ def matching(data: bytes, pattern: str, before: int = 0, after: int = 0, sizes: 
 
 WORDS = [b"error", b"ERROR", b"step 1", b"loss", b"e", b"rr", b"or ", "é ſ K".encode(), b"\xff", b"x" * 40, b""]
 DIRT = [b"\r", b"\b", b"\x1b[31m", b"\x1b[0m", b"\x1b[K", b"\x00", b"\x1b[A", b"\x1b[2B", b"\x1b[3;1H", b"\x1b[2J"]
-DIRT += ["\u200e".encode(), "\u061c\U000e0041".encode(), "\u2028".encode(), "\u206a".encode()]
+DIRT += ["\u200e".encode(), "\u061c\U000e0041".encode(), "\u2028".encode(), "\u206a".encode(), "\ufffb".encode()]
 DIRT += ["\u202e\x9b1A\x85".encode(), b"\x1b]0;er\x07", b"\x1b[3C", b"\r\n", b"\x1b["]
 texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120).map(b"".join)
 
@@ -76,6 +76,7 @@ texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120)
 @example(b"er\x00ror\n" * 3, "error", 0, 0, [7])
 @example("er\u200eror\n".encode() * 3, "error", 0, 0, [1000])
 @example("er\u061cror\n".encode() * 3, "error", 0, 0, [1000])
+@example("er\ufff9ror\n".encode() * 3, "error", 0, 0, [1000])
 @example("er\U000e0041ror\n".encode() * 3, "error", 0, 0, [1000])
 @example(b"x\n\x07y\n" * 3000 + b"error\n" * 9 + b"x\n" * 3000, "error", 1, 1, [1000, 100_000])
 @example(b"error\n" * 3000 + b"er\x00ror\n" * 3000, "error|loss", 3, 3, [100_000])
