@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import time
-from pathlib import Path
 
 import pytest
 
@@ -99,12 +99,15 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
         pytest.param(["create", "wall", "--store", "BROKEN"], 78, "cannot be used", id="beside-what-is-broken"),
         pytest.param(["list", "--store", "BROKEN"], 78, "cannot be used", id="a-list-of-what-is-broken"),
         pytest.param(["revoke", "--store", "s"], 2, "ID", id="revoke-nothing"),
-        pytest.param(["revoke", "00000000", "--store", "s"], 3, "00000000", id="revoke-what-is-not-there"),
+        pytest.param(["revoke", "00000000", "--store", "EMPTY"], 3, "00000000", id="revoke-what-is-not-there"),
+        pytest.param(["revoke", "00000000", "--store", "s"], 3, "there is no store at s", id="revoke-nowhere"),
+        pytest.param(["list", "--store", "s"], 3, "there is no store at s", id="a-list-of-nowhere"),
         pytest.param(["nonsense"], 2, "nonsense", id="no-such-command"),
     ],
 )
 def test_a_command_that_cannot_says_why_in_one_sentence(place: Place, args: list[str], code: int, says: str) -> None:
     (place.directory / "FILE").write_text("a file")
+    (place.directory / "EMPTY").mkdir()
     broken = tokens_path(place.directory / "BROKEN")
     broken.parent.mkdir()
     broken.write_text("{")
@@ -116,6 +119,7 @@ def test_a_command_that_cannot_says_why_in_one_sentence(place: Place, args: list
 
 
 def test_a_list_of_no_tokens_makes_nothing(place: Place) -> None:
+    (place.directory / "none").mkdir()
     program = place.call("token", "list", "--store", "none", "--json")
     assert (program.ends(), program.printed) == (0, "")
-    assert not Path(place.directory / "none").exists()
+    assert not os.listdir(place.directory / "none")
