@@ -1,4 +1,4 @@
-"""The measurements behind README's performance table; ``python -m bench`` takes them all."""
+"""The measurements behind docs/performance.md; ``python -m bench`` takes them all."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""``python -m bench``: takes the measurements of README's performance table, prints them as one, keeps them as JSON.
+"""``python -m bench``: takes the measurements of docs/performance.md, prints them as one, keeps them as JSON.
 
     bulk      one stream of 1 GiB between two processes, durability memory, against a raw socket copy, stop-and-wait,
               rsyslog and syslog-ng (bulk.py, peers.py)

@@ -1,4 +1,4 @@
-"""``python -m bench.page [FILE]``: writes a result into docs/performance.md and README, and draws its pictures.
+"""``python -m bench.page [FILE]``: writes a result into docs/performance.md, and draws its pictures.
 
 Without FILE it is the last kept whole run. What stands between two marks of the same name is written anew, the text
 around it is left alone. Nothing is measured.
@@ -17,7 +17,6 @@ from bench.processes import PROJECT
 from bench.results import Row, number
 
 PAGE = PROJECT / "docs" / "performance.md"
-README = PROJECT / "README.md"
 PICTURES = PROJECT / "docs" / "pictures"
 
 
@@ -80,19 +79,6 @@ TARGETS = (
         Target(f"a search that finds little, {source}, MB/s", "logs -i", source, least=300, ending=True)
         for source in ("--receiver", "--store")
     ),
-)
-
-
-# What README shows of a run.
-SHORT = (
-    *((_BULK, of) for of in ("flarelog", "raw socket copy", "stop-and-wait, 64 KiB", _TCP, _RELP, "syslog-ng, TCP")),
-    *(("bulk, disk", of) for of in ("flarelog", "plain write, one fdatasync")),
-    ("tls, bulk", "flarelog, mutual TLS"),
-    ("streams", "1,000"),
-    ("round trip of 200 ms", "flarelog"),
-    *((_LINE, f"{of}, {share}") for of in ("flarelog", _TCP) for share in ("p50", "p99")),
-    *((_SITES, of) for of in ("receiver, CPU", "stored", "p99 of a line", "receiver, memory a stream")),
-    *(("idle", f"sidecar, 5,000 quiet files{of}") for of in ("", ", resident")),
 )
 
 
@@ -202,12 +188,6 @@ def written(page: str, record: Mapping[str, Any]) -> str:
     return page
 
 
-def shortened(readme: str, record: Mapping[str, Any]) -> str:
-    """*readme* with a part of what *record* says."""
-    rows = {(row["measurement"], row["of"]): results.row_of(row) for row in record["rows"]}
-    return between(readme, "performance", results.table([rows[which] for which in SHORT if which in rows]))
-
-
 def main() -> int:
     if len(sys.argv) > 2 or sys.argv[1:2] in (["-h"], ["--help"]):
         sys.exit(__doc__)
@@ -219,7 +199,6 @@ def main() -> int:
             sys.exit("no whole run is kept in bench/results: run make bench first")
         record = whole[-1]
     PAGE.write_text(written(PAGE.read_text(), record))
-    README.write_text(shortened(README.read_text(), record))
     PICTURES.mkdir(exist_ok=True)
     for name, picture in pictures.all_of([results.row_of(row) for row in record["rows"]]).items():
         (PICTURES / name).write_text(picture)

@@ -1,4 +1,4 @@
-"""flarelog inside a threaded program: what README shows works, and log trouble never becomes the run's."""
+"""flarelog inside a threaded program: what its page shows works, and log trouble never becomes the run's."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from flarelog import Bus, Event, Notice, Producer, Receiver
 from integration.harness.places import Proxy, until
 
-README = Path(__file__).parent.parent / "README.md"
+PAGE = Path(__file__).parent.parent / "docs" / "embedding.md"
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.DOTALL)
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def test_readmes_example_is_short_and_works(tmp_path: Path) -> None:

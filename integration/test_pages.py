@@ -1,0 +1,109 @@
+"""Each page's blocks work as they are pasted, in their order, in one shell, and print what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flarelog.receiver.options import LISTEN
+from integration.harness.places import PATIENCE, free_address
+
+TREE = Path(__file__).parent.parent
+PAGES = ("README.md", *(f"docs/{name}.md" for name in ("reading", "following", "operating", "sites", "tls")))
+ALL = ("README.md", "SECURITY.md", "CONTRIBUTING.md", *(str(page.relative_to(TREE)) for page in TREE.glob("docs/*.md")))
+READERS = "127.0.0.1:4722"  # the second port in docs/tls.md
+MARK = "=== the next block"
+ELSEWHERE = ("pip install .", "make poc")  # what .ci/run does itself
+
+
+def blocks(page: str) -> list[tuple[str, str | None]]:
+    """Each script of *page* with the output that the page shows below it, or None."""
+    found: list[tuple[str, str | None]] = []
+    for language, text in re.findall(r"^```(\w*)\n(.*?)^```", (TREE / page).read_text(), re.DOTALL | re.MULTILINE):
+        if language == "sh":
+            found.append((text, None))
+        elif not language and found:
+            found[-1] = (found[-1][0], text)
+    return [(script, shown) for script, shown in found if not any(word in script for word in ELSEWHERE)]
+
+
+def run(script: str, place: Path) -> subprocess.CompletedProcess[str]:
+    # What sleeps waits for processes that begin, which takes longer where other tests run.
+    script = f'sleep() {{ command sleep "$(($1 * 4))"; }}\n{script}'
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    with subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=place,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        try:
+            said, talk = shell.communicate(timeout=6 * PATIENCE)
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGKILL)  # with what it has started
+    return subprocess.CompletedProcess(script, shell.returncode, said, talk)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_pages_blocks_print_what_it_shows(page: str, tmp_path: Path) -> None:
+    (tmp_path / "tests").symlink_to(TREE / "tests")
+    scripts = blocks(page)
+    # That the ports are others is all that is changed: somebody may run a receiver here.
+    address = free_address()
+    script = f"\necho '{MARK}'\n".join(script for script, _ in scripts)
+    script = script.replace(LISTEN, address).replace(READERS, free_address())
+    done = run(f"export FLARELOG_LISTEN={address}\n{script}", tmp_path)
+    printed = done.stdout.split(f"{MARK}\n")
+    assert len(printed) == len(scripts), done.stderr
+    for (text, shown), said in zip(scripts, printed, strict=True):
+        assert shown is None or said == shown, f"{text}\n{done.stderr}"
+    assert "ERROR" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_first_run_ends_with_a_receipt(tmp_path: Path) -> None:
+    script, _ = blocks("README.md")[0]
+    address = free_address()
+    done = run(f"export FLARELOG_LISTEN={address}\n{script.replace(LISTEN, address)}", tmp_path)
+    assert "sealed at offset" in done.stderr
+
+
+@pytest.mark.parametrize("page", ALL)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    text = re.sub(r"^```.*?^```", "", (TREE / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+    named = [
+        TREE / name for name in re.findall(r"`((?:tests|integration|docs|protos)/[\w/.]+)`", text) if "ROOM" not in name
+    ]
+    linked = [(TREE / page).parent / name for name in re.findall(r"\]\(([^):]+)\)", text)]
+    missing = [str(path) for path in named if not path.exists()]
+    for path in linked:
+        file, _, place = str(path).partition("#")
+        target = Path(file) if Path(file).is_file() or place == "" else TREE / page
+        if not target.exists() or (place and place not in headings(target)):
+            missing.append(str(path))
+    assert missing == []
+
+
+def headings(page: Path) -> set[str]:
+    """What stands behind # in a link to a heading of *page*, as GitHub makes it."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_readme_fits_a_short_visit() -> None:
+    assert len((TREE / "README.md").read_text().splitlines()) <= 160
+
+
+def test_the_table_is_the_pocs() -> None:
+    head = (TREE / "README.md").read_text().split("`make poc` prints a table")[1].split("```")[1].splitlines()[1]
+    assert head.split()[:4] == ["SITE", "WRITTEN", "STORED", "MISSES"]
