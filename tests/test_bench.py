@@ -103,7 +103,6 @@ def test_a_page_gets_what_stands_between_its_marks_and_keeps_the_rest() -> None:
         page.written(marks.replace("<!-- model -->", "", 1), record(row(0.55)))
 
 
-
 @pytest.mark.parametrize(
     ("what", "value", "rows"),
     [
