@@ -7,7 +7,6 @@ timeout, 78 configuration (a bad file that an option names). Data goes to stdout
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import sys
 from importlib import import_module
@@ -17,7 +16,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from flarelog.cli.running import ended_by
-from flarelog.talk import OneLine, worth_saying
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -47,10 +45,14 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 class _Lazy(click.Group):
-    """Imports a command when it is asked for: ``--help`` and a typing error need no gRPC."""
+    """Imports a command when it is run, or asked for its own help: the list of all commands needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
@@ -92,6 +94,10 @@ def main(log_level: str) -> None:
 
 
 def _talk(level: str) -> None:
+    import logging  # half of the time that help takes would go into these two
+
+    from flarelog.talk import OneLine, worth_saying
+
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine())
     handler.addFilter(worth_saying)

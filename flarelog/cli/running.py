@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import os
@@ -32,6 +31,8 @@ def say(sentence: str) -> None:
 
 def run(work: Coroutine[object, None, T]) -> T:
     """Run *work* to its end; an error of flarelog's becomes its sentence on stderr and its exit code."""
+    import asyncio  # help needs no event loop, and a third of its time would go into this
+
     try:
         return asyncio.run(work)
     except FlarelogError as error:
@@ -76,6 +77,8 @@ def ended_by(error: OSError) -> int:
 
 def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda: None) -> None:
     """SIGTERM and SIGINT call *first*; the second of them calls *at_once* and ends the process."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
     asked = 0
 
@@ -93,6 +96,8 @@ def on_stop(first: Callable[[], object], at_once: Callable[[], object] = lambda:
 
 def on_hangup(again: Callable[[], object]) -> None:
     """SIGHUP calls *again*, to read files again; it never ends the process."""
+    import asyncio
+
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
 
 
