@@ -86,7 +86,7 @@ class _Lazy(click.Group):
     type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
     default="info",
     show_default=True,
-    help="How much to say on stderr.",
+    help="Least level of the messages on stderr.",
 )
 def main(log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""

@@ -35,7 +35,7 @@ def _directory(command: F) -> F:
 
 def _days(command: F) -> F:
     return option(
-        "--days", type=Whole(), default=365, show_default=True, help="Days for which the certificate is good."
+        "--days", type=Whole(), default=365, show_default=True, help="Days for which the certificate is valid."
     )(command)
 
 
@@ -122,7 +122,7 @@ def revoke(name: str, directory: Path) -> None:
 
 @command.command("list")
 @_directory
-@option("--json", "as_json", is_flag=True, help="One object a line.")
+@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_(directory: Path, as_json: bool) -> None:
     """Show the certificates, and which of them have expired or soon will: within 30 days."""
     certs, now = _certs()

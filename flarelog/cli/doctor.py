@@ -42,14 +42,14 @@ class Visit:
     """What is looked at, and with which options."""
 
     receiver: str | None = option(None, "HOST:PORT of flarelog serve.")
-    root: str | None = option(None, "Directory of a site's logs.", path="any")
-    include: tuple[str, ...] = option((), "As for flarelog sidecar.", metavar="GLOB")
-    exclude: tuple[str, ...] = option((), "As for flarelog sidecar.", metavar="GLOB")
-    site_policy: tuple[str, ...] = option((), "As for flarelog sidecar.", path="file")
-    site: str | None = option(None, "Send a test record as this site.")
-    run: str = option(RUN, "The run that the test record is sent in.")
-    store: str | None = option(None, "A receiver's store on this machine.", path="directory")
-    tls_crl: str | None = option(None, "As for flarelog serve.", path="file")
+    root: str | None = option(None, "Directory of the site's logs.", path="any")
+    include: tuple[str, ...] = option((), "Check only files that match. Repeatable.", metavar="GLOB")
+    exclude: tuple[str, ...] = option((), "Do not check files that match. Repeatable.", metavar="GLOB")
+    site_policy: tuple[str, ...] = option((), "TOML file: which files may leave the site. Repeatable.", path="file")
+    site: str | None = option(None, "Name of the site that the test record is sent as.")
+    run: str = option(RUN, "Name of the run that the test record is sent in.")
+    store: str | None = option(None, "Check this store directory on this machine.", path="directory")
+    tls_crl: str | None = option(None, "PEM file with the CA's revocation lists.", path="file")
     access: Access = field(default_factory=lambda: Access(partial(Tls)))
 
 
@@ -61,7 +61,7 @@ class Visit:
 @asks(visit=Visit)
 @client_options
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="json: an object a row.")  # fmt: skip
+              help="Form of the output. json: one object a row.")  # fmt: skip
 def command(visit: partial[Visit], access: Access, output: str) -> None:
     asked = visit(access=access)
     if not (asked.receiver or asked.root or asked.store):

@@ -34,15 +34,13 @@ Examples:
 class FollowOptions:
     tail: int | None = typed(
         None,
-        "Begin with the last N lines of each log; -1: with all.  [default: 100 on a terminal without --from and"
-        " --since, else all]",
+        "Begin with the last N lines of each log; -1: all lines.  [default: 100 on a terminal, else all]",
         metavar="N",
         least=-1,
     )
     first_error: bool = typed(
         False,
-        "Show the earliest error of the run, by time, with its traceback and 5 lines around it (-A -B -C), and end."
-        " -i: what counts as one.",
+        "Show the earliest error with 5 lines around it, and end. -i says what counts as an error.",
     )
 
 

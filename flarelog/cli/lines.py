@@ -26,32 +26,38 @@ from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable
 class LineOptions:
     """Which lines are shown, and how, of every command that shows any."""
 
-    include: tuple[str, ...] = typed((), "Only lines that match; repeatable.", short="-i", metavar="REGEX")
-    exclude: tuple[str, ...] = typed((), "No lines that match; outweighs -i; repeatable.", short="-e", metavar="REGEX")
-    after: int = typed(0, "Show N lines after each that matches.", short="-A", metavar="N", least=0)
-    before: int = typed(0, "Show N lines before each that matches.", short="-B", metavar="N", least=0)
-    context: int | None = typed(None, "Show N lines before and after.", short="-C", metavar="N", least=0)
-    highlight: tuple[str, ...] = typed((), "Mark what matches; repeatable.", short="-H", metavar="REGEX")
-    since: str | None = typed(None, "Lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
-    until: str | None = typed(None, "Lines before this time.", metavar="TIME")
-    timestamps: bool = typed(False, "Begin each line with its time, if it tells one.", short="-t")
-    tz: str = option("utc", "In which times are shown: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
+    include: tuple[str, ...] = typed((), "Show only lines that match. Repeatable.", short="-i", metavar="REGEX")
+    exclude: tuple[str, ...] = typed(
+        (), "Leave out lines that match, even if -i matches them. Repeatable.", short="-e", metavar="REGEX"
+    )
+    after: int = typed(0, "Show N lines after each match.", short="-A", metavar="N", least=0)
+    before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
+    context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)
+    highlight: tuple[str, ...] = typed((), "Highlight text that matches. Repeatable.", short="-H", metavar="REGEX")
+    since: str | None = typed(None, "Show lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
+    until: str | None = typed(None, "Show lines before this time.", metavar="TIME")
+    timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
+    tz: str = option("utc", "Time zone of the shown times: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
     output: str = typed(
-        "text", "json: an object a line. raw: the exact bytes.", short="-o", choices=("text", "json", "raw")
+        "text",
+        "Form of the output. json: one object a line. raw: the exact bytes.",
+        short="-o",
+        choices=("text", "json", "raw"),
     )
     color: str = option(
         "auto",
-        "auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.",
+        "Use colours. auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.",
         choices=("auto", "always", "never"),
     )
     bars: str | None = option(
         None,
-        "Progress bars: drawn live, a line every 10 % or 30 s, or their last state alone. live on a terminal, else"
-        " steps.",
+        "Show bars in place (live), as a line every 10 % or 30 s (steps), or their last state alone (off).",
         choices=("live", "steps", "off"),
     )
-    max_line: int = typed(LIMIT, "Characters of a line that are shown.", metavar="N", least=1)
-    long_lines: Overlong = typed("cut", "What happens to longer ones.", choices=("cut", "split", "drop"))
+    max_line: int = typed(LIMIT, "Show at most this many characters of a line.", metavar="N", least=1)
+    long_lines: Overlong = typed(
+        "cut", "Cut, split or drop lines that are longer than --max-line.", choices=("cut", "split", "drop")
+    )
 
     @property
     def choosing(self) -> bool:

@@ -30,8 +30,8 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class LogsOptions:
-    tail: int | None = typed(None, "The last N lines of each log; -1: all.", metavar="N", least=-1)
-    pager: bool = typed(True, "Whether a terminal gets a pager.", older="no-pager")
+    tail: int | None = typed(None, "Show the last N lines of each log; -1: all lines.", metavar="N", least=-1)
+    pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
 
 @click.command(

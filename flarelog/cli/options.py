@@ -213,9 +213,7 @@ def tls_options(command: F) -> F:
 
 def client_options(command: F) -> F:
     """``tls_options``, and ``--token-file``, which *access* holds as well."""
-    text = (
-        "File with a token, which stands for a certificate at the receiver's port for readers (serve --reader-listen)."
-    )
+    text = "File with a token for the receiver's second port (serve --reader-listen)."
     return tls_options(option("--token-file", type=click.Path(dir_okay=False), help=text)(command))
 
 
@@ -240,7 +238,7 @@ class Place:
 
 
 def place_options(
-    store: str = "A store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
+    store: str = "Read from this store directory on this machine.", receiver: str = "HOST:PORT of flarelog serve."
 ) -> Callable[[F], F]:
     """``--store``, ``--receiver`` and ``client_options``; the command gets as *place* the one that is to be asked."""
 

@@ -18,24 +18,28 @@ from flarelog.poc.options import PocOptions
 from flarelog.poc.simulation import Simulation, workplace
 
 
-@click.command
+@click.command(
+    epilog=f"Faults: {', '.join(FAULTS)}. The default is {', '.join(DEFAULT)}, and with --tls also {', '.join(OF_TLS)}."
+)
 @asks(poc=PocOptions)
 @option(
     "--fault",
     "faults",
     multiple=True,
     metavar="NAME",
-    help=f"{', '.join(FAULTS)}, or all.  [default: {', '.join(DEFAULT)}; with --tls also {', '.join(OF_TLS)}]",
+    help="Inject this fault, or all faults. Repeatable. The list stands below.",
 )
 @option(
-    "--keep", type=click.Path(file_okay=False), help="Keep logs, store and what the processes said in this directory."
+    "--keep",
+    type=click.Path(file_okay=False),
+    help="Keep the logs, the store and the messages of all processes in this directory.",
 )
-@option("--json", "as_json", is_flag=True, help="The table as JSON, an object a site.")
+@option("--json", "as_json", is_flag=True, help="Print the table as JSON, one object a site.")
 def command(poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None, as_json: bool) -> None:
-    """Prove it on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults on the way.
+    """Simulate a run on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults.
 
-    Ends with a table that compares what was written with what is stored, byte for byte; exit code 1 if anything
-    differs. What a fault made to be lost must be a gap, of that length and at that place.
+    The command ends with a table that compares the written bytes with the stored bytes. Exit code 1 means that a byte
+    differs. Bytes that a fault destroyed must be a gap of their length at their place.
 
     \b
     Examples:

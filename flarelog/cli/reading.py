@@ -52,20 +52,18 @@ class LogOptions:
     """Which logs are read, and from where on."""
 
     sites: tuple[str, ...] = typed(
-        (), "Only these sites; repeatable.", flag="site", metavar="GLOB", complete=complete_site
+        (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
     )
-    logs: tuple[str, ...] = typed((), "Only these logs; repeatable.", flag="log", metavar="GLOB")
-    rank_globs: tuple[str, ...] = typed((), "Only these ranks; repeatable.", flag="rank", metavar="GLOB")
-    ranks: str = typed("", "Rank 0, the last rank, and errors of all others.", metavar="first,last")
+    logs: tuple[str, ...] = typed((), "Show only logs that match. Repeatable.", flag="log", metavar="GLOB")
+    rank_globs: tuple[str, ...] = typed((), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB")
+    ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
     rank_map: tuple[str, ...] = typed(
         (),
-        "Say which rank writes a log, as 'site-1/**=0'; or, of a file that several ranks write, which rank the lines"
-        " have that torchrun begins with [default3]:, as 'site-2/node.log:3=11'. Repeatable; what is said here is"
-        " believed before what the sidecar has found out.",
+        "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     starts: tuple[str, ...] = typed(
-        (), "Only this log, from this byte on; repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
+        (), "Show only this log, from this byte on. Repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
     )
 
 
@@ -74,26 +72,26 @@ class ShownOptions:
     """How the lines of several logs are shown."""
 
     order: Literal["arrival", "time"] = typed(
-        "arrival", "arrival: as the lines come. time: by the times that the lines tell.", choices=("arrival", "time")
+        "arrival", "Order of the lines: as they arrive, or by the times in them.", choices=("arrival", "time")
     )
     prefix: str = typed(
         "auto",
-        "Begin each line with SITE/LOG; auto: where there may be several logs.",
+        "Begin each line with SITE/LOG. auto: only where there may be several logs.",
         choices=("auto", *SWITCH),
         older="no-prefix",
     )
     template: str | None = typed(
         None,
-        "How a line is shown, as '{time:%H:%M:%S} {site} {text}'; other fields: run, log, rank, offset, stream.",
+        "Form of a line: '{time:%H:%M:%S} {site} {text}'. Also: {run} {log} {rank} {offset} {stream}.",
         flag="format",
         metavar="FORMAT",
     )
     notes: bool = typed(
         True,
-        "Show, between the lines of a log, where bytes are missing, where a new file begins, and where the log ends.",
+        "Show notes between the lines: missing bytes, a new file, the end of a log.",
         older="no-notes",
     )
-    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, with 7 if a log has no receipt.")
+    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, and with 7 if a log has no receipt.")
 
 
 @dataclass(frozen=True, slots=True)

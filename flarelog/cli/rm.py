@@ -20,15 +20,15 @@ from flarelog.stores import choose
 
 @click.command
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@click.option("--site", default="", help="Only this site of it.", shell_complete=complete_site)
+@click.option("--site", default="", help="Remove only this site of the run.", shell_complete=complete_site)
 @place_options(
-    "A store directory on this machine that no receiver has.",
-    "HOST:PORT of flarelog serve; the role operator is needed.",
+    "Remove from this store directory on this machine, which no receiver may use.",
+    "HOST:PORT of flarelog serve, which must grant you the role operator.",
 )
 @click.option(
-    "--force", is_flag=True, help="Remove it though sidecars send logs of it: they are told, and end with exit code 5."
+    "--force", is_flag=True, help="Remove the run even while sidecars send logs of it. They end with exit code 5."
 )
-@click.option("--yes", is_flag=True, help="Do not ask whether to remove it; needed where stdin is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation. Needed where stdin is no terminal.")
 def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> None:
     """Remove RUN, or one site of it, with all its logs.
 

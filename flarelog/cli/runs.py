@@ -23,7 +23,7 @@ from flarelog.stores.base import totals
 @click.command
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @place_options()
-@click.option("--json", "as_json", is_flag=True, help="One object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the runs that are held, or one of them: state, sites, logs, bytes, gaps, first and last time.
 

@@ -30,15 +30,17 @@ COLLECT_EVERY = 60.0  # seconds
 
 @click.command
 @option(
-    "--store", required=True, type=click.Path(file_okay=False), help="Directory of the logs; one receiver at a time."
+    "--store",
+    required=True,
+    type=click.Path(file_okay=False),
+    help="Directory that the logs are stored in. Only one receiver can use it at a time.",
 )
 @option(
     "--durability",
     type=click.Choice(["disk", "memory"]),
     default="disk",
     show_default=True,
-    help="When bytes are acknowledged. disk: when the disk has them; memory: when they are written, which survives a"
-    " kill of the receiver, and not a power cut.",
+    help="Acknowledge bytes that survive a power cut (disk), or only a kill of the receiver (memory).",
 )
 @asks(server=ServerOptions, keep=Keep)
 @option(
@@ -46,26 +48,26 @@ COLLECT_EVERY = 60.0  # seconds
     type=Whole(),
     default=1,
     show_default=True,
-    help="Processes that share the work, each site in one of them; for more than one core has to do.",
+    help="Worker processes behind one port, to use several cores. Each site belongs to one worker.",
 )
 @click.option("--as-worker", is_flag=True, hidden=True)
 @tls_options
 @option(
     "--tls-crl",
     type=click.Path(dir_okay=False),
-    help="Revocation lists (CRL) of the CA, PEM: whom they name is not let in, and goes when they change.",
+    help="PEM file with the CA's revocation lists. Revoked peers are disconnected within 5 s.",
 )
 @option(
     "--policy",
     "policy_file",
     type=click.Path(dir_okay=False),
-    help="TOML: who may do what. Without it a certificate pushes as the site of its name, and OU=reader reads.",
+    help="TOML file that grants roles. By default a certificate pushes as its site; OU=reader reads.",
 )
 @option(
     "--ready-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Gets HOST:PORT once connections are accepted; with --reader-listen, FILE.reader gets the other one.",
+    help="Write HOST:PORT to this file when the receiver is ready (FILE.reader: --reader-listen).",
 )
 def command(
     store: str,

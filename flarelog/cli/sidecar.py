@@ -31,24 +31,22 @@ log = logging.getLogger(__name__)
     "receivers",
     required=True,
     multiple=True,
-    help="HOST:PORT of flarelog serve. Repeat the option to send everything to several receivers; one that fails does"
-    " not hold up the others.",
+    help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
 )
-@option("--run", "run_id", required=True, help="The run's id.")
-@option("--site", required=True, help="The site's name.")
+@option("--run", "run_id", required=True, help="Name of the run.")
+@option("--site", required=True, help="Name of the site.")
 @option(
     "--root",
     required=True,
     type=click.Path(file_okay=False, readable=False),
-    help="Directory of the logs; the sidecar waits until it is there.",
+    help="Directory of the logs. The sidecar waits until the directory exists.",
 )
 @asks(source=SourceOptions)
 @option(
     "--site-policy",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="A TOML file of the site's administrator, which says what may leave the site, whatever other options say;"
-    " repeatable. The files that the environment variable names, with colons between them, are in force as well.",
+    help="TOML file: which files may leave the site. Repeatable. Adds to the variable's files (':' between).",
 )
 @asks(sidecar=SidecarOptions)
 @tls_options
@@ -56,7 +54,7 @@ log = logging.getLogger(__name__)
     "--json",
     "as_json",
     is_flag=True,
-    help="At the end, print an object for each log: what was sent, what was not, and why.",
+    help="Print a JSON object for each log at the end: what was sent, what was not, and why.",
 )
 def command(
     receivers: tuple[str, ...],

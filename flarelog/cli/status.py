@@ -58,16 +58,16 @@ STATE of a log:
     "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
-@click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Only these sites; repeatable.",
+@click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
               shell_complete=complete_site)  # fmt: skip
 @place_options()
-@click.option("--watch", is_flag=True, help="Refresh what is shown, in place on a terminal, until the run has ended.")
+@click.option("--watch", is_flag=True, help="Refresh the table until the run ends; in place on a terminal.")
 @click.option("--interval", type=Finite(0.1), default=1.0, show_default=True, metavar="SECONDS",
-              help="Between two looks of --watch.")  # fmt: skip
+              help="Seconds between two refreshes of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
-              help="Without a byte, after which a stream is called quiet.")  # fmt: skip
+              help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
-              help="json: an object a line.")  # fmt: skip
+              help="Form of the output. json: one object a line.")  # fmt: skip
 def command(
     run_id: str,
     place: Place,

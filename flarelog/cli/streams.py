@@ -23,7 +23,7 @@ from flarelog.text import legible
 @click.command
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @place_options()
-@option("--json", "as_json", is_flag=True, help="One object a line.")
+@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the logs that are held, of all runs or of one.
 

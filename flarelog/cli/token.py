@@ -16,7 +16,7 @@ from flarelog.policy import Role
 from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
 
 _store = option(
-    "--store", required=True, type=click.Path(file_okay=False), help="Directory of the receiver's logs, on its machine."
+    "--store", required=True, type=click.Path(file_okay=False), help="The receiver's store directory on this machine."
 )
 
 
@@ -49,10 +49,10 @@ def command() -> None:
     type=click.Choice([Role.READER.value, Role.OPERATOR.value]),
     default=Role.READER.value,
     show_default=True,
-    help="reader: list and read logs. operator: also announce, end and remove runs.",
+    help="A reader lists and reads logs. An operator also announces, ends and removes runs.",
 )
-@option("--runs", multiple=True, metavar="GLOB", help="Only runs whose names match; repeatable.  [default: all]")
-@option("--expires", default=EXPIRES, show_default=True, help="How long the token holds: 12h, 30d, 2w.")
+@option("--runs", multiple=True, metavar="GLOB", help="Grant only runs whose names match. Repeatable.  [default: all]")
+@option("--expires", default=EXPIRES, show_default=True, help="Lifetime of the token: 12h, 30d, 2w.")
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
     """Print the secret of a new token, alone and once, on stdout."""
     token, secret = checked(
@@ -70,7 +70,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 
 @command.command(name="list")
 @_store
-@option("--json", "as_json", is_flag=True, help="One object a line.")
+@option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_tokens(store: str, as_json: bool) -> None:
     """Show which tokens there are, valid and expired; never their secrets."""
     now = time.time()

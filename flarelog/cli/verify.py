@@ -18,12 +18,13 @@ from flarelog.verify import Verdict, verify
 
 @click.command
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
-@option("--store", required=True, type=click.Path(file_okay=False), help="A store directory on this machine.")
+@option(
+    "--store", required=True, type=click.Path(file_okay=False), help="Read from this store directory on this machine."
+)
 @option(
     "--source",
     type=click.Path(exists=True, file_okay=False),
-    help="The directory that the sidecar read (its --root): compare the store with its files as well, and say which"
-    " bytes of a file stand twice, or in another log than theirs. A file that was renamed is still found.",
+    help="Compare with the site's files as well: the directory that was the sidecar's --root.",
 )
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again, and compare them with their journals and with their source files.

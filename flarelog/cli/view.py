@@ -59,19 +59,18 @@ Examples:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions)
-@click.option("--tail", type=Whole(0), metavar="N", help="The last N lines.")
+@click.option("--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
-              help="given: one file after the other. time: merged by the times of the lines, each with its log's"
-              " name.")  # fmt: skip
+              help="Show one file after the other (given), or merge all files by the times in their lines (time).")  # fmt: skip
 @click.option(
     "--form",
     type=click.Choice(FORMS),
     default="auto",
     show_default=True,
-    help="What a line looks like; auto finds it out.",
+    help="Format of the file; auto detects it.",
 )
-@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its name in Python.")
-@click.option("--limit-bytes", type=Whole(1), metavar="N", help="Write no more than this.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the text, by its Python name.")
+@click.option("--limit-bytes", type=Whole(1), metavar="N", help="Write at most this many bytes.")
 def command(
     files: tuple[str, ...],
     lines: partial[LineOptions],

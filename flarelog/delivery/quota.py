@@ -29,46 +29,40 @@ class Limits:
     """What a receiver takes at most. Raises InvalidOption."""
 
     # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
-    max_run_bytes: int | None = option(
-        None, "Bytes that the logs of one run may take in the store; no limit by default."
-    )
-    max_site_bytes: int | None = option(None, "Bytes, of the logs of one site in one run; no limit by default.")
+    max_run_bytes: int | None = option(None, "Bytes of one run's logs in the store. No limit by default.")
+    max_site_bytes: int | None = option(None, "Bytes of one site's logs in one run. No limit by default.")
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
-    max_streams: int = option(10_000, "Logs that are open at once.")
-    max_site_streams: int = option(5_000, "Logs of one site in one run that are open at once.")
+    max_streams: int = option(10_000, "Open logs of all sites together.")
+    max_site_streams: int = option(5_000, "Open logs of one site in one run.")
     # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
     max_in_flight: int = option(
-        64 << 20, "Bytes that all logs together may have on their way: what a receiver may have to keep in memory."
+        64 << 20, "Bytes in flight of all logs together. The receiver may have to hold them in memory."
     )
     # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
-    max_run_rate: int | None = option(None, "Bytes a second of one run; no limit by default.")
-    max_site_rate: int | None = option(None, "Bytes a second of one site in one run; no limit by default.")
+    max_run_rate: int | None = option(None, "Bytes per second of one run. No limit by default.")
+    max_site_rate: int | None = option(None, "Bytes per second of one site in one run. No limit by default.")
     max_site_journal_bytes: int = option(
-        32 << 20, "Bytes that the marks (rotations, gaps) of one site's open logs may take in memory and on disk."
+        32 << 20, "Bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk."
     )
-    max_site_journal_disk: int = option(
-        1 << 30, "Bytes that the journals of one site's logs in one run may take on disk, open or not."
-    )
+    max_site_journal_disk: int = option(1 << 30, "Bytes of all journals of one site in one run, on disk.")
     # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
-    max_site_logs: int = option(20_000, "Logs of one site in one run, open or not.")
-    max_site_directories: int = option(20_000, "Directories that the logs of one site in one run may lie in.")
+    max_site_logs: int = option(20_000, "Logs of one site in one run, open or closed.")
+    max_site_directories: int = option(20_000, "Directories that contain the logs of one site in one run.")
     # Each run has its directory, and is remembered. What has ended, or was removed, does not count.
-    max_runs: int = option(10_000, "Runs that were announced and have not ended; without TLS all that have not ended.")
+    max_runs: int = option(10_000, "Announced runs that have not ended. Without TLS: all runs that have not ended.")
     max_site_runs: int | None = option(
-        None, "Runs that one site began, that nobody announced and that have not ended; with TLS 1000 by default."
+        None, "Open runs that one site began without an announcement. Default: 1000 with TLS, else no limit."
     )
-    max_sites: int = option(1_000, "Sites of one run.")
+    max_sites: int = option(1_000, "Sites in one run.")
     # Without TLS all sites behind one gateway are one peer.
-    max_connections: int = option(4_000, "Connections, of all peers.")
-    max_peer_connections: int = option(
-        1_000, "Connections of one peer that have calls. A peer is whom its certificate names; without TLS an address."
-    )
-    max_peer_calls: int = option(2_000, "Calls of one peer that are open at once; a log that is sent is one.")
-    max_peer_reads: int = option(100, "Calls of one peer, open at once, that read or list.")
+    max_connections: int = option(4_000, "Connections of all peers together.")
+    max_peer_connections: int = option(1_000, "Connections with calls of one peer. Without TLS a peer is an address.")
+    max_peer_calls: int = option(2_000, "Open calls of one peer.")
+    max_peer_reads: int = option(100, "Open calls of one peer that read or list logs.")
     max_peer_opens: int = option(
-        1_000, "Calls a second that one peer may begin; more are made to wait, once ten seconds' worth is used up."
+        1_000, "New calls per second of one peer. A burst of ten seconds' worth passes; more calls wait."
     )
-    read_timeout: float = option(30.0, "Seconds after which a reader that takes nothing is dropped.")
+    read_timeout: float = option(30.0, "Seconds after which a reader that accepts no data is disconnected.")
 
     def __post_init__(self) -> None:
         if not 0 < self.read_timeout < math.inf:

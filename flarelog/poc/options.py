@@ -17,21 +17,19 @@ SIZE, RATE = 4 << 20, 128 << 10  # bytes a site writes: by default in all, and a
 class PocOptions:
     """What is simulated. Raises InvalidOption, NotFound."""
 
-    sites: int = option(3, "How many sites.")
-    logs: str | None = option(None, "Replay the files of this directory.", path="existing")
-    bytes: int | None = option(
-        None, f"That each site writes.  [default: {SIZE}; with --seconds {RATE} for each of them]"
-    )
+    sites: int = option(3, "Number of sites.")
+    logs: str | None = option(None, "Replay the logs in this directory.", path="existing")
+    bytes: int | None = option(None, f"Bytes that each site writes.  [default: {SIZE}; with --seconds {RATE} a second]")
     seconds: float | None = option(
         None,
-        "How long the sites write; the faults come again and again meanwhile, in random order. Without: each once.",
+        "Write for this many seconds and repeat the faults in random order. By default each fault once.",
     )
     tls: bool = option(
         False,
-        "With certificates, which change on the way, and intruders; needs the extra: pip install 'flarelog[tls]'.",
+        "Use TLS with certificates that change, and add intruders. Needs pip install 'flarelog[tls]'.",
     )
     faults: tuple[str, ...] = DEFAULT
-    seed: int = option(1, "Of what is written, in which bursts, and of the order of faults.")
+    seed: int = option(1, "Seed of the logs' contents, their bursts, and the order of the faults.")
 
     def __post_init__(self) -> None:
         if not 1 <= self.sites <= 200:

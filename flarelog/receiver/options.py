@@ -25,30 +25,29 @@ LONGEST_IDLE = 4_294_967  # seconds: a reply tells it as 32 bits of milliseconds
 class ServerOptions(Limits):
     """How a receiver serves, and how much it takes. Raises InvalidOption."""
 
-    listen: str = option(LISTEN, "HOST:PORT; port 0 takes a free one.")
+    listen: str = option(LISTEN, "HOST:PORT to listen on. Port 0 takes a free port.")
     idle_timeout: float = option(
-        IDLE_TIMEOUT, "Seconds after which a sidecar that says nothing is taken for gone; its logs can be continued."
+        IDLE_TIMEOUT, "Seconds without a message after which a sidecar is gone. It can come back and continue."
     )
     # A run that nobody announced is answered EXECUTION_EXCEPTION then.
-    announced_runs_only: bool = option(False, "Take only runs that run-start announced.")
+    announced_runs_only: bool = option(False, "Accept only runs that flarelog run-start announced.")
     tls: Tls | None = None  # only certificates of this CA get in
-    insecure: bool = option(False, "Let other machines in without TLS; on loopback it is not needed.")
+    insecure: bool = option(False, "Accept other machines without TLS. Loopback does not need this.")
     policy: Policy | PolicyFile | None = None  # None: what Policy() says with TLS, and everything without
     reader_listen: str = option(
         "",
-        "HOST:PORT of a second port, for readers and operators who show a token (flarelog token) and no certificate.",
+        "HOST:PORT of a second port, for people with a token (flarelog token) and no certificate.",
     )
     tokens: Tokens | None = None  # who is let in there
     end_timeout: float = 60.0  # seconds that an ending run waits for its streams
     compression: Compression = option(
         "auto",
-        "Whether logs that travel compressed are taken. off: sites send them as they are; on: the receiver does not"
-        " start where it cannot unpack.",
+        "Accept compressed logs. off: never; on: do not start where no decompressor is installed.",
         choices=COMPRESSIONS,
         older="no-compression",
     )
     max_connection_age: float = option(
-        AGE, "Seconds after which a peer with a certificate connects anew; what it sends goes on there."
+        AGE, "Seconds after which a peer with a certificate must reconnect. Its streams continue."
     )
 
     def __post_init__(self) -> None:

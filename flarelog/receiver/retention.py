@@ -38,13 +38,13 @@ class Keep:
 
     days: float | None = option(
         None,
-        "Remove a run in which nothing has changed for so many days, ended or not.  [default: keep all]",
+        "Remove a run, ended or not, after this many days without a change.  [default: never]",
         flag="keep-days",
         metavar="DAYS",
     )
     size: int | None = option(
         None,
-        "Remove the oldest runs that have ended, or were silent for a day, while all take more; no limit by default.",
+        "Remove the oldest ended or silent runs while the store takes more bytes. No limit by default.",
         flag="keep-bytes",
         metavar="BYTES",
     )

@@ -61,12 +61,12 @@ class Tls:
 
     ca: str = option(
         "",
-        "Certificate of the CA that signed the other end's certificate, PEM; with it the connection is TLS.",
+        "PEM file with the CA certificate of the other end. The option turns TLS on.",
         flag="tls-ca",
         path="file",
     )
-    cert: str = option("", "Certificate of this end, PEM.", flag="tls-cert", path="file")
-    key: str = option("", "Key of the certificate, PEM, without a passphrase.", flag="tls-key", path="file")
+    cert: str = option("", "PEM file with the certificate of this end.", flag="tls-cert", path="file")
+    key: str = option("", "PEM file with the key of --tls-cert, without a passphrase.", flag="tls-key", path="file")
     server_name: str = ""  # that the receiver's certificate must be for, where its address is a tunnel's
     crl: str = ""  # revocation lists of the CAs, that a receiver heeds
 

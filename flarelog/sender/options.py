@@ -28,34 +28,30 @@ class SidecarOptions:
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = option(
         None,
-        "Directory in which the sidecar remembers what it has met, so that a file is recognised after a restart"
-        " whatever it is called then. Nothing is lost if it is lost.",
+        "Directory for a cache of known files, so that a restart recognises renamed files. May be deleted.",
         path="directory",
     )
-    once: bool = option(False, "Send what is there, wait until all of it is stored, and end.")
+    once: bool = option(False, "Send what exists now, wait until all of it is stored, and end.")
     heed: bool = True  # drain when the receiver says that the run is ending
     again: bool = False  # open no stream that is sealed and whose files hold nothing more
     ranks: bool = option(
         True,
-        "Read the ranks (RANK, LOCAL_RANK, ...) from the environments of the processes that write the logs.",
+        "Read ranks (RANK, LOCAL_RANK, ...) from the environment of the processes that write the logs.",
         older="no-ranks",
     )
     compression: Compression = option(
         "auto",
-        "Whether logs travel compressed, where the receiver allows it; auto: not on loopback. Bytes that do not"
-        " become fewer are sent as they are. What is stored is the same."
-        + ("" if AVAILABLE else " Not to be had here: pip install backports.zstd."),
+        "Compress logs on their way, where the receiver accepts it. auto: not on loopback."
+        + ("" if AVAILABLE else " Needs pip install backports.zstd."),
         choices=COMPRESSIONS,
     )
     drain_timeout: float = option(
         DRAIN_TIMEOUT,
-        "With --once, and after SIGTERM: seconds in which the receiver neither answers nor acknowledges anything,"
-        " after which the sidecar ends (exit codes 4 and 7).",
+        "Seconds without progress after which --once, or SIGTERM, ends the sidecar (exit codes 4, 7).",
     )
     drain_limit: float | None = option(
         None,
-        "With --once, and after SIGTERM: seconds after which the sidecar ends in any case (exit code 7).  [default:"
-        " none; it goes on while something is acknowledged]",
+        "Seconds after which --once, or SIGTERM, ends the sidecar in any case (exit code 7).  [default: none]",
     )
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is

@@ -41,3 +41,25 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "['flarelog.cli.running']"
     assert "Send the logs under a directory to a receiver." in done.stdout
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    for names in commands(main):
+        command: click.Command = main
+        for name in names:
+            assert isinstance(command, click.Group)
+            found = command.get_command(click.Context(command), name)
+            assert found is not None
+            command = found
+        for one in command.params:
+            if isinstance(one, click.Option) and not one.hidden:
+                yield f"{' '.join(names)} {one.opts[-1]}", one
+
+
+@pytest.mark.parametrize(("name", "option"), [pytest.param(name, one, id=name) for name, one in options()])
+def test_an_options_help_is_a_short_sentence_that_stands_alone(name: str, option: click.Option) -> None:
+    sentence = (option.help or "").partition("  [")[0]
+    assert sentence[:1].isupper() or sentence.startswith("HOST:PORT")
+    assert sentence.endswith((".", "all lines"))
+    assert len(option.help or "") <= 100
+    assert not {"Whether", "That", "Of", "As"} & {sentence.split()[0]}

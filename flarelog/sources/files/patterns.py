@@ -34,24 +34,22 @@ class SourceOptions:
     root: str
     include: tuple[str, ...] = option(
         (),
-        "Send only the files that match; repeatable. A pattern without '/' is compared with the last part of a path.",
+        "Send only files that match. Repeatable. Without '/' the pattern matches the last part of a path.",
         metavar="GLOB",
     )
-    exclude: tuple[str, ...] = option((), "Do not send the files that match; repeatable.", metavar="GLOB")
+    exclude: tuple[str, ...] = option((), "Do not send files that match. Repeatable.", metavar="GLOB")
     start_at: Literal["beginning", "end"] = option(
         "beginning",
-        "Where to begin a file that is there when the sidecar starts and of which the receiver holds nothing.",
+        "Where to begin files that exist at the start and that the receiver does not know.",
         choices=("beginning", "end"),
     )
     ignore_older: float | None = option(
         None,
-        "Seconds. A file that was not modified for so long when the sidecar starts, and of which the receiver holds"
-        " nothing, is sent from its end on: only what is added to it later.",
+        "Send files that are older than this many seconds, and unknown to the receiver, from their end.",
     )
     redact: tuple[str, ...] = option(
         (),
-        "Mask these kinds of secrets with asterisks: tokens, passwords, keys, email or all; repeatable. What the"
-        " site's policy wants masked is masked as well.",
+        "Mask these secrets: tokens, passwords, keys, email or all. Repeatable. Adds to the site's policy.",
         metavar="NAME",
     )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
