@@ -29,6 +29,7 @@ _COMMANDS = {
     "view": "Show a log as a terminal would: plain, of a container, or compressed.",
     "verify": "Read what is stored again, and compare it with journal and source.",
     "doctor": "Check what flarelog needs here, and on the way to a receiver.",
+    "config": "Check a configuration file: unknown keys, wrong values, exposed secrets.",
     "completion": "Print what makes bash, zsh or fish complete commands, runs and sites.",
     "run-start": "Announce a run at a receiver.",
     "run-end": "End a run at a receiver: its sidecars drain and finish.",
@@ -37,6 +38,8 @@ _COMMANDS = {
     "token": "Let readers and operators in that have no certificate.",
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
+
+_NO_FILE = ("config", "completion")  # commands whose options no file has
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -59,6 +62,10 @@ class _Lazy(click.Group):
             return None
         module = import_module(f"flarelog.cli.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
+        if cmd_name not in _NO_FILE:
+            from flarelog.cli.settings import configured
+
+            configured(command, _talk)
         command.short_help = _COMMANDS[cmd_name]
         return command
 

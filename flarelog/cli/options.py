@@ -165,11 +165,23 @@ class Switches(click.Command):
 # --- what commands share
 
 
+_WEIGHTS = (ParameterSource.DEFAULT_MAP, ParameterSource.ENVIRONMENT, ParameterSource.COMMANDLINE)
+
+
+def _weight(context: click.Context, name: str) -> int:
+    """How much what is said of *name* outweighs: a file, a variable, the command line."""
+    source = context.get_parameter_source(name)
+    return _WEIGHTS.index(source) if source in _WEIGHTS else -1
+
+
 def one_source(context: click.Context, store: str | None, receiver: str | None) -> tuple[str | None, str | None]:
     """The store or the receiver that is to be asked, the other one None. Raises UsageError."""
-    if store is not None and receiver is not None:  # what is said here outweighs a variable
-        said = [context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("store", "receiver")]
-        store, receiver = (store if said != [False, True] else None), (receiver if said != [True, False] else None)
+    if store is not None and receiver is not None:  # a flag outweighs a variable, and that a file
+        weights = [_weight(context, name) for name in ("store", "receiver")]
+        store, receiver = (
+            (store if weights[0] >= weights[1] else None),
+            (receiver if weights[1] >= weights[0] else None),
+        )
     if (store is None) == (receiver is None):
         raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
     return store, receiver

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Coroutine, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from flarelog.errors import FAILED, FlarelogError, InvalidOption
 from flarelog.text import LONGEST, legible
@@ -56,13 +57,22 @@ def _sentence(error: FlarelogError) -> str:
     context = click.get_current_context(silent=True)
     if context is None or not isinstance(error, InvalidOption):
         return str(error)
-    flags = {flag[2:].replace("-", "_"): flag for param in context.command.params for flag in param.opts if flag[2:]}
+    flags = {
+        flag[2:].replace("-", "_"): (flag, param) for param in context.command.params for flag in param.opts if flag[2:]
+    }
+    filed = False  # an option is named that a configuration file gave
 
     def flag(found: re.Match[str]) -> str:
+        nonlocal filed
         plain = found.start() > 0 and "_" not in found[0]  # a word, as it is anywhere but where a sentence begins
-        return found[0] if plain else flags.get(found[0], found[0])
+        if plain or found[0] not in flags:
+            return found[0]
+        name, param = flags[found[0]]
+        filed = filed or context.get_parameter_source(param.name or "") is ParameterSource.DEFAULT_MAP
+        return name
 
-    return re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
+    sentence = re.sub(r"(?<![\w'\"/.-])[a-z]+(?:_[a-z]+)*(?![\w'\"/-])", flag, str(error))
+    return f"{context.meta['flarelog.config']}: {sentence}" if filed else sentence
 
 
 def ended_by(error: OSError) -> int:

@@ -1,0 +1,52 @@
+"""``flarelog config``: whether a configuration file says what its commands take."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from flarelog.cli.running import checked
+from flarelog.cli.settings import check as look
+from flarelog.errors import CONFIGURATION
+from flarelog.text import legible
+
+
+@click.group
+def command() -> None:
+    """Check a configuration file, which has options of commands.
+
+    The file is TOML. It has a table a command, and in it the command's options by the names of their flags. A flag on
+    the command line outweighs its variable, the variable the file, the file the default. A command reads the file that
+    --config or FLARELOG_CONFIG names, or else /etc/flarelog/COMMAND.toml.
+
+    \b
+    Example of a file:
+      log-level = "warning"
+      [serve]
+      store = "/var/lib/flarelog"
+      listen = "0.0.0.0:4721"
+      idle-timeout = 60
+      [sidecar]
+      receiver = ["logs:4721"]
+      include = ["*.log", "rank-*/**"]
+      ranks = false
+      [certs.site]
+      days = 30
+    """
+
+
+@command.command
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.pass_context
+def check(context: click.Context, file: str) -> None:
+    """Name each unknown key, wrong value and exposed secret in FILE, with its line.
+
+    Exit code 0, or 78 if something is wrong.
+    """
+    count, faults = checked(lambda: look(file, context.find_root()))
+    for fault in faults:
+        click.echo(f"flarelog: {fault.told(file)}", err=True)
+    if faults:
+        sys.exit(CONFIGURATION)
+    click.echo(f"{legible(file)}: {count} option{'' if count == 1 else 's'}, nothing is wrong")

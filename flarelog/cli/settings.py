@@ -1,0 +1,293 @@
+"""A configuration file: TOML, a table a command, in it the command's options by the names of their flags.
+
+A flag outweighs a variable, a variable the file, the file the default. The keys and what they may hold come from the
+options themselves. What a command does not know is an error that names the file, the line, the key and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
+from flarelog.text import legible, quoted
+
+DIRECTORY = "/etc/flarelog"
+MAX_FILE = 1 << 20  # bytes
+SECRETS = ("tls-key", "token-file")  # options that name a file which nobody else may read
+_CONFIG = "config"
+
+Talk = Callable[[str], None]
+"""Sets how much is said on stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a file; *line* 0: not known."""
+
+    line: int
+    sentence: str
+    value: bool = False  # a value is wrong, and its key is right
+
+    def told(self, path: str) -> str:
+        return f"{legible(path)}{f', line {self.line}' if self.line else ''}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file as it was read."""
+
+    path: str
+    text: str
+    tables: Mapping[str, Any]
+
+    def line(self, table: Iterable[str], key: str) -> int:
+        """Where *key* of *table* stands, from 1 on; 0 where that cannot be told."""
+        wanted, inside = list(table), []
+        for number, line in enumerate(self.text.splitlines(), 1):
+            if head := re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line):
+                inside = [part.strip().strip("\"'") for part in head[1].split(".")]
+                if [*wanted, key] == inside:
+                    return number
+            elif (found := re.match(r"\s*([\w.\"'-]+)\s*=", line)) is not None:
+                names = [part.strip("\"'") for part in found[1].split(".")]
+                if [*wanted, key] == [*inside, *names]:
+                    return number
+        return 0
+
+
+def read(path: str) -> Document:
+    """Raises InvalidFile, NotAllowed."""
+    import tomllib  # most calls have no file
+
+    try:
+        with open(path, "rb") as file:
+            mode, raw = os.fstat(file.fileno()).st_mode, file.read(MAX_FILE + 1)
+        if len(raw) > MAX_FILE:
+            raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
+        text = raw.decode()
+        tables = tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FlarelogError):
+            raise
+        why = error.strerror if isinstance(error, OSError) else "no UTF-8" if _undecoded(error) else str(error)
+        raise InvalidFile(f"the configuration {path} cannot be read: {why}") from error
+    if stat.S_ISREG(mode) and mode & 0o002:
+        raise NotAllowed(f"the configuration {path} can be changed by every user; chmod o-w it")
+    return Document(path, text, tables)
+
+
+def _undecoded(error: Exception) -> bool:
+    return isinstance(error, UnicodeDecodeError)
+
+
+# --- what a table says
+
+
+def options(command: click.Command) -> dict[str, click.Option]:
+    """Those of *command* that a file may have, by the names of their flags."""
+    return {
+        flag[2:]: param
+        for param in command.params
+        if isinstance(param, click.Option) and not param.hidden and param.name not in (_CONFIG, "help", "version")
+        for flag in param.opts
+        if flag.startswith("--")
+    }
+
+
+def values(document: Document, context: click.Context, names: tuple[str, ...]) -> tuple[dict[str, Any], list[Fault]]:
+    """What the table of *names* says of the command of *context*, by its parameters; and what is wrong there."""
+    table: Any = document.tables
+    for depth, name in enumerate(names):
+        table = table.get(name, {})
+        if not isinstance(table, dict):
+            sentence = f"{name} is no table: write [{'.'.join(names[: depth + 1])}] on a line of its own"
+            return {}, [Fault(document.line(names[:depth], name), sentence)]
+    known, found, faults = options(context.command), dict[str, Any](), list[Fault]()
+    for key, value in table.items():
+        at = document.line(names, key)
+        param = known.get(key)
+        if param is None:
+            where = " ".join(("flarelog", *names))
+            faults.append(Fault(at, f"{where} has no option {quoted(key)}{meant(key, known)}"))
+            continue
+        try:
+            found[param.name or key] = _converted(value, param, context)
+        except click.BadParameter as error:
+            faults.append(Fault(at, f"{key}: {error.message.rstrip('.')}", value=True))
+    return found, faults
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """``: did you mean ...?``; empty where none of *known* is like *name*."""
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _converted(value: object, param: click.Option, context: click.Context) -> object:
+    """*value* as a default of *param*. Raises BadParameter."""
+    if param.multiple:
+        return tuple(_one(each, param, context) for each in (value if isinstance(value, list) else [value]))
+    return _one(value, param, context)
+
+
+def _one(value: object, param: click.Option, context: click.Context) -> object:
+    choices = tuple(map(str, param.type.choices)) if isinstance(param.type, click.Choice) else ()
+    if param.is_flag:
+        if not isinstance(value, bool):
+            raise click.BadParameter(f"{value!r} is neither true nor false")
+        return value
+    if isinstance(value, bool):
+        if "on" not in choices:
+            raise click.BadParameter(f"true and false are no {param.type.name}")
+        value = "on" if value else "off"
+    if not isinstance(value, str | int | float):
+        raise click.BadParameter(f"{value!r} is no {param.type.name}: give one value")
+    param.type.convert(str(value), param, context)
+    return str(value)
+
+
+# --- a command's file
+
+
+def configured(command: click.Command, talk: Talk) -> click.Command:
+    """*command*, which takes ``--config`` now; so do those of a group."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            configured(each, talk)
+    elif all(param.name != _CONFIG for param in command.params):
+        made = click.Option(
+            ("--config",),
+            envvar="FLARELOG_CONFIG",
+            show_envvar=True,
+            is_eager=True,
+            expose_value=False,
+            callback=lambda context, _, path: _load(context, path, talk),
+            metavar="FILE",
+            help=f"TOML with options, a table a command.  [default: {DIRECTORY}/COMMAND.toml if it is there]",
+        )
+        command.params.append(made)
+    return command
+
+
+def chosen(path: str | None, command: str, directory: str = DIRECTORY) -> str | None:
+    """The file that counts for *command*: *path*, or its own below *directory* if it is there."""
+    own = os.path.join(directory, f"{command}.toml")
+    return path or (own if os.path.exists(own) else None)
+
+
+def _load(context: click.Context, said: str | None, talk: Talk) -> None:
+    names = tuple(_names(context))
+    if context.resilient_parsing or (path := chosen(said, names[0])) is None:
+        return
+    root = context.find_root()
+    try:
+        document = read(path)
+        top, faults = _top(document, root)
+        found, own = values(document, context, names)
+        if wrong := [*faults, *own]:
+            more = f" ({len(wrong)} faults: flarelog config check {path} names them)" if len(wrong) > 1 else ""
+            raise (InvalidOption if wrong[0].value else InvalidFile)(wrong[0].told(path) + more)
+    except FlarelogError as error:
+        click.echo(f"flarelog: {error}", err=True)
+        context.exit(error.exit_code)
+    context.default_map = found
+    context.meta["flarelog.config"] = path
+    if "log_level" in top and root.get_parameter_source("log_level") is ParameterSource.DEFAULT:
+        talk(top["log_level"])
+
+
+def _names(context: click.Context) -> Iterator[str]:
+    if context.parent is not None:
+        yield from _names(context.parent)
+        yield context.info_name or ""
+
+
+def _top(document: Document, root: click.Context) -> tuple[dict[str, Any], list[Fault]]:
+    """What stands before the tables, and what is wrong with it and with the tables' names."""
+    group = root.command
+    commands = group.list_commands(root) if isinstance(group, click.Group) else []
+    single = {
+        key: value for key, value in document.tables.items() if not isinstance(value, dict) and key not in commands
+    }
+    found, faults = values(Document(document.path, document.text, single), root, ())
+    return found, faults + [
+        Fault(document.line((), name), f"flarelog has no command {quoted(name)}{meant(name, commands)}")
+        for name in document.tables
+        if name not in single and name not in commands
+    ]
+
+
+# --- a look at all of it
+
+
+def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
+    """How many options the file at *path* has, and what is wrong with it. Raises InvalidFile, NotAllowed."""
+    document = read(path)
+    top, faults = _top(document, root)
+    count = len(top)
+    group = root.command
+    for name, table in document.tables.items():
+        command = group.get_command(root, name) if isinstance(group, click.Group) else None
+        if command is None:
+            continue
+        inside = click.Context(command, parent=root, info_name=name)
+        if not isinstance(table, dict):
+            faults += values(document, inside, (name,))[1]
+        else:
+            for names, context in _leaves(document, inside, (name,), faults):
+                found, wrong = values(document, context, names)
+                count += len(found)
+                faults += [*wrong, *_exposed(document, names)]
+    return count, sorted(faults, key=lambda fault: fault.line)
+
+
+def _leaves(
+    document: Document, context: click.Context, names: tuple[str, ...], faults: list[Fault]
+) -> Iterator[tuple[tuple[str, ...], click.Context]]:
+    """The commands of which there are tables."""
+    group = context.command
+    if not isinstance(group, click.Group):
+        yield names, context
+        return
+    table: Any = document.tables
+    for name in names:
+        table = table[name]
+    for name, inner in table.items():
+        command = group.get_command(context, name)
+        if command is None or not isinstance(inner, dict):
+            faults.append(
+                Fault(
+                    document.line(names, name),
+                    f"flarelog {' '.join(names)} has no command {quoted(name)}{meant(name, group.commands)}",
+                )
+            )
+        else:
+            yield from _leaves(document, click.Context(command, parent=context, info_name=name), (*names, name), faults)
+
+
+def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
+    """The secrets of a table that others may read."""
+    table: Any = document.tables
+    for name in names:
+        table = table.get(name, {})
+    for key in SECRETS:
+        path = table.get(key) if isinstance(table, dict) else None
+        if not isinstance(path, str):
+            continue
+        line = document.line(names, key)
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError) as error:
+            yield Fault(line, f"{key}: {legible(path)} cannot be read: {getattr(error, 'strerror', error)}", value=True)
+            continue
+        if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
+            yield Fault(line, f"{key}: {legible(path)} can be read by others; chmod 600 it", value=True)

@@ -1,0 +1,211 @@
+"""A configuration file: its keys are the flags, and what it says wrongly is told with its line."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from flarelog.cli import main
+from flarelog.cli.options import asks, one_source, option
+from flarelog.cli.settings import Document, chosen, configured
+from tests.cli.test_options import Kind
+
+levels: list[str] = []
+
+
+@click.group
+@click.option("--log-level", default="info")
+def root(log_level: str) -> None: ...
+
+
+@root.command
+@asks(kind=Kind)
+def kind(kind: partial[Kind]) -> None:
+    click.echo(kind())
+
+
+@root.command
+@option("--store")
+@option("--receiver")
+@click.pass_context
+def place(context: click.Context, store: str | None, receiver: str | None) -> None:
+    click.echo(one_source(context, store, receiver))
+
+
+@root.group
+def inner() -> None: ...
+
+
+@inner.command
+@click.option("--days", type=int, default=1)
+def site(days: int) -> None:
+    click.echo(days)
+
+
+configured(root, levels.append)
+
+
+def said(path: Path, text: str, *args: str, **variables: str) -> str:
+    path.write_text(text)
+    done = CliRunner().invoke(root, [*args, "--config", str(path)], env=variables)
+    return done.output.rstrip() if done.exit_code == 0 else f"{done.exit_code}: {done.output.rstrip()}"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("", Kind(), id="empty"),
+        pytest.param("[kind]\nmost = 3\nname = 'a'\nwait = 1\n", Kind(3, "a", 1.0), id="values"),
+        pytest.param("[kind]\nname = 12", Kind(name="12"), id="a-number-for-a-name"),
+        pytest.param("[kind]\nquick = true\nranks = false\n", Kind(quick=True, ranks=False), id="switches"),
+        pytest.param("[kind]\nranks = 'off'\ncompression = true", Kind(ranks=False, compression="on"), id="on-off"),
+        pytest.param("[kind]\nonly = ['a', 'b']", Kind(globs=("a", "b")), id="list"),
+        pytest.param("[kind]\nonly = 'a'", Kind(globs=("a",)), id="one-of-a-list"),
+        pytest.param("kind.most = 3", Kind(3), id="dotted"),
+    ],
+)
+def test_what_a_file_says(path: Path, text: str, found: Kind) -> None:
+    assert eval(said(path, text, "kind")) == found
+
+
+def test_a_flag_outweighs_a_variable_and_that_the_file_and_that_the_default(path: Path) -> None:
+    text = "[kind]\nmost = 1\nname = 'file'\nwait = 1.5"
+    found = eval(said(path, text, "kind", "--most", "3", FLARELOG_MOST="2", FLARELOG_NAME="variable"))
+    assert found == Kind(3, "variable", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("args", "variables", "found"),
+    [
+        ((), {}, "('a', None)"),
+        (("--receiver", "b"), {}, "(None, 'b')"),
+        ((), {"FLARELOG_RECEIVER": "b"}, "(None, 'b')"),
+        (("--store", "c"), {"FLARELOG_RECEIVER": "b"}, "('c', None)"),
+    ],
+)
+def test_of_two_that_exclude_each_other_the_nearer_one_counts(
+    path: Path, args: tuple[str, ...], variables: dict[str, str], found: str
+) -> None:
+    assert said(path, "[place]\nstore = 'a'", "place", *args, **variables) == found
+
+
+def test_a_command_of_a_group_has_a_table_within_the_groups(path: Path) -> None:
+    assert said(path, "[inner.site]\ndays = 7", "inner", "site") == "7"
+
+
+def test_the_level_of_the_talk_stands_before_the_tables(path: Path) -> None:
+    levels.clear()
+    said(path, "log-level = 'debug'", "kind")
+    assert levels == ["debug"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "sentence"),
+    [
+        pytest.param("\n[kind]\nmosst = 3", 78, "line 3: flarelog kind has no option 'mosst': did you mean most?"),
+        pytest.param("[knid]\nmost = 3", 78, "line 1: flarelog has no command 'knid': did you mean kind?"),
+        pytest.param("moost = 3", 78, "line 1: flarelog has no option 'moost'"),
+        pytest.param("[kind]\nmost = 'x'", 2, "line 2: most: 'x' is not a valid integer"),
+        pytest.param("[kind]\nmost = true", 2, "line 2: most: true and false are no integer"),
+        pytest.param("[kind]\nmost = [1]", 2, "line 2: most: [1] is no integer: give one value"),
+        pytest.param("[kind]\nquick = 1", 2, "line 2: quick: 1 is neither true nor false"),
+        pytest.param("[kind]\ncompression = 'z'", 2, "line 2: compression: 'z' is not one of 'auto', 'on', 'off'"),
+        pytest.param("kind = 3", 78, "line 1: kind is no table: write [kind] on a line of its own"),
+        pytest.param("[kind]\nmost = ", 78, "cannot be read: Invalid value (at end of document)"),
+        pytest.param("[kind]\na = 1\nb = 2", 78, "(2 faults: flarelog config check "),
+        pytest.param("[kind]\ninner = 2", 78, "flarelog kind has no option 'inner'"),
+        pytest.param("[kind]\n'no-ranks' = true", 78, "flarelog kind has no option 'no-ranks'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(path: Path, text: str, code: int, sentence: str) -> None:
+    found = said(path, text, "kind")
+    assert found.startswith(f"{code}: flarelog: ")
+    assert str(path) in found
+    assert sentence in found
+
+
+def test_an_option_that_only_the_command_refuses_is_told_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("[serve]\nstore = 'x'\nidle-timeout = 0\n")
+    done = CliRunner().invoke(main, ["serve", "--config", str(path)])
+    assert done.exit_code == 2
+    assert f"flarelog: {path}: --idle-timeout must be a number of seconds from" in done.stderr
+
+
+def test_a_file_that_everybody_can_change_is_refused(path: Path) -> None:
+    path.write_text("")
+    path.chmod(0o666)
+    done = CliRunner().invoke(root, ["kind", "--config", str(path)])
+    assert (done.exit_code, "can be changed by every user" in done.output) == (5, True)
+
+
+def test_a_commands_own_file_counts_where_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "serve.toml").write_text("")
+    own = str(tmp_path / "serve.toml")
+    found = [chosen(path, name, str(tmp_path)) for path, name in ((None, "serve"), ("b", "serve"), (None, "logs"))]
+    assert found == [own, "b", None]
+
+
+def test_help_comes_whatever_the_file_says(path: Path) -> None:
+    path.write_text("[kind]\nx = 1")
+    done = CliRunner().invoke(root, ["kind", "--help"], env={"FLARELOG_CONFIG": str(path)})
+    assert done.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "key", "line"),
+    [
+        ("a = 1\n[t]\na = 2", ("t",), "a", 3),
+        ("a = 1\n[t]\na = 2", (), "a", 1),
+        ("[t.u]\n'a' = 2", ("t", "u"), "a", 2),
+        ("t.a = 2", ("t",), "a", 1),
+        ("t = { a = 2 }", ("t",), "a", 0),
+        ("[ t ]", (), "t", 1),
+    ],
+)
+def test_the_line_of_a_key(text: str, table: tuple[str, ...], key: str, line: int) -> None:
+    assert Document("", text, {}).line(table, key) == line
+
+
+# --- flarelog config check
+
+
+def checked(path: Path, text: str) -> tuple[int, str, str]:
+    path.write_text(text)
+    done = CliRunner().invoke(main, ["config", "check", str(path)])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
+    text = "log-level = 'debug'\n[serve]\nstore = 's'\n[certs.site]\ndays = 3\n[sidecar]\ninclude = ['a', 'b']\n"
+    assert checked(path, text) == (0, f"{path}: 4 options, nothing is wrong\n", "")
+
+
+def test_every_fault_of_every_table_is_told_in_the_order_of_the_lines(path: Path) -> None:
+    code, out, err = checked(path, "[sidecar]\nranks = 3\n[certs.sit]\ndays = 3\n[serve]\nx = 1\n[logs]\ntail = 'y'\n")
+    assert (code, out) == (78, "")
+    assert [line.split(": ", 1)[1] for line in err.splitlines()] == [
+        f"{path}, line 2: ranks: '3' is not one of 'on', 'off'",
+        f"{path}, line 3: flarelog certs has no command 'sit': did you mean site?",
+        f"{path}, line 6: flarelog serve has no option 'x'",
+        f"{path}, line 8: tail: 'y' is not a valid integer",
+    ]
+
+
+@pytest.mark.parametrize(("mode", "code"), [(0o600, 0), (0o644, 78), (0o604, 78)])
+def test_a_secret_that_others_may_read_is_told(tmp_path: Path, path: Path, mode: int, code: int) -> None:
+    secret = tmp_path / "a.token"
+    secret.write_text("x\n")
+    secret.chmod(mode)
+    found = checked(path, f"[follow]\ntoken-file = '{secret}'\n")
+    assert found[0] == code
+    assert ("line 2: token-file: " in found[2] and "chmod 600 it" in found[2]) == bool(code)
