@@ -61,7 +61,7 @@ Examples:
 @asks(lines=LineOptions)
 @click.option("--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
-              help="Show one file after the other (given), or merge all files by the times in their lines (time).")  # fmt: skip
+              help="Order of the lines: one file after the other, or by the times in the lines.")  # fmt: skip
 @click.option(
     "--form",
     type=click.Choice(FORMS),
