@@ -41,6 +41,12 @@ class InvalidFile(InvalidOption):
     exit_code = CONFIGURATION
 
 
+class InvalidGlob(InvalidOption):
+    """A pattern that cannot be read, on a command line or in a file."""
+
+    exit_code = CONFIGURATION
+
+
 class NotFound(FlarelogError):
     """A run, a stream or a directory that is not there."""
 
@@ -54,7 +60,7 @@ class NotAllowed(FlarelogError):
 
 
 class NotAuthenticated(NotAllowed):
-    """Who asks is not known: no token that holds came with the call."""
+    """The caller is unknown: its token is missing, unknown, revoked or expired."""
 
 
 class InUse(FlarelogError):

@@ -11,7 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable
 
-from flarelog.errors import InvalidOption
+from flarelog.errors import InvalidGlob, InvalidOption
 from flarelog.names import MAX_NAME
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -21,14 +21,18 @@ _expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], 
 
 
 def check(patterns: Iterable[str]) -> None:
-    """Raises InvalidOption for the first of *patterns* that makes no sense."""
+    """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that matches nothing."""
     for pattern in patterns:
         if not pattern or pattern.startswith("/"):
             raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it without a '/' before it")
+        pieces = [piece for piece, _ in _tokens(pattern)]
+        for bracket, missing in (("[", "]"), ("]", "[")):
+            if bracket in pieces:
+                raise InvalidGlob(f"the pattern {pattern!r} has a {bracket!r} without its {missing!r}; write both")
         try:
             _compiled(pattern)
         except re.error as error:
-            raise InvalidOption(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its [...]") from error
+            raise InvalidGlob(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its brackets") from error
 
 
 def any_of(patterns: tuple[str, ...], path: str) -> bool:

@@ -135,18 +135,35 @@ class Policy:
                 " (--token-file)"
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
-            raise NotAllowed(f"{identity} is of site {own} and may not push as {quoted(site or '')}")
+            raise NotAllowed(
+                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or give the"
+                f" certificate of {quoted(site or '')}"
+            )
         for role, runs in self._roles(identity):
             if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):
                 continue
             if role is not Role.SITE or _is_site(identity, site):
                 return
+        raise NotAllowed(self._why_not(identity, action, run, site))
+
+    def _why_not(self, identity: Identity, action: Action, run: str | None, site: str | None) -> str:
+        asked = f"{action.value} {f'run {quoted(run)}' if run else 'runs'}"
         needed = _NEEDED.get(action, Role.READER).value
-        raise NotAllowed(
-            f"{identity} may not {action.value} {f'run {quoted(run)}' if run else 'runs'}: "
-            + (f"a token with the role {needed}" if identity.how == "token" else f"the role {needed}")
-            + " is needed, which the receiver's administrator can give"
-        )
+        of_others = [runs for role, runs in self._roles(identity) if action in _MAY[role] and role is not Role.SITE]
+        if of_others and run is not None:
+            runs = ", ".join(pattern for patterns in of_others for pattern in patterns)
+            return f"{identity} may not {asked}: its role {needed} is for the runs {runs}; ask for one of those"
+        if action is Action.LIST and site is not None and self._is_other_site(identity, site):
+            own = site_of(identity)
+            return (
+                f"{identity} is of site {own}, and the call asks for site {quoted(site)}: name the site {own}, or give"
+                f" the certificate of {quoted(site)}"
+            )
+        token = "a token with " if identity.how == "token" else ""
+        return f"{identity} may not {asked}: {token}the role {needed} is needed; the receiver's administrator grants it"
+
+    def _is_other_site(self, identity: Identity, site: str) -> bool:
+        return any(role is Role.SITE for role, _ in self._roles(identity)) and not _is_site(identity, site)
 
     def permits(self, identity: Identity, action: Action, *, run: str | None = None, site: str | None = None) -> bool:
         """Whether ``allows`` would return: for what a list shows."""

@@ -103,7 +103,7 @@ def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(pla
 @pytest.mark.parametrize(
     ("where", "args", "code", "sentence"),
     [
-        pytest.param("reader", ["CA"], 5, "no token that holds came with the call: give --token-file", id="no-token"),
+        pytest.param("reader", ["CA"], 5, "the token is missing, unknown or revoked: give --token-file", id="no-token"),
         pytest.param("reader", ["TOKEN"], 2, "a token goes over TLS alone: give --tls-ca", id="a-token-without-tls"),
         pytest.param("main", ["CA", "TOKEN"], 5, "it wants a certificate: give --tls-cert", id="at-the-sites-port"),
         pytest.param("main", ["CA"], 5, "or connect to its port for readers with a token", id="neither"),
@@ -209,7 +209,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
     ended = wall.ended()
     assert isinstance(ended, NotAllowed)
-    assert f"token {id} (wall) does not hold any longer: it was revoked" in str(ended)
+    assert f"token {id} (wall) was revoked, was changed, or has expired" in str(ended)
     append(place.log, DATA)
     until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
     receiver.program.says("ended {")
@@ -299,7 +299,7 @@ def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Pl
 
         async def stranger() -> None:
             async with Client(receiver.reader_address, tls=only, token=wrong.read_text().strip()) as client:
-                with pytest.raises(NotAllowed, match="no token that holds"):
+                with pytest.raises(NotAllowed, match="the token is missing, unknown or revoked"):
                     await client.streams(RUN)
 
         strangers = [asyncio.create_task(stranger()) for _ in range(3 * SAID_A_MINUTE)]

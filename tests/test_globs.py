@@ -38,16 +38,20 @@ def test_what_include_means_log_means_and_the_rank_map_means(pattern: str, name:
     assert (stretch.how == "rank map") is matches
 
 
-@pytest.mark.parametrize("pattern", ["", "/logs/*", "[z-a]"])
-def test_a_pattern_that_makes_no_sense_is_refused_wherever_it_is_said(pattern: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "code"),
+    [("", 2), ("/logs/*", 2), ("[z-a]", 78), ("a[", 78), ("[", 78), ("]", 78), ("a]b", 78), ("[]", 78)],
+)
+def test_a_pattern_that_makes_no_sense_is_refused_wherever_it_is_said(pattern: str, code: int) -> None:
     for say in (
         lambda: SourceOptions("root", (pattern,)),
         lambda: Selection("run-1", sites=(pattern,)),
         lambda: Selection("run-1", logs=(pattern,)),
         lambda: rank_map([f"{pattern}=7"]),
     ):
-        with pytest.raises(InvalidOption):
+        with pytest.raises(InvalidOption) as refused:
             say()
+        assert refused.value.exit_code == code
 
 
 def test_who_may_do_what_does_not_hang_on_the_last_part_of_a_name() -> None:

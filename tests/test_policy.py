@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -147,19 +148,32 @@ def test_an_empty_policy_lets_nobody_in() -> None:
 @pytest.mark.parametrize(
     ("identity", "action", "sentence"),
     [
-        pytest.param(SITE, P, "certificate 'site-1' is of site site-1 and may not push as 'site-2'", id="another-site"),
+        pytest.param(
+            SITE,
+            P,
+            "certificate 'site-1' is of site site-1 and may not push as 'site-2': name the site site-1, or give the"
+            " certificate of 'site-2'",
+            id="another-site",
+        ),
+        pytest.param(
+            SITE,
+            L,
+            "certificate 'site-1' is of site site-1, and the call asks for site 'site-2': name the site site-1, or give"
+            " the certificate of 'site-2'",
+            id="another-site-lists",
+        ),
         pytest.param(
             SITE,
             R,
-            "certificate 'site-1' may not read run 'job-1': the role reader is needed, which the receiver's"
-            " administrator can give",
+            "certificate 'site-1' may not read run 'job-1': the role reader is needed; the receiver's administrator"
+            " grants it",
             id="a-role-is-missing",
         ),
         pytest.param(
             READER,
             D,
-            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is needed, which the"
-            " receiver's administrator can give",
+            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is needed; the receiver's"
+            " administrator grants it",
             id="a-tokens-role",
         ),
         pytest.param(
@@ -167,6 +181,12 @@ def test_an_empty_policy_lets_nobody_in() -> None:
             P,
             "token 1a2b (wall) is no site: sites are known by their certificates (--tls-cert and --tls-key)",
             id="a-token-pushes-nothing",
+        ),
+        pytest.param(
+            replace(READER, runs=("lab-*", "x")),
+            R,
+            "token 1a2b (wall) may not read run 'job-1': its role reader is for the runs lab-*, x; ask for one of those",
+            id="a-run-that-a-token-is-not-for",
         ),
         pytest.param(
             NOBODY,

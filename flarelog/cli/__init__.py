@@ -1,7 +1,7 @@
 """The command line: one file a command; the only reader of argv and of the environment.
 
 Exit codes: 0 ok, 1 failed, 2 usage (a bad option), 3 not found, 4 cannot connect, 5 not allowed, 6 ended with gaps, 7
-timeout, 78 configuration (a bad file that an option names). Data goes to stdout, talk to stderr.
+timeout, 78 configuration (a bad file that an option names, a bad glob). Data goes to stdout, talk to stderr.
 """
 
 from __future__ import annotations

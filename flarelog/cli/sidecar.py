@@ -82,7 +82,7 @@ def command(
           over, the receiver or the site does not allow it, or the run was removed
       6   everything is stored but what gaps tell of
       7   the receiver acknowledged nothing for too long
-      78  a file that an option names cannot be used
+      78  a file that an option names cannot be used, or a glob cannot be read
 
     \b
     Example:

@@ -36,8 +36,8 @@ MAX_NAMED = 100  # tokens that one line names
 MAX_TOLD = 20_000  # connections that are told apart
 
 UNKNOWN = (
-    "no token that holds came with the call: give --token-file; the receiver's administrator makes tokens with flarelog"
-    " token create. Who has a certificate connects to the receiver's other port"
+    "the token is missing, unknown or revoked: give --token-file, and ask the receiver's administrator for a token"
+    " (flarelog token create). This port takes tokens; the receiver's other port takes certificates"
 )
 
 
@@ -111,24 +111,31 @@ class Guard:
         """A call at the readers' port.
 
         Raises:
-            NotAuthenticated: it shows no token that holds; after a while, which grows with each failure of its address.
+            NotAuthenticated: its token is missing, unknown, revoked or expired; after a while, which grows with each failure of its address.
         """
         self._arrivals.called(context.peer())
         if action is None:
             return context
         secret = bearer(context.invocation_metadata())
-        identity = self.tokens.identify(secret, time.time()) if secret and self.tokens is not None else None
+        identity, why = None, UNKNOWN
+        if secret and self.tokens is not None:
+            now = time.time()
+            identity = self.tokens.identify(secret, now)
+            if identity is None and (old := self.tokens.expired(secret, now)) is not None:
+                why = (
+                    f"{old.identity()} expired on {moment(old.expires)}: ask the receiver's administrator for a new one"
+                )
         if identity is not None:
             return TokenCall(context, identity)
         failures, wait = self._waits.failed(address_of(context.peer()), time.monotonic())
-        self._refused(_what(NOBODY, action, context.peer()), UNKNOWN, failures=failures)
+        self._refused(_what(NOBODY, action, context.peer()), why, failures=failures)
         if self._waiting < MAX_WAITING:
             self._waiting += 1
             try:
                 await asyncio.sleep(wait)
             finally:
                 self._waiting -= 1
-        raise NotAuthenticated(UNKNOWN)
+        raise NotAuthenticated(why)
 
     # --- what he may
 
@@ -162,9 +169,7 @@ class Guard:
             return
         try:
             if identity.how == "token" and (self.tokens is None or not self.tokens.holds(identity, time.time())):
-                raise NotAuthenticated(
-                    f"{identity} does not hold any longer: it was revoked or changed, or has expired"
-                )
+                raise NotAuthenticated(f"{identity} was revoked, was changed, or has expired")
             policy.allows(identity, action, run=run, site=site)
         except NotAllowed as error:
             audit.warning("ended %s", json.dumps({**_what(identity, action, peer, run, site), "why": str(error)}))

@@ -104,12 +104,21 @@ class Tokens:
 
         A file that cannot be believed lets nobody in, and is said once.
         """
+        found = self._found(secret)
+        return found.identity() if found is not None and now < found.expires else None
+
+    def expired(self, secret: str, now: float) -> Token | None:
+        """The token of *secret* if it has expired: its owner alone knows the secret, and may hear so."""
+        found = self._found(secret)
+        return found if found is not None and now >= found.expires else None
+
+    def _found(self, secret: str) -> Token | None:
         digest = _digest(secret)
         found = None
         for token in self._file.look():
             if hmac.compare_digest(token.sha256, digest):
                 found = token
-        return found.identity() if found is not None and now < found.expires else None
+        return found
 
     def holds(self, identity: Identity, now: float) -> bool:
         """Whether the token of *identity* is still valid: for a call that goes on for long."""

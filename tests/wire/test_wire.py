@@ -482,6 +482,12 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
             id="a-socket",
         ),
         pytest.param(f"errors resolving r:1: [field:hostname lookup error:{NO_HOST}]", NO_HOST, id="no-such-host"),
+        pytest.param(
+            f"failed to connect to all addresses; last error: INTERNAL: ipv4:{HERE}: Failed parsing HTTP/2 (Expected"
+            " SETTINGS frame as the first frame, got frame type 79)",
+            "the program at this port does not speak gRPC; look at the port",
+            id="a-web-server",
+        ),
         pytest.param("recvmsg: connection: reset", "recvmsg: connection: reset", id="what-nobody-knows"),
         pytest.param("a\x1b]0;b\x07\nc", r"a\x1b]0;b\x07\nc", id="what-drives-a-terminal"),
         pytest.param("", "UNAVAILABLE", id="nothing"),
