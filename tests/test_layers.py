@@ -92,6 +92,16 @@ def test_one_module_knows_the_local_store() -> None:
     assert {name for name in users if not name.startswith("stores/local/")} == {"stores/choose.py"}
 
 
+def test_one_module_chooses_where_logs_come_from() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if any(name.startswith("flarelog.sources.files") for name in imports(path))
+    }
+    assert not {name for name in users if name.startswith("sender/")}, "a sender knows finders, and no kind of them"
+    assert "sources/choose.py" in users
+
+
 def module_of(path: Path) -> str:
     return ".".join(("flarelog", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
