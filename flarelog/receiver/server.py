@@ -151,9 +151,11 @@ class Server:
             async for run, state in workers.told():
                 self.runs.learn(run, RunState(state))
 
+        def known() -> dict[str, str]:
+            return {run: state.value for run, state in self.runs.states.items()}
+
         handlers, removals = self._handlers(workers.meet), self.removals
         admit, join = self.admission.admit_elsewhere, self.sessions.join
-        known = lambda: {run: state.value for run, state in self.runs.states.items()}  # noqa: E731
         await workers.start(handlers, admit, join, removals.hold, removals.let_go, known)
         if not workers.home:
             self.spawn(learn())
