@@ -32,8 +32,8 @@ from pathlib import Path
 
 from bench import content, peers, processes
 from bench.results import Row, largest, medians
-from flarelog.security import certs
-from flarelog.security.certs import Role
+from flarelog.security import authority
+from flarelog.security.authority import Role
 from flarelog.security.tls import Tls
 
 LOG = "log.txt"
@@ -158,8 +158,11 @@ def over_tls(source: Path, places: processes.Places, rounds: int) -> list[Row]:
 def _certificates(directory: Path) -> tuple[Tls, Tls]:
     """The receiver's, and those of the site ``site``."""
     now = datetime.now(UTC)
-    certs.init(directory, now=now)
-    issued = certs.issue_server(directory, ["127.0.0.1"], now=now), certs.issue(directory, Role.SITE, "site", now=now)
+    authority.init(directory, now=now)
+    issued = (
+        authority.issue_server(directory, ["127.0.0.1"], now=now),
+        authority.issue(directory, Role.SITE, "site", now=now),
+    )
     server, site = (Tls(str(directory / "ca.crt"), str(one.certificate), str(one.key)) for one in issued)
     return server, site
 

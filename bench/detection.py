@@ -14,8 +14,7 @@ from pathlib import Path
 from bench import bulk, processes
 from bench.results import Row
 from flarelog.cli.tuning import more_descriptors
-from flarelog.sender.options import SidecarOptions
-from flarelog.sender.sidecar import Sidecar
+from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
 
 FILES = 5000
@@ -45,8 +44,8 @@ def of_idle(places: processes.Places, seconds: float, rounds: int) -> list[Row]:
 
 
 async def _looking(root: Path, seconds: float) -> float:
-    sidecar = Sidecar(SidecarOptions("127.0.0.1:1", "bench", "site", SourceOptions(str(root))))
-    discovery = sidecar.discovery
+    finder = Files(SourceOptions(str(root)), ranks=True)
+    discovery = finder.discovery
     discovery.learn([], time.monotonic())  # a receiver's record that it waited for would hold up the first opens
     while len(discovery.tails) < FILES:
         discovery.look(time.monotonic())
@@ -54,13 +53,12 @@ async def _looking(root: Path, seconds: float) -> float:
         while tail.next(tail.end, len(tail.marks), 1 << 20, time.monotonic()) is not None:
             pass
         tail.acknowledged(tail.end)
-    watching = asyncio.create_task(sidecar.watch())
+    watching = asyncio.create_task(finder.watch(lambda _: None))
     await asyncio.sleep(5)  # the first looks find out how long one takes
     begin, used = time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds)
     share = (time.process_time() - used) / (time.perf_counter() - begin)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
-    discovery.close()
-    await sidecar.link.close()
+    finder.close()
     return share * 1e3

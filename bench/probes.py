@@ -26,7 +26,7 @@ async def main(ready: str, port: int, directory: Path, first: int, count: int) -
         options = SidecarOptions(f"127.0.0.1:{port}", "bench", f"site-{number}", SourceOptions(str(root)), ranks=False)
         sidecar = Sidecar(options)
         tasks.append(asyncio.create_task(sidecar.run()))
-        while sidecar.unsent()[0] or not sidecar.discovery.tails:
+        while sidecar.unsent()[0] or not sidecar.finder.logs:
             await asyncio.sleep(0.01)
     Path(ready).write_text("all have begun\n")
     await asyncio.gather(*tasks)

@@ -36,7 +36,7 @@ LANES = (
         (
             "sources.files.walk:Walk.entries",
             "sources.files.strangers:Strangers.meet_all",
-            "sender.sidecar:Sidecar.watch",
+            "sources.files.finder:Files.watch",
             "sources.redaction.file:RedactedFile.read",
             "sources.files.tail:Tail.next",
             "delivery.producer:Producer.chunk",

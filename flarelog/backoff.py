@@ -6,6 +6,8 @@ The numbers are those of tenacity's ``wait_exponential``; a delivery decides wit
 
 from __future__ import annotations
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts of a reader
+
 
 def delay(failures: int, first: float, longest: float) -> float:
     """Seconds to wait after an attempt that has failed after so many *failures* in a row: *first* seconds after one

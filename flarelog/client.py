@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import grpc
 
-from flarelog.backoff import delay
+from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
@@ -32,7 +32,6 @@ AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: 
 SAY_AFTER = 1.0  # seconds without a first answer after which a log line says who is waited for
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts
 REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove
 
 

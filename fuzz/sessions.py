@@ -296,14 +296,14 @@ async def _sidecar(steps: Steps) -> None:
     try:
         await _deliver(one, heard, steps)
     finally:
-        one.discovery.close()
+        one.finder.close()
 
 
 async def _deliver(one: Sidecar, heard: Heard, steps: Steps) -> None:
-    one.discovery.look(time.monotonic())
+    one.finder.learn([], time.monotonic())
     if steps.one(2):
-        one.discovery.drain(time.monotonic())
-    log = Log(one, one.discovery.tails["log.txt"])
+        one.finder.drain(time.monotonic())
+    log = Log(one, one.finder.logs["log.txt"])
     for _ in range(MOST):
         if not steps or log.delivery.sealed:
             break

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import pytest
 
-from flarelog.security import certs
-from flarelog.security.certs import Role
+from flarelog.security import authority
+from flarelog.security.authority import Role
 from integration.harness.places import PATIENCE, Place, Program, until
 
 
@@ -23,10 +23,10 @@ from integration.harness.places import PATIENCE, Place, Program, until
 def ca(place: Place) -> Path:
     """A CA with certificates, where the commands look for one."""
     directory, now = place.directory / "certs", datetime.now(UTC)
-    certs.init(directory, now=now)
-    certs.issue_server(directory, ["localhost", "127.0.0.1"], now=now)
+    authority.init(directory, now=now)
+    authority.issue_server(directory, ["localhost", "127.0.0.1"], now=now)
     for name, role in (("site-1", Role.SITE), ("site_2", Role.SITE), ("anna", Role.READER)):
-        certs.issue(directory, role, name, now=now)
+        authority.issue(directory, role, name, now=now)
     return directory
 
 

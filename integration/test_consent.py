@@ -13,7 +13,7 @@ import pytest
 
 from flarelog import Bus, Event, Producer
 from flarelog.sources.redaction.mask import Rules
-from integration.harness.places import LOG, SITE, Place, Program, Receiver, append, free_address, until
+from integration.harness.places import LOG, SITE, Place, Receiver, append, free_address, until
 
 SECRET = b"hunter2-and-more"
 
@@ -146,10 +146,6 @@ def silent_address() -> tuple[str, list[socket.socket], socket.socket]:
 
     threading.Thread(target=accept, daemon=True).start()
     return f"127.0.0.1:{listening.getsockname()[1]}", met, listening
-
-
-def opened_nothing(program: Program) -> bool:
-    return not any(" sending from " in line for line in program.said.splitlines())
 
 
 @pytest.mark.parametrize("how", ["option", "variable", "both"])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.security import certs
-from flarelog.security.certs import Role
+from flarelog.security import authority
+from flarelog.security.authority import Role
 from integration.harness.places import Place, Program, append, free_address, unprivileged
 from tests.certificates import Authority
 
@@ -102,9 +102,9 @@ def test_a_site_that_lets_nothing_go(place: Place) -> None:
 @pytest.fixture
 def ca(place: Place) -> Path:
     directory, now = place.directory / "certs", datetime.now(UTC)
-    certs.init(directory, now=now)
-    certs.issue_server(directory, ["127.0.0.1"], days=365, now=now)
-    certs.issue(directory, Role.SITE, "site-1", days=10, now=now)
+    authority.init(directory, now=now)
+    authority.issue_server(directory, ["127.0.0.1"], days=365, now=now)
+    authority.issue(directory, Role.SITE, "site-1", days=10, now=now)
     return directory
 
 

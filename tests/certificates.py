@@ -104,12 +104,6 @@ class Authority:
         )
         return Authority(self.directory, self.name, key, certificate)
 
-    def chained(self, tls: Tls) -> Tls:
-        """*tls* with this CA's own certificate behind the peer's."""
-        path = Path(tls.cert)
-        path.write_bytes(path.read_bytes() + self.certificate.public_bytes(serialization.Encoding.PEM))
-        return tls
-
     def revokes(self, *certs: str, days: float = 10, critical: bool = False, name: str = "ca.crl") -> str:
         """A revocation list of the certificates in the files *certs*, that expires *days* from now; its file."""
         now = datetime.now(UTC)

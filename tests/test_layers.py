@@ -80,7 +80,7 @@ def test_two_modules_know_cryptography() -> None:
         for path in modules()
         if re.search(r"(from|import) cryptography\b", path.read_text())
     }
-    assert users == {"security/certs.py", "security/certificate.py"}  # which make them, and read a peer's
+    assert users == {"security/authority.py", "security/certificate.py"}  # which make them, and read a peer's
 
 
 def test_one_module_knows_the_local_store() -> None:
@@ -90,6 +90,16 @@ def test_one_module_knows_the_local_store() -> None:
         if any(name.startswith("flarelog.stores.local") for name in imports(path))
     }
     assert {name for name in users if not name.startswith("stores/local/")} == {"stores/choose.py"}
+
+
+def test_one_module_chooses_where_logs_come_from() -> None:
+    users = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in modules()
+        if any(name.startswith("flarelog.sources.files") for name in imports(path))
+    }
+    assert not {name for name in users if name.startswith("sender/")}, "a sender knows finders, and no kind of them"
+    assert "sources/choose.py" in users
 
 
 def module_of(path: Path) -> str:

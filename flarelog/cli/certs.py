@@ -17,7 +17,7 @@ from flarelog.cli.options import Whole, option
 from flarelog.cli.running import aligned, checked
 
 if TYPE_CHECKING:
-    from flarelog.security.certs import Issued
+    from flarelog.security.authority import Issued
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -58,8 +58,8 @@ def command() -> None:
 @_directory
 def init(directory: Path) -> None:
     """Make the CA: ca.crt, which everybody gets, and ca.key, which nobody does."""
-    certs, now = _certs()
-    one = checked(lambda: certs.init(directory, now=now))
+    authority, now = _authority()
+    one = checked(lambda: authority.init(directory, now=now))
     where = f" --dir {shlex.quote(str(directory))}" if str(directory) != "certs" else ""
     _show(
         one,
@@ -77,8 +77,8 @@ def init(directory: Path) -> None:
 @_days
 def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
     """Make the receiver's certificate, for the DNS names and IP addresses by which it is reached."""
-    certs, now = _certs()
-    one = checked(lambda: certs.issue_server(directory, hosts, days=days, now=now))
+    authority, now = _authority()
+    one = checked(lambda: authority.issue_server(directory, hosts, days=days, now=now))
     _show(
         one,
         f"{', '.join(hosts)}: good until {one.not_after:%Y-%m-%d}",
@@ -92,8 +92,8 @@ def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
 @_days
 def site(name: str, directory: Path, days: int) -> None:
     """Make the certificate of the site NAME: it sends its own logs under that name, and reads nothing."""
-    certs, now = _certs()
-    one = checked(lambda: certs.issue(directory, certs.Role.SITE, name, days=days, now=now))
+    authority, now = _authority()
+    one = checked(lambda: authority.issue(directory, authority.Role.SITE, name, days=days, now=now))
     _hand_over(one, "flarelog sidecar")
 
 
@@ -103,8 +103,8 @@ def site(name: str, directory: Path, days: int) -> None:
 @_days
 def reader(name: str, directory: Path, days: int) -> None:
     """Make the certificate of the reader NAME: it lists and reads logs, and sends nothing."""
-    certs, now = _certs()
-    one = checked(lambda: certs.issue(directory, certs.Role.READER, name, days=days, now=now))
+    authority, now = _authority()
+    one = checked(lambda: authority.issue(directory, authority.Role.READER, name, days=days, now=now))
     _hand_over(one, "flarelog streams")
 
 
@@ -113,8 +113,8 @@ def reader(name: str, directory: Path, days: int) -> None:
 @_directory
 def revoke(name: str, directory: Path) -> None:
     """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers heed with --tls-crl."""
-    certs, now = _certs()
-    one, path = checked(lambda: certs.revoke(directory, name, now=now))
+    authority, now = _authority()
+    one, path = checked(lambda: authority.revoke(directory, name, now=now))
     click.echo(os.fsencode(path))
     click.echo(f"{one.name}: revoked, serial {one.serial:X}; copy {path.name} to the receiver", err=True)
     click.echo(f"next, there: flarelog serve --tls-crl {path.name} ...; one that runs reads it again", err=True)
@@ -125,21 +125,21 @@ def revoke(name: str, directory: Path) -> None:
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_(directory: Path, as_json: bool) -> None:
     """Show the certificates, and which of them have expired or soon will: within 30 days."""
-    certs, now = _certs()
-    found, broken = checked(lambda: certs.issued(directory))
-    for line in [json.dumps(certs.record(one, now)) for one in found] if as_json else _table(found, now):
+    authority, now = _authority()
+    found, broken = checked(lambda: authority.issued(directory))
+    for line in [json.dumps(authority.record(one, now)) for one in found] if as_json else _table(found, now):
         click.echo(line)
     for path in broken:
         click.echo(f"note: {path} holds no certificate that can be read", err=True)
 
 
-def _certs() -> tuple[ModuleType, datetime]:
+def _authority() -> tuple[ModuleType, datetime]:
     """The module, which wants a package that may be missing, and the time."""
 
     def module() -> ModuleType:
-        from flarelog.security import certs
+        from flarelog.security import authority
 
-        return certs
+        return authority
 
     return checked(module), datetime.now(UTC)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
@@ -11,7 +10,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import run
 from flarelog.cli.runs import known
-from flarelog.errors import InvalidName, NotFound, StoreLocked
+from flarelog.errors import InvalidName, StoreLocked
 from flarelog.model import Removed, RunInfo
 from flarelog.names import run_name, site_name
 from flarelog.records import moment
@@ -68,10 +67,8 @@ async def _remove(run_id: str, site: str, place: Place, *, force: bool) -> Remov
     if place.store is None:
         async with place.client() as connected:
             return await connected.remove(run_id, site, force=force)
-    if not os.path.isdir(place.store):
-        raise NotFound(f"there is no store at {place.store}")
     try:
-        async with choose.store(place.store) as local:
+        async with choose.store(choose.there(place.store)) as local:
             found = await local.remove(run_id, site)
             await local.clear()
             return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -67,8 +66,6 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
 
 async def _held(store: str, run_id: str) -> list[RunInfo]:
     """The runs in *store*, a directory, or *run_id* alone if it is there. Raises NotFound."""
-    if not os.path.isdir(store):
-        raise NotFound(f"there is no store at {store}")
     reader = choose.reader(store)
     found = {name: RunInfo(name, record.state.value) for name, record in (await reader.runs(run_id)).items()}
     async with aclosing(reader.list(f"{run_id}/" if run_id else "")) as streams, aclosing(totals(streams)) as infos:

@@ -10,8 +10,8 @@ import click
 
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
+from flarelog.cli.supervise import forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
-from flarelog.cli.workers import forget, place_of, say_ready, supervise, until_told
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.retention import Keep, Retention

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 
 import click
@@ -59,11 +58,10 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
     """
     if run_id:
         run_name(run_id)
+    found: list[StreamInfo] = []
     if connected is not None:
         found = [info for site in sites or ("",) for info in await connected.streams(run_id, site)]
-    elif store is None or not os.path.isdir(store):
-        raise NotFound(f"there is no store at {store}")
-    else:
+    elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
     if run_id and not found and not sites:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from functools import partial
 
@@ -11,9 +10,9 @@ import click
 
 from flarelog.cli.options import option
 from flarelog.cli.running import aligned, checked
-from flarelog.errors import NotFound
 from flarelog.policy import Role
 from flarelog.security.tokens import EXPIRES, Tokens, duration, moment, tokens_path
+from flarelog.stores.choose import there
 
 _store = option(
     "--store", required=True, type=click.Path(file_okay=False), help="The receiver's store directory on this machine."
@@ -22,9 +21,7 @@ _store = option(
 
 def _tokens(store: str) -> Tokens:
     """Those of *store*, which is there: ``create`` alone may come before the receiver. Raises NotFound."""
-    if not os.path.isdir(store):
-        raise NotFound(f"there is no store at {store}")
-    return Tokens(tokens_path(store), administered=True)
+    return Tokens(tokens_path(there(store)), administered=True)
 
 
 @click.group

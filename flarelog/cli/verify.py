@@ -46,8 +46,6 @@ def command(run_id: str, store: str, source: str | None) -> None:
 
 async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Verdict], set[str]]:
     run_name(run_id)
-    if not root.is_dir():
-        raise NotFound(f"there is no store at {root}")
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:

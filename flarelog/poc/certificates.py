@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flarelog.poc.intruders import STRANGER
-from flarelog.security import certs
-from flarelog.security.certs import Issued, Role
+from flarelog.security import authority
+from flarelog.security.authority import Issued, Role
 from flarelog.security.tls import Tls
 
 RECEIVER, OPERATOR = "receiver", "operator"
@@ -44,18 +44,18 @@ class Certificates:
         self._tls.mkdir()
         now = datetime.now(UTC)
         for directory in (self._ca, self._other):
-            certs.init(directory, now=now)
-        self._hand_out(OPERATOR, certs.issue(self._ca, Role.READER, OPERATOR, now=now))
+            authority.init(directory, now=now)
+        self._hand_out(OPERATOR, authority.issue(self._ca, Role.READER, OPERATOR, now=now))
         # It believes the receiver as well: that the receiver refuses is what is to be shown.
-        self._hand_out(STRANGER, certs.issue(self._other, Role.SITE, self._sites[0], now=now), self._other)
+        self._hand_out(STRANGER, authority.issue(self._other, Role.SITE, self._sites[0], now=now), self._other)
         self.renew()
 
     def renew(self) -> None:
         """Give the receiver and all sites others than they have, of the same CA."""
         now = datetime.now(UTC)
-        self._hand_out(RECEIVER, certs.issue_server(self._ca, HOSTS, now=now))
+        self._hand_out(RECEIVER, authority.issue_server(self._ca, HOSTS, now=now))
         for name in self._sites:
-            self._hand_out(name, certs.issue(self._ca, Role.SITE, name, now=now))
+            self._hand_out(name, authority.issue(self._ca, Role.SITE, name, now=now))
 
     def of(self, name: str) -> Tls:
         place = self._tls / name

@@ -11,10 +11,10 @@ from typing import Any
 
 import grpc
 
-from flarelog.delivery.pressure import Load
+from flarelog.delivery.pace import Load
 from flarelog.model import Code, Reply
-from flarelog.receiver.pressure import Pressure
 from flarelog.receiver.session import Session
+from flarelog.receiver.windows import Pressure
 from flarelog.wire.uplink import ENDED
 
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end

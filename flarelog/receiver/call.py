@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.delivery.pressure import Load
+from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Refused
 from flarelog.delivery.receiving import code_of
 from flarelog.errors import FlarelogError

@@ -19,11 +19,11 @@ from flarelog.receiver.callers import Callers
 from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Turns
-from flarelog.receiver.pressure import Lately, Pressure
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
+from flarelog.receiver.windows import Lately, Pressure
 from flarelog.stores.base import CLOSED, LEFT, OPENED, Appender
 from flarelog.wire.packing import Unpacking
 

@@ -17,10 +17,10 @@ from flarelog.errors import FlarelogError, InUse, NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Code, Open, Removed
 from flarelog.names import run_name, site_name
-from flarelog.receiver.pressure import Lately
 from flarelog.receiver.runs import Runs, Spawn
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
+from flarelog.receiver.windows import Lately
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import Extent, Store, in_use
 

@@ -29,13 +29,13 @@ from flarelog.receiver.listening import Listening
 from flarelog.receiver.lists import Lists
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.peers import Peers
-from flarelog.receiver.pressure import Lately, Pressure
 from flarelog.receiver.reads import Reads
 from flarelog.receiver.removals import Removals
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
+from flarelog.receiver.windows import Lately, Pressure
 from flarelog.receiver.workers.cluster import Workers
 from flarelog.security.guard import Guard
 from flarelog.stores.base import Extent, Store
@@ -151,9 +151,11 @@ class Server:
             async for run, state in workers.told():
                 self.runs.learn(run, RunState(state))
 
+        def known() -> dict[str, str]:
+            return {run: state.value for run, state in self.runs.states.items()}
+
         handlers, removals = self._handlers(workers.meet), self.removals
         admit, join = self.admission.admit_elsewhere, self.sessions.join
-        known = lambda: {run: state.value for run, state in self.runs.states.items()}  # noqa: E731
         await workers.start(handlers, admit, join, removals.hold, removals.let_go, known)
         if not workers.home:
             self.spawn(learn())

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from typing import Any, Protocol
 
-from flarelog.delivery.pressure import Load
+from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
 from flarelog.errors import FlarelogError

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from dataclasses import replace
 
 import grpc
@@ -20,14 +19,12 @@ from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sender.sidecar import Sidecar
-from flarelog.sources.files.sizes import sizes
-from flarelog.sources.files.writers import have_writers
 from flarelog.wire import calls, codec, statuses
 
 log = logging.getLogger(__name__)
 
 REACH_TIMEOUT = 4.0  # seconds
-WRITERS_EVERY = 0.5  # seconds between two looks at whether the files of a run that is ending still have writers
+WRITERS_EVERY = 0.5  # seconds between two looks at whether the logs of a run that is ending still have writers
 
 
 async def reach(receiver: str, tls: Tls | None) -> str:
@@ -42,7 +39,7 @@ async def reach(receiver: str, tls: Tls | None) -> str:
 
 
 class Sending:
-    """One sidecar, and another one if the files were written to after the first was told to drain.
+    """One sidecar, and another one if logs were written to after the first was told to drain.
 
     *owned*: whoever began it says when the writers have gone, by ``drain``; else they are looked for, and waited for
     no longer than the options' drain_timeout.
@@ -74,7 +71,7 @@ class Sending:
         if self.sidecar.early is None or outcome.fenced or outcome.error is not None:
             return outcome
         await self._written()
-        if sizes(self.options.source) == self.sidecar.early:
+        if self.sidecar.finder.state() == self.sidecar.early:
             return outcome
         log.info("run %s: logs were written to after their receipts; what came is sent", self.options.run)
         self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus)
@@ -87,7 +84,7 @@ class Sending:
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.options.drain_timeout):
-                while not self._over.is_set() and have_writers(self._files()):
+                while not self._over.is_set() and self.sidecar.finder.written():
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._over.wait(), WRITERS_EVERY)
                 return
@@ -95,7 +92,3 @@ class Sending:
             "run %s is ending, and its logs are still being written after %g s; what comes from now on is not sent",
             self.options.run, self.options.drain_timeout,
         )  # fmt: skip
-
-    def _files(self) -> dict[tuple[int, int], str]:
-        found = sizes(self.options.source)
-        return {(device, inode): os.path.basename(path) for path, (device, inode, _) in found.items()}

@@ -21,8 +21,7 @@ from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
-from flarelog.sources.files.discovery import Discovery
-from flarelog.sources.files.tail import Tail
+from flarelog.sources.base import Finder, Source
 from flarelog.wire import statuses
 from flarelog.wire.packing import Compressing, Packing
 from flarelog.wire.uplink import Gone, Stream
@@ -37,7 +36,7 @@ class Site(Protocol):
 
     options: SidecarOptions
     link: Link
-    discovery: Discovery
+    finder: Finder
     compressing: Compressing
     consents: Consents
 
@@ -47,16 +46,16 @@ class Site(Protocol):
 
 
 class Log:
-    """One of *site*, whose files *tail* reads; *sealed*: the receiver has all of it, unless its files hold more."""
+    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now."""
 
-    def __init__(self, site: Site, tail: Tail, *, sealed: bool = False) -> None:
+    def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
         options = site.options
-        self.delivery = Delivery(StreamId(options.run, options.site, tail.log), tail, options.delivery)
+        self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
         self.wake = _Wake()
         self.ended = False
         self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
-        self._site, self._tail, self._sealed = site, tail, sealed
+        self._site, self._source, self._sealed = site, source, sealed
         self._packing = Packing(site.compressing)
         self._receipt: Receipt | None = None
 
@@ -71,10 +70,10 @@ class Log:
     def let_go(self) -> None:
         """Give the descriptors back if nothing more will be read."""
         if self.ended:
-            self._tail.lay_down()
+            self._source.lay_down()
 
     def outcome(self, unsent: int = 0) -> StreamOutcome:
-        producer, marks = self.delivery.producer, self._tail.marks
+        producer, marks = self.delivery.producer, self._source.marks
         return StreamOutcome(
             self.stream,
             producer.acked,
@@ -156,7 +155,7 @@ class Log:
         log.info("%s: sending from offset %d", self.stream, self.acked)
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
-            self._site.discovery.resume(record, time.monotonic())
+            self._site.finder.resume(record, time.monotonic())
             delivery.learned(shown=bool(record))
         if lost := delivery.producer.went_backwards - backwards:
             gone = delivery.gone()
@@ -205,7 +204,7 @@ class Log:
             if isinstance(item, Chunk):
                 stream.put(await self._packing.packed(item))
             elif isinstance(item, Receipt):
-                self._receipt = replace(item, redacted=self._site.discovery.masked(self._tail))
+                self._receipt = replace(item, redacted=self._site.finder.masked(self.stream.log))
                 stream.put(self._receipt)
             elif item is not None:
                 stream.put(item)

@@ -10,7 +10,7 @@ from flarelog.errors import InvalidOption
 from flarelog.names import parse_address, run_name, site_name
 from flarelog.options import option
 from flarelog.security.tls import Tls
-from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.base import Wanted
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import HEARTBEAT
 
@@ -24,7 +24,7 @@ class SidecarOptions:
     receiver: str  # HOST:PORT
     run: str
     site: str
-    source: SourceOptions
+    source: Wanted
     delivery: DeliveryOptions = field(default_factory=DeliveryOptions)
     state: str | None = option(
         None,

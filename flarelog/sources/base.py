@@ -1,6 +1,6 @@
-"""What gives a log its bytes at offsets, its marks and its end.
+"""What gives a log its bytes at offsets, its marks and its end; and what finds such logs.
 
-A source is one log. Files are one kind (``files/``): its incarnations, one behind the other. A process's output, a
+A ``Source`` is one log. Files are one kind (``files/``): its incarnations, one behind the other. A process's output, a
 container's log or a pod's is another, and whoever sends a log knows none of this: it asks the source for what stands at
 an offset, and sends that.
 
@@ -30,14 +30,25 @@ full. It raises OSError for what cannot be read now and may be later; any other 
 It is told the time, *now*, in seconds of a clock that never goes back, and has no thread and no timer: ``urgent`` and
 ``at_rest`` say how soon it wants to be asked again though nothing was reported of it.
 
-``tests/contracts/source.py`` plays all this over each implementation.
+**A finder** has the sources of one kind that are there, and those that are still to come: the files under a root, the
+outputs of a process, the containers of a node. ``watch`` says of which there may be something new; it returns when
+nothing more will ever come. ``learn`` is told once, before anything is sent, what the receiver holds of all logs, and
+``resume`` whenever it may hold something else than it acknowledged. ``drain`` looks one last time, drains every log,
+and is called again as long as some are ``waiting``: for a descriptor, say. ``state`` is what is there at one moment: a
+later one that is equal says that nothing was written in between, also when it is asked for after ``close``. What goes
+wrong with one log is said once, is a sentence in ``troubles``, and holds no other up; nothing but an end of all is
+raised. ``sources/choose`` makes finders, and nobody else knows one by name.
+
+``tests/contracts/source.py`` and ``tests/contracts/finder.py`` play all this over each implementation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from flarelog.model import Mark, StreamInfo
+from flarelog.model import Mark, Redaction, StreamInfo
+from flarelog.sources.consent import Consent
 
 
 class Source(Protocol):
@@ -89,3 +100,58 @@ class Source(Protocol):
     @property
     def at_rest(self) -> bool:
         """Whether nothing but a report that something was added will bring something on."""
+
+
+class Wanted(Protocol):
+    """Which logs of one kind are to be sent, and how: the kind's options."""
+
+    @property
+    def sites(self) -> tuple[Consent, ...]:
+        """What the site's administrators let go: all of them must."""
+
+
+class Finder(Protocol):
+    """The logs of one kind that are there, and those that are still to come."""
+
+    @property
+    def logs(self) -> Mapping[str, Source]:
+        """Those that were found, by their names."""
+
+    @property
+    def troubles(self) -> Collection[str]:
+        """A sentence for each thing that cannot be sent."""
+
+    @property
+    def missing(self) -> str:
+        """What must be there before any log can be: its name in a sentence; empty when it is, or was."""
+
+    @property
+    def waiting(self) -> int:
+        """How many logs were found that cannot be opened for now."""
+
+    async def watch(self, changed: Callable[[set[str]], None]) -> None:
+        """Tell *changed* the names of the logs in which there may be something new, until nothing more will come."""
+
+    def expect_no_record(self) -> None:
+        """The receiver does not answer for now: what waited for ``learn`` waits no more."""
+
+    def learn(self, streams: list[StreamInfo], now: float) -> None:
+        """Take in what the receiver holds of all logs; once, before anything is sent."""
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        """Bring those logs in line with what the receiver holds of them."""
+
+    def drain(self, now: float) -> set[str]:
+        """Look once more; from now on every log reads what there is. Returns the names of those to be read."""
+
+    def masked(self, log: str) -> Redaction | None:
+        """What was masked in *log*, as far as it is known; None where nothing is to be."""
+
+    def state(self) -> object:
+        """What is there at this moment, to be compared with another moment's."""
+
+    def written(self) -> bool:
+        """Whether anybody who can be seen may still write to what is there. Blocks for some milliseconds."""
+
+    def close(self) -> None:
+        """The process ends, or needs the logs no more."""

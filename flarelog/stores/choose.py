@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from flarelog.errors import NotFound
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.store import LocalReader, LocalStore
 
@@ -12,9 +13,16 @@ Place = str | os.PathLike[str]
 """What people give as --store: a directory."""
 
 
+def there(place: Place) -> Place:
+    """*place*, if a store is there. Raises NotFound."""
+    if not os.path.isdir(place):
+        raise NotFound(f"there is no store at {os.fspath(place)}")
+    return place
+
+
 def reader(place: Place) -> Reader:
-    """The store at *place*, to read, beside the receiver that writes it."""
-    return LocalReader(place)
+    """The store at *place*, to read, beside the receiver that writes it. Raises NotFound."""
+    return LocalReader(there(place))
 
 
 def store(

@@ -11,7 +11,6 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
@@ -93,8 +92,6 @@ class StoreOrigin:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.name = os.fspath(root)
-        if not os.path.isdir(root):
-            raise NotFound(f"there is no store at {self.name}")
         from flarelog.stores import choose  # who reads from a receiver does not wait for it
 
         self._store = choose.reader(root)

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from dataclasses import dataclass, field, replace
 
 from flarelog import globs
-from flarelog.backoff import delay
+from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
@@ -228,7 +228,7 @@ class Reading:
                     self.lost(error)
             else:
                 return
-            await asyncio.sleep(delay(failures, 0.1, 2.0))
+            await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
             failures += 1
 
     def lost(self, error: FlarelogError) -> None:

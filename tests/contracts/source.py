@@ -94,6 +94,14 @@ class Receiver:
         return [mark.identity for mark in self.stored.marks if isinstance(mark, Generation)]
 
 
+def taken(world: World, room: int = 1 << 20) -> Receiver:
+    """What took all of LINES."""
+    world.write(LINES)
+    receiver = Receiver(world, room)
+    receiver.take()
+    return receiver
+
+
 # --- bytes and marks
 
 
@@ -110,9 +118,7 @@ def a_generation_comes_first_and_then_its_bytes_from_the_first_on(world: World) 
 
 @fact
 def no_more_is_given_at_once_than_there_is_room_for(world: World) -> None:
-    world.write(LINES)
-    receiver = Receiver(world, room=7)
-    receiver.take()
+    receiver = taken(world, room=7)
     assert receiver.data == LINES
 
 
@@ -177,9 +183,7 @@ def what_is_not_acknowledged_is_given_again(world: World) -> None:
 
 @fact
 def what_is_acknowledged_need_not_be_asked_for_with_a_record(world: World) -> None:
-    world.write(LINES)
-    receiver = Receiver(world)
-    receiver.take()
+    taken(world)
     source = world.source()
     assert source.covers(source.end, len(source.marks))
     assert not source.covers(source.end + 1, len(source.marks))
@@ -202,9 +206,7 @@ def what_cannot_be_given_again_is_a_gap(world: World) -> None:
 
 @fact
 def a_receiver_that_knows_all_gets_nothing_twice_from_the_next_process(world: World) -> None:
-    world.write(LINES)
-    receiver = Receiver(world)
-    receiver.take()
+    receiver = taken(world)
     world.restart(receiver.record)
     receiver.take()
     assert receiver.data == LINES
@@ -229,9 +231,7 @@ def a_receiver_that_knows_less_gets_the_rest_from_the_next_process(world: World)
 
 @fact
 def a_receiver_that_knows_nothing_gets_all_again(world: World) -> None:
-    world.write(LINES)
-    receiver = Receiver(world)
-    receiver.take()
+    receiver = taken(world)
     again = Receiver(world)
     world.resume(again.record)
     again.take()
@@ -241,9 +241,7 @@ def a_receiver_that_knows_nothing_gets_all_again(world: World) -> None:
 
 @fact
 def a_receiver_that_has_lost_a_part_gets_it_again(world: World) -> None:
-    world.write(LINES)
-    receiver = Receiver(world, room=5)
-    receiver.take()
+    receiver = taken(world, room=5)
     again = Receiver(world)
     again.stored.sent = [*receiver.stored.marks, LINES[:9]]
     again.stored.arrive(2)
@@ -255,9 +253,7 @@ def a_receiver_that_has_lost_a_part_gets_it_again(world: World) -> None:
 @fact
 def a_receiver_that_knows_more_than_this_process_gave_is_believed(world: World) -> None:
     """Another process gave it that, and was killed before it could say so."""
-    world.write(LINES)
-    receiver = Receiver(world)
-    receiver.take()
+    receiver = taken(world)
     world.restart(replace(receiver.record, committed=0, digest=0, marks=()))
     world.resume(receiver.record)
     world.write(b"more\n")

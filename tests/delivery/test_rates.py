@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.delivery.pressure import Breath
+from flarelog.delivery.pace import Breath
 from flarelog.delivery.rates import REMEMBERED, Names, Pace, Places
 from flarelog.errors import Full
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from flarelog.delivery.pressure import Load
+from flarelog.delivery.pace import Load
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.sending import Again
 from flarelog.delivery.sending import Delivery as Sending

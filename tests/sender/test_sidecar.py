@@ -85,7 +85,7 @@ def test_the_receivers_record_is_asked_for_until_there_is_an_answer(
         try:
             return await sidecar.link.record()
         finally:
-            sidecar.discovery.close()
+            sidecar.finder.close()
             await sidecar.link.close()
 
     assert asyncio.run(go()) == []

@@ -329,7 +329,7 @@ def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.delivery.pressure.ANSWER_WITHIN", (60.0, 60.0))
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (60.0, 60.0))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")
@@ -359,7 +359,7 @@ def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
 def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_slow_down(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
-    mocker.patch("flarelog.delivery.pressure.ANSWERS", 0.2)
+    mocker.patch("flarelog.delivery.pace.ANSWERS", 0.2)
 
     async def play(ends: Ends) -> None:
         await ends.log("1.log").opened()
@@ -367,10 +367,10 @@ def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_sl
         assert ends.server.pressure.crowd.answer_within == 5.0
         (call,) = ends.server.calls
         call.load.messages = 10_000
-        mocker.patch("flarelog.delivery.pressure.ONE_OF_MANY", 1e6)
+        mocker.patch("flarelog.delivery.pace.ONE_OF_MANY", 1e6)
         ends.server.pressure.look(1.0)
         assert ends.server.pressure.crowd.answer_within == 2.0
-        mocker.patch("flarelog.delivery.pressure.ANSWERS", 0.001)
+        mocker.patch("flarelog.delivery.pace.ANSWERS", 0.001)
         ends.server.pressure.look(1.0)
         assert ends.server.pressure.crowd.answer_within == 10.0
 
@@ -378,7 +378,7 @@ def test_many_who_send_at_a_pace_are_answered_less_often_but_are_told_soon_to_sl
 
 
 def test_by_and_by_is_soon_enough(tmp_path: Path, mocker: MockerFixture) -> None:
-    mocker.patch("flarelog.delivery.pressure.ANSWER_WITHIN", (0.01, 0.01))
+    mocker.patch("flarelog.delivery.pace.ANSWER_WITHIN", (0.01, 0.01))
 
     async def play(ends: Ends) -> None:
         log = ends.log("1.log")

@@ -34,7 +34,7 @@ from flarelog.integrations.nvflare.unsent import Sizes, Unsent
 from flarelog.integrations.producer import Producer
 from flarelog.lifecycle import Event
 from flarelog.names import parse_address
-from flarelog.security.certs import names_of
+from flarelog.security.authority import names_of
 from flarelog.security.tls import Tls
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes

@@ -90,6 +90,10 @@ class Discovery:
         return self._descriptors.waiting
 
     @property
+    def draining(self) -> bool:
+        return self._ledger.draining
+
+    @property
     def root_missing(self) -> bool:
         """Whether there was no root at the last look."""
         return self._walk.root_missing

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
+from flarelog.backoff import delay
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
@@ -193,7 +194,7 @@ class _Asked:
     """A file whose writers are asked for."""
 
     due: float
-    pause: float = FIRST
+    asked: int = 0  # times in a row that nobody was known to write it
     known: Written | None = None
 
 
@@ -247,8 +248,8 @@ class Writers:
             if asked.known is not None and alive(asked.known.processes):
                 asked.due = now + STILL
                 continue
-            asked.known, asked.due = None, now + asked.pause
-            asked.pause = min(2 * asked.pause, LONGEST)
+            asked.known, asked.due = None, now + delay(asked.asked, FIRST, LONGEST)
+            asked.asked += 1
             status = os.fstat(file.fd)
             found[status.st_dev, status.st_ino] = log, file
         return found

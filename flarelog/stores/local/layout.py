@@ -65,7 +65,10 @@ class Layout:
         parts = (stream.run, stream.site, *stream.log.split("/")[:-1])
         if counted is None:
             return self.at(*parts)
-        made = lambda number: counted.add(directories=int(number >= len(("run", "site"))))  # noqa: E731
+
+        def made(number: int) -> None:
+            counted.add(directories=int(number >= len(("run", "site"))))
+
         return self.at(*parts, make=True, made=made)
 
     # --- what is there

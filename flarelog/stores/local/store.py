@@ -13,7 +13,7 @@ import contextlib
 import logging
 import os
 import resource
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
@@ -126,9 +126,11 @@ class LocalReader:
         names = await self.aside(self.layout.names)
         found: dict[str, Extent] = {}
         for at in range(0, len(names), _LOOKED_AT):
-            some = names[at : at + _LOOKED_AT]
-            found |= await self.aside(lambda some=some: {run: extent(self.root / run) for run in some})  # type: ignore[misc]
+            found |= await self.aside(partial(self._extents, names[at : at + _LOOKED_AT]))
         return found
+
+    def _extents(self, runs: Iterable[str]) -> dict[str, Extent]:
+        return {run: extent(self.root / run) for run in runs}
 
     def evidence(self, stream: StreamId) -> AbstractContextManager[Evidence]:
         return self._listing.evidence(stream)

@@ -24,8 +24,8 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from flarelog.cli import main
 from flarelog.cli.certs import command
 from flarelog.errors import FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
-from flarelog.security import certificate, certs
-from flarelog.security.certs import Issued, Role
+from flarelog.security import authority, certificate
+from flarelog.security.authority import Issued, Role
 
 NOW = datetime.now(UTC).replace(microsecond=0)  # OpenSSL asks the machine's clock
 HOST = "logs.example.org"
@@ -35,10 +35,10 @@ HOST = "logs.example.org"
 def ca(tmp_path: Path) -> Path:
     """A CA with a certificate of each role."""
     directory = tmp_path / "certs"
-    certs.init(directory, now=NOW)
-    certs.issue_server(directory, [HOST, "192.0.2.7", "[2001:db8::7]"], now=NOW)
-    certs.issue(directory, Role.SITE, "site-1", now=NOW)
-    certs.issue(directory, Role.READER, "anna", now=NOW)
+    authority.init(directory, now=NOW)
+    authority.issue_server(directory, [HOST, "192.0.2.7", "[2001:db8::7]"], now=NOW)
+    authority.issue(directory, Role.SITE, "site-1", now=NOW)
+    authority.issue(directory, Role.READER, "anna", now=NOW)
     return directory
 
 
@@ -95,9 +95,9 @@ def test_a_receiver_is_refused_under_another_name(ca: Path) -> None:
 
 def test_another_ca_is_refused_by_both_ends(ca: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    certs.init(other, now=NOW)
-    certs.issue(other, Role.SITE, "site-1", now=NOW)
-    certs.issue_server(other, [HOST], now=NOW)
+    authority.init(other, now=NOW)
+    authority.issue(other, Role.SITE, "site-1", now=NOW)
+    authority.issue_server(other, [HOST], now=NOW)
     for server, client in ((ca / "server.crt", other / "site-1.crt"), (other / "server.crt", ca / "site-1.crt")):
         with pytest.raises(ssl.SSLError, match="unable to get local issuer"):
             handshake(ca, server, client)
@@ -112,23 +112,23 @@ def test_another_ca_is_refused_by_both_ends(ca: Path, tmp_path: Path) -> None:
 )
 def test_a_certificate_is_refused_outside_its_time(tmp_path: Path, when: timedelta, says: str) -> None:
     now = datetime.now(UTC)  # and not when this module was imported, which may be minutes ago
-    certs.init(tmp_path / "ca", now=now - timedelta(days=31))
-    certs.issue_server(tmp_path / "ca", [HOST], now=now)
-    late = certs.issue(tmp_path / "ca", Role.SITE, "site-1", days=30, now=now + when)
+    authority.init(tmp_path / "ca", now=now - timedelta(days=31))
+    authority.issue_server(tmp_path / "ca", [HOST], now=now)
+    late = authority.issue(tmp_path / "ca", Role.SITE, "site-1", days=30, now=now + when)
     with pytest.raises(ssl.SSLError, match=says):
         handshake(tmp_path / "ca", tmp_path / "ca" / "server.crt", late.certificate)
 
 
 def test_a_peer_whose_clock_is_minutes_behind_accepts_a_new_certificate(tmp_path: Path) -> None:
-    certs.init(tmp_path / "ca", now=NOW + timedelta(minutes=4))
-    certs.issue_server(tmp_path / "ca", [HOST], now=NOW + timedelta(minutes=4))
-    certs.issue(tmp_path / "ca", Role.SITE, "site-1", now=NOW + timedelta(minutes=4))
+    authority.init(tmp_path / "ca", now=NOW + timedelta(minutes=4))
+    authority.issue_server(tmp_path / "ca", [HOST], now=NOW + timedelta(minutes=4))
+    authority.issue(tmp_path / "ca", Role.SITE, "site-1", now=NOW + timedelta(minutes=4))
     assert handshake(tmp_path / "ca", tmp_path / "ca" / "server.crt", tmp_path / "ca" / "site-1.crt")
 
 
 @pytest.mark.parametrize("impostor", ["site-1", "anna"])
 def test_a_site_cannot_pose_as_the_receiver(ca: Path, impostor: str) -> None:
-    certs.issue(ca, Role.SITE, HOST, now=NOW)  # even one that is called as the receiver is
+    authority.issue(ca, Role.SITE, HOST, now=NOW)  # even one that is called as the receiver is
     for name in (impostor, HOST):
         with pytest.raises(ssl.SSLError, match=r"(unsuitable|unsupported) certificate purpose"):
             handshake(ca, ca / f"{name}.crt", ca / "site-1.crt")
@@ -144,7 +144,7 @@ def test_a_sites_key_signs_nobody(ca: Path, tmp_path: Path) -> None:
     forged.mkdir(mode=0o700)
     for kind in ("crt", "key"):
         shutil.copy(ca / f"site-1.{kind}", forged / f"ca.{kind}")
-    certs.issue(forged, Role.SITE, "site-2", now=NOW)
+    authority.issue(forged, Role.SITE, "site-2", now=NOW)
     chain = tmp_path / "chain.crt"
     chain.write_bytes((forged / "site-2.crt").read_bytes() + (ca / "site-1.crt").read_bytes())
     shutil.copy(forged / "site-2.key", tmp_path / "chain.key")
@@ -163,7 +163,7 @@ def test_a_strict_verifier_accepts_the_chain(ca: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="install openssl to have it verify the certificates")
 def test_openssl_accepts_each_for_its_purpose_alone(ca: Path) -> None:
-    certs.issue(ca, Role.SITE, "no_dns.name_", now=NOW)
+    authority.issue(ca, Role.SITE, "no_dns.name_", now=NOW)
     for name, purpose, good in [
         ("server", "sslserver", True),
         ("server", "sslclient", False),
@@ -191,7 +191,7 @@ def test_openssl_accepts_each_for_its_purpose_alone(ca: Path) -> None:
     ],
 )
 def test_a_site_is_named_by_cn_and_by_san_where_it_can_be(ca: Path, name: str, dns: bool) -> None:
-    one = certs.issue(ca, Role.SITE, name, now=NOW)
+    one = authority.issue(ca, Role.SITE, name, now=NOW)
     assert (one.name, one.role, one.certificate.name, one.key.name) == (name, Role.SITE, f"{name}.crt", f"{name}.key")
     certificate = x509.load_pem_x509_certificate(one.certificate.read_bytes())
     try:
@@ -204,21 +204,21 @@ def test_a_site_is_named_by_cn_and_by_san_where_it_can_be(ca: Path, name: str, d
 
 
 def test_how_long_they_last(ca: Path) -> None:
-    lasting = {one.role: one.not_after - NOW for one in certs.issued(ca)[0]}
+    lasting = {one.role: one.not_after - NOW for one in authority.issued(ca)[0]}
     assert lasting.pop(Role.CA) == timedelta(days=3650)
     assert set(lasting.values()) == {timedelta(days=365)}
-    assert certs.issue(ca, Role.SITE, "short", days=7, now=NOW).not_after == NOW + timedelta(days=7)
+    assert authority.issue(ca, Role.SITE, "short", days=7, now=NOW).not_after == NOW + timedelta(days=7)
 
 
 def test_none_outlives_its_ca(ca: Path) -> None:
     later = NOW + timedelta(days=3600)
-    assert certs.issue(ca, Role.SITE, "late", now=later).not_after == NOW + timedelta(days=3650)
+    assert authority.issue(ca, Role.SITE, "late", now=later).not_after == NOW + timedelta(days=3650)
 
 
 def test_a_host_that_is_given_twice_stands_there_once(tmp_path: Path) -> None:
-    certs.init(tmp_path / "ca", now=NOW)
+    authority.init(tmp_path / "ca", now=NOW)
     long = ".".join(["x" * 60] * 4)
-    one = certs.issue_server(tmp_path / "ca", [long, "::1", "[::1]", long], now=NOW)
+    one = authority.issue_server(tmp_path / "ca", [long, "::1", "[::1]", long], now=NOW)
     certificate = x509.load_pem_x509_certificate(one.certificate.read_bytes())
     san = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert list(san) == [x509.DNSName(long), x509.IPAddress(ipaddress.ip_address("::1"))]
@@ -235,7 +235,7 @@ BAD_NAMES = ["", ".", "..", ".hidden", "a/b", "../up", "a b", "a\n", "größe", 
 def test_a_name_that_cannot_be_a_sites_is_refused(ca: Path, role: Role, name: str) -> None:
     before = names(ca)
     with pytest.raises(InvalidName, match=f"the {role.value}'s name"):
-        certs.issue(ca, role, name, now=NOW)
+        authority.issue(ca, role, name, now=NOW)
     assert names(ca) == before
 
 
@@ -257,25 +257,25 @@ def test_a_name_that_cannot_be_a_sites_is_refused(ca: Path, role: Role, name: st
     ],
 )
 def test_a_host_that_nobody_can_be_reached_by_is_refused(tmp_path: Path, host: str) -> None:
-    certs.init(tmp_path / "ca", now=NOW)
+    authority.init(tmp_path / "ca", now=NOW)
     with pytest.raises(InvalidOption, match="give"):
-        certs.issue_server(tmp_path / "ca", [HOST, host], now=NOW)
+        authority.issue_server(tmp_path / "ca", [HOST, host], now=NOW)
     assert names(tmp_path / "ca") == ["ca.crt", "ca.key"]
 
 
 @pytest.mark.parametrize("days", [0, -1, 3651])
 def test_days_are_bounded(ca: Path, days: int) -> None:
     with pytest.raises(InvalidOption, match="from 1 to 3650"):
-        certs.issue(ca, Role.SITE, "site-2", days=days, now=NOW)
+        authority.issue(ca, Role.SITE, "site-2", days=days, now=NOW)
 
 
 @pytest.mark.parametrize("lost", ["crt", "key", None])
 def test_nothing_is_overwritten(ca: Path, lost: str | None) -> None:
     """Also where one half of a pair was taken elsewhere."""
     makers: dict[str, Callable[[], Issued]] = {
-        "ca": lambda: certs.init(ca, now=NOW),
-        "server": lambda: certs.issue_server(ca, [HOST], now=NOW),
-        "site-1": lambda: certs.issue(ca, Role.READER, "site-1", now=NOW),
+        "ca": lambda: authority.init(ca, now=NOW),
+        "server": lambda: authority.issue_server(ca, [HOST], now=NOW),
+        "site-1": lambda: authority.issue(ca, Role.READER, "site-1", now=NOW),
     }
     for name, make in makers.items():
         if lost:
@@ -299,7 +299,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(ca: Path, monkeypatch:
     monkeypatch.setattr(os, "link", late)
     before = names(ca)
     with pytest.raises(NotAllowed, match=r"site-2\.crt is there already"):
-        certs.issue(ca, Role.SITE, "site-2", now=NOW)
+        authority.issue(ca, Role.SITE, "site-2", now=NOW)
     assert (ca / "site-2.crt").read_text() == "somebody's own"
     assert names(ca) == sorted([*before, "site-2.crt"])
 
@@ -335,14 +335,14 @@ def test_a_ca_that_cannot_be_used_says_why(
 ) -> None:
     spoil(ca)
     with pytest.raises(error, match=says):
-        certs.issue(ca, Role.SITE, "site-2", now=NOW)
+        authority.issue(ca, Role.SITE, "site-2", now=NOW)
     assert not (ca / "site-2.key").exists()
 
 
 @pytest.mark.parametrize(("days", "says"), [(3651, "expired on"), (-1, "begins on")])
 def test_a_ca_signs_in_its_own_time_alone(ca: Path, days: int, says: str) -> None:
     with pytest.raises(NotAllowed, match=says):
-        certs.issue(ca, Role.SITE, "site-2", now=NOW + timedelta(days=days))
+        authority.issue(ca, Role.SITE, "site-2", now=NOW + timedelta(days=days))
 
 
 # --- files
@@ -358,8 +358,8 @@ def umask(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
 @pytest.mark.usefixtures("umask")
 def test_keys_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     directory = tmp_path / "ca"
-    certs.init(directory, now=NOW)
-    certs.issue(directory, Role.SITE, "site-1", now=NOW)
+    authority.init(directory, now=NOW)
+    authority.issue(directory, Role.SITE, "site-1", now=NOW)
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in directory.iterdir()} == {0o600}
 
@@ -395,15 +395,15 @@ def test_wherever_it_is_killed_a_pair_is_whole_or_can_be_made(
 ) -> None:
     def make(directory: Path) -> Issued:
         if what == "ca":
-            return certs.init(directory, now=NOW)
-        return certs.issue(directory, Role.SITE, what, now=NOW)
+            return authority.init(directory, now=NOW)
+        return authority.issue(directory, Role.SITE, what, now=NOW)
 
     ends, call, killed = set(), 0, True
     while killed:
         call += 1
         directory = tmp_path / str(call)
         if what != "ca":
-            certs.init(directory, now=NOW)
+            authority.init(directory, now=NOW)
         with monkeypatch.context() as patch:
             kill_at(patch, call)
             try:
@@ -420,7 +420,7 @@ def test_wherever_it_is_killed_a_pair_is_whole_or_can_be_made(
         with pytest.raises(NotAllowed, match="is there already"):
             make(directory)
         assert names(directory) == sorted({"ca.crt", "ca.key", f"{what}.crt", f"{what}.key"})
-        assert certs.issue(directory, Role.SITE, "next", now=NOW)
+        assert authority.issue(directory, Role.SITE, "next", now=NOW)
         pair = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         pair.load_cert_chain(directory / f"{what}.crt", directory / f"{what}.key")  # refuses halves of two pairs
     assert call > 15
@@ -443,7 +443,7 @@ def test_what_the_file_system_refuses_is_said_and_leaves_nothing(
 
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(NotAllowed, match="cannot be written: No space left"):
-        certs.issue(ca, Role.SITE, "site-2", now=NOW)
+        authority.issue(ca, Role.SITE, "site-2", now=NOW)
     assert names(ca) == before
 
 
@@ -451,14 +451,14 @@ def test_what_the_file_system_refuses_is_said_and_leaves_nothing(
 
 
 def test_the_list_tells_what_each_is_and_how_long_it_lasts(ca: Path, tmp_path: Path) -> None:
-    certs.init(tmp_path / "other", now=NOW)
-    certs.issue(tmp_path / "other", Role.SITE, "stranger", now=NOW)
+    authority.init(tmp_path / "other", now=NOW)
+    authority.issue(tmp_path / "other", Role.SITE, "stranger", now=NOW)
     shutil.copy(tmp_path / "other" / "stranger.crt", ca)
-    certs.issue(ca, Role.SITE, "soon", days=30, now=NOW)
-    certs.issue(ca, Role.SITE, "gone", days=1, now=NOW - timedelta(minutes=4))
-    certs.issue(ca, Role.SITE, "later", days=90, now=NOW + timedelta(days=2))
+    authority.issue(ca, Role.SITE, "soon", days=30, now=NOW)
+    authority.issue(ca, Role.SITE, "gone", days=1, now=NOW - timedelta(minutes=4))
+    authority.issue(ca, Role.SITE, "later", days=90, now=NOW + timedelta(days=2))
     (ca / "torn.crt").write_text("-----BEGIN CERTIFICATE-----\n")
-    found, broken = certs.issued(ca)
+    found, broken = authority.issued(ca)
     assert broken == [ca / "torn.crt"]
     now = NOW + timedelta(days=1)
     assert found[0].role is Role.CA
@@ -477,15 +477,15 @@ def test_the_list_tells_what_each_is_and_how_long_it_lasts(ca: Path, tmp_path: P
 def test_the_list_needs_no_key(ca: Path) -> None:
     for path in ca.glob("*.key"):
         path.unlink()
-    assert len(certs.issued(ca)[0]) == 4
+    assert len(authority.issued(ca)[0]) == 4
 
 
 # --- the command
 
 
 def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delitem(sys.modules, "flarelog.security.certs")
-    monkeypatch.delattr("flarelog.security.certs")
+    monkeypatch.delitem(sys.modules, "flarelog.security.authority")
+    monkeypatch.delattr("flarelog.security.authority")
     monkeypatch.setitem(sys.modules, "cryptography", None)
     done = CliRunner().invoke(main, ["certs", "init", "--dir", str(tmp_path / "ca")])
     assert done.exit_code == 78
@@ -498,16 +498,16 @@ def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_the_commands_default_is_the_modules() -> None:
     for name in ("server", "site", "reader"):
         (days,) = [option for option in command.commands[name].params if option.name == "days"]
-        assert days.default == certs.LEAF_DAYS
+        assert days.default == authority.LEAF_DAYS
 
 
 def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> None:
     directory = ca
-    pair = {name: certs.issue(directory, Role.SITE, name, now=NOW) for name in ("site-2", "site-3")}
-    pair["site-1"] = next(one for one in certs.issued(directory)[0] if one.name == "site-1")
+    pair = {name: authority.issue(directory, Role.SITE, name, now=NOW) for name in ("site-2", "site-3")}
+    pair["site-1"] = next(one for one in authority.issued(directory)[0] if one.name == "site-1")
     shown = {n: certificate.Presented(one.certificate.read_bytes()) for n, one in pair.items()}
     for name in ("site-1", "site-2", "site-1"):
-        one, path = certs.revoke(directory, name, now=NOW)
+        one, path = authority.revoke(directory, name, now=NOW)
         assert (one.name, path) == (name, directory / "ca.crl")
     trust, now = certificate.Trust(str(directory / "ca.crt"), str(directory / "ca.crl")), NOW.timestamp()
     assert certificate.revocations(str(directory / "ca.crt"), str(directory / "ca.crl"))[0] == 2
@@ -515,11 +515,11 @@ def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> No
     for name in ("site-1", "site-2"):
         with pytest.raises(certificate.Revoked):
             trust.check(shown[name], now)
-    states = {one.name: one.state(NOW) for one in certs.issued(directory)[0]}
+    states = {one.name: one.state(NOW) for one in authority.issued(directory)[0]}
     assert [states[name] for name in ("site-1", "site-2", "site-3")] == ["revoked", "revoked", "valid"]
     for name in ("ca", "site-9", "../site-1"):
         with pytest.raises(NotFound, match="there is no certificate"):
-            certs.revoke(directory, name, now=NOW)
+            authority.revoke(directory, name, now=NOW)
     (directory / "ca.crl").write_text("half of a l")
     with pytest.raises(NotAllowed, match="no revocation list of this CA"):
-        certs.revoke(directory, "site-3", now=NOW)
+        authority.revoke(directory, "site-3", now=NOW)

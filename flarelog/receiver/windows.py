@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 
-from flarelog.delivery.pressure import Crowd, Load
+from flarelog.delivery.pace import Crowd, Load
 from flarelog.delivery.quota import Limits, share
 from flarelog.delivery.rates import Pace
 from flarelog.receiver.session import Session

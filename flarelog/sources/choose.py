@@ -1,0 +1,25 @@
+"""Where finders come from: the one place that chooses one. A new kind of source is a file or a room of its own, with
+options of its own, and a line here.
+"""
+
+from __future__ import annotations
+
+from flarelog.errors import InvalidOption
+from flarelog.sources.base import Finder, Wanted
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.sources.files.finder import Files
+from flarelog.sources.files.patterns import SourceOptions
+
+
+def finder(
+    wanted: Wanted, *, run: str, site: str, receiver: str, state: str | None = None, ranks: bool = False
+) -> Finder:
+    """What finds the logs that are *wanted*, to be sent to one *receiver*. *state*: the directory that remembers what
+    was met; *ranks*: whether to look for the ranks of those who write.
+
+    Raises NotAllowed when the directory cannot be made, and InvalidOption for a kind that is not known.
+    """
+    if isinstance(wanted, SourceOptions):
+        checkpoint = Checkpoint(state, run, site, receiver) if state else None
+        return Files(wanted, checkpoint, ranks=ranks)
+    raise InvalidOption(f"{type(wanted).__name__} is no kind of source")

@@ -1,0 +1,126 @@
+"""The files under a root as a finder: looked at when something is reported, and every so often in any case.
+
+A look that fails is said once, and the next one may do better: what is being sent goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from flarelog.model import Redaction, StreamInfo
+from flarelog.sources.files.checkpoint import Checkpoint
+from flarelog.sources.files.discovery import Discovery
+from flarelog.sources.files.openers import sees_all, written
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.sizes import sizes
+from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.watch import Change, Watch, best_watch
+from flarelog.sources.files.writers import Writers, have_writers
+
+ROOT_POLL = 0.05  # seconds, while there is no root: its first log may be rotated before the next look
+LOOK_SHARE = 0.01  # of one core that looking at all files may take; what changes is reported without it
+
+
+class Files:
+    """A finder of the files that are *wanted*. *ranks*: look which ranks write them."""
+
+    def __init__(
+        self,
+        wanted: SourceOptions,
+        checkpoint: Checkpoint | None = None,
+        *,
+        ranks: bool = False,
+        watch: Watch | None = None,
+    ) -> None:
+        self.discovery = Discovery(wanted, watch or best_watch(), openers=written if sees_all() else None)
+        self.discovery.await_record(True)
+        self._wanted, self._checkpoint, self._ranks = wanted, checkpoint, ranks
+        if checkpoint is not None:
+            self.discovery.remembered.update(checkpoint.load())
+
+    @property
+    def logs(self) -> Mapping[str, Tail]:
+        return self.discovery.tails
+
+    @property
+    def troubles(self) -> Collection[str]:
+        return self.discovery.troubles.values()
+
+    @property
+    def missing(self) -> str:
+        return f"the root {self._wanted.root}" if self.discovery.root_missing and not self.logs else ""
+
+    @property
+    def waiting(self) -> int:
+        return len(self.discovery.waiting)
+
+    async def watch(self, changed: Callable[[set[str]], None]) -> None:
+        """Wait for changes under the root, and tell in which logs there may be some."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._watch(changed))
+            if self._ranks:
+                both.create_task(self._ask_for_ranks(changed))
+
+    async def _watch(self, changed: Callable[[set[str]], None]) -> None:
+        discovery, watch = self.discovery, self.discovery.watch
+        found: list[Change] | None = None
+        looked, every = -math.inf, watch.slow_poll
+        while True:
+            now = time.monotonic()
+            try:
+                touched = discovery.apply(found, now) if found else set()
+                if found is None or now - looked >= every:
+                    used = time.thread_time()
+                    touched |= discovery.look(now)
+                    looked, every = now, max(watch.slow_poll, (time.thread_time() - used) / LOOK_SHARE)
+                    if discovery.root_missing:
+                        every = ROOT_POLL
+                    elif discovery.held_up:
+                        every = watch.slow_poll
+                    if self._checkpoint is not None:
+                        self._checkpoint.save(discovery.starts())
+            except Exception as bug:
+                self._wrong("the files could not be looked at", bug)
+                touched, looked = set(), now
+            changed(touched)
+            found = await watch.changes(max(0.0, looked + every - time.monotonic()))
+
+    async def _ask_for_ranks(self, changed: Callable[[set[str]], None]) -> None:
+        try:
+            await Writers(self.discovery, changed).run()
+        except Exception as bug:
+            self._wrong("nobody looks any more which ranks write the logs", bug)
+
+    def _wrong(self, what: str, bug: Exception) -> None:
+        sentence = f"{what}: {bug!r}"
+        self.discovery.troubles.tell(sentence, sentence, bug)
+
+    def expect_no_record(self) -> None:
+        self.discovery.await_record(False)
+
+    def learn(self, streams: list[StreamInfo], now: float) -> None:
+        self.discovery.learn(streams, now)
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
+        self.discovery.resume(streams, now)
+
+    def drain(self, now: float) -> set[str]:
+        """Look once more; when called again, open what waited for a descriptor, as far as there are some."""
+        return self.discovery.meet_waiting(now) if self.discovery.draining else self.discovery.drain(now)
+
+    def masked(self, log: str) -> Redaction | None:
+        return self.discovery.masked(self.logs[log])
+
+    def state(self) -> dict[str, tuple[int, int, int]]:
+        return sizes(self._wanted)
+
+    def written(self) -> bool:
+        found = self.state()
+        return have_writers({(device, inode): os.path.basename(path) for path, (device, inode, _) in found.items()})
+
+    def close(self) -> None:
+        self.discovery.close()
