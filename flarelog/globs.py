@@ -21,7 +21,7 @@ _expected: dict[tuple[str, ...], tuple[Callable[[str], object], Callable[[str], 
 
 
 def check(patterns: Iterable[str]) -> None:
-    """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that matches nothing."""
+    """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that is no name's."""
     for pattern in patterns:
         if not pattern or pattern.startswith("/"):
             raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it without a '/' before it")

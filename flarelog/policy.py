@@ -136,8 +136,8 @@ class Policy:
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
             raise NotAllowed(
-                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or give the"
-                f" certificate of {quoted(site or '')}"
+                f"{identity} is of site {own} and may not push as {quoted(site or '')}: name the site {own}, or give"
+                f" the certificate of {quoted(site or '')}"
             )
         for role, runs in self._roles(identity):
             if action not in _MAY[role] or (run is not None and not _any_of(runs, [run])):

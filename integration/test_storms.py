@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from integration.harness.places import SITE, Place, difference, free_address, new_place, nursery, until
+from integration.harness.places import SITE, Place, Receiver, difference, free_address, new_place, nursery, until
 
 LOG = "log.txt"
 
@@ -84,7 +84,7 @@ def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills
     writer.write()
     receiver = place.serve("--durability", "memory", listen=free_address())
     sidecar = place.sidecar(receiver, "--include", include)
-    receiver.gets(b"".join(writer.written[first:]), LOG)
+    come(receiver, b"".join(writer.written[first:]), seed)
     for _ in range(kills):
         if chance.random() < 0.3:
             receiver.program.kill()
@@ -94,13 +94,27 @@ def storm(place: Place, seed: int, names: str, include: str, old: int = 0, kills
         sidecar = place.sidecar(receiver, "--include", include)
         writer.turns(chance.randint(0, 12), (0.001, 0.02, 0.1, 0.3))
     wanted = b"".join(writer.written[first:])
-    until(lambda: len(receiver.stored(LOG)) >= len(wanted), lambda: trouble(receiver.stored(LOG), wanted, seed), 60.0)
+    come(receiver, wanted, seed)
     sidecar.heeds_signals()
     assert sidecar.stop() == 0, sidecar.talk()
     assert receiver.stored(LOG) == wanted, trouble(receiver.stored(LOG), wanted, seed)
     receiver.holds(wanted, LOG)
     assert list(receiver.streams()) == [f"{SITE}/{LOG}"], f"seed {seed}"
     return len(writer.written)
+
+
+def come(receiver: Receiver, wanted: bytes, seed: int) -> None:
+    """Wait until as much is stored as *wanted* has; on a loaded machine only a time without progress says something."""
+
+    had = -1
+
+    def more() -> bool:
+        nonlocal had
+        before, had = had, len(receiver.stored(LOG))
+        return had > before or had >= len(wanted)
+
+    while had < len(wanted):
+        until(more, lambda: trouble(receiver.stored(LOG), wanted, seed), 60.0)
 
 
 def trouble(stored: bytes, wanted: bytes, seed: int) -> str:

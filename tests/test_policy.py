@@ -185,7 +185,8 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             replace(READER, runs=("lab-*", "x")),
             R,
-            "token 1a2b (wall) may not read run 'job-1': its role reader is for the runs lab-*, x; ask for one of those",
+            "token 1a2b (wall) may not read run 'job-1': its role reader is for the runs lab-*, x; ask for one of"
+            " those",
             id="a-run-that-a-token-is-not-for",
         ),
         pytest.param(

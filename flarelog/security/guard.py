@@ -111,7 +111,7 @@ class Guard:
         """A call at the readers' port.
 
         Raises:
-            NotAuthenticated: its token is missing, unknown, revoked or expired; after a while, which grows with each failure of its address.
+            NotAuthenticated: its token is not valid; after a while, which grows with each failure of its address.
         """
         self._arrivals.called(context.peer())
         if action is None:
