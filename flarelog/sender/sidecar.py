@@ -11,6 +11,7 @@ import contextlib
 import logging
 import math
 import time
+from dataclasses import replace
 
 import grpc
 
@@ -31,6 +32,7 @@ from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import Change, best_watch
 from flarelog.sources.files.writers import Writers
+from flarelog.sources.zone import system_zone
 from flarelog.wire import calls, codec
 from flarelog.wire.packing import Compressing
 
@@ -51,7 +53,8 @@ class Sidecar:
         self.options = options
         self.bus = bus or Bus()
         self.link = Link(options)
-        self.discovery = Discovery(options.source, best_watch(), openers=written if sees_all() else None)
+        source = replace(options.source, zone=options.source.zone or system_zone())
+        self.discovery = Discovery(source, best_watch(), openers=written if sees_all() else None)
         self.discovery.await_record(True)
         self.compressing = Compressing(
             options.compression, options.receiver, options.tls.server_name if options.tls is not None else ""
