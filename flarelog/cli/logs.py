@@ -49,7 +49,8 @@ FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins 
 their names.
 
 With -i the receiver leaves out what cannot match, so that it does not travel. Data goes to stdout, messages to stderr.
-Exit code 0; 3 if there is no such log or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if the logs may not be read.
+Exit code 0; 3 if there is no such log or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if the
+logs may not be read.
 """,
 )
 @reads(LogsOptions)

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 
 from flarelog.render.allowance import MOVE, PAGE, Allowance
-from flarelog.render.rows import MARK, TAB, WINDOW, Line, Overlong, Row
+from flarelog.render.rows import TAB, WINDOW, Line, Overlong, Row, mark_of
 from flarelog.render.sgr import SGR, changed, plain
 
 LIMIT = 1 << 16  # characters of a line that are shown
+SPLIT = 1 << 17  # characters of an endless line that are held before its parts are given out
 HELD = 1 << 17  # cells, and characters in them, of all rows that a cursor can still reach
 
 
@@ -25,8 +26,9 @@ class Reach:
 
     def __init__(self, allowance: Allowance, limit: int, overlong: Overlong) -> None:
         self.limit, self.overlong = limit, overlong
-        # Characters that a row may have: of many that are to be wiped out, more than are shown.
-        self.room = max(limit, 1 << 17 if overlong == "split" else min(TAB * limit, LIMIT))
+        # Characters that a row may have: of many that are to be wiped out, more than are shown. Where lines are split
+        # it is whole parts, and what comes behind them is another row.
+        self.room = max(limit, SPLIT - SPLIT % limit if overlong == "split" else min(TAB * limit, LIMIT))
         self.most = TAB * (self.room if overlong == "split" else limit)  # cells
         self.rows: list[Line | Row] = []
         self.row = 0  # the cursor's; it need not be there yet
@@ -61,7 +63,8 @@ class Reach:
         found = []
         for text in texts:
             if not self._allowance.show(len(text) if text.isascii() else len(text.encode())):
-                text = (plain(text)[: max(0, self._allowance.room // 4 - len(MARK))] + MARK)[: self.limit]
+                most = max(1, min(self.limit, self._allowance.room // 4))
+                text = plain(text)[: max(0, most - len(mark_of(most)))] + mark_of(most)
                 self._allowance.show(min(len(text.encode()), self._allowance.room))
             found.append(text)
         return found

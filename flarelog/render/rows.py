@@ -12,6 +12,7 @@ from flarelog.render.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
+SHORT_MARK = "\u2026"  # where the line has no room for that
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
@@ -197,8 +198,8 @@ class Row:
             chars += MARK if self.cut else ""
             styles += repeat("", len(MARK))
             return [_coloured(chars[at : at + limit], styles[at:]) for at in range(0, len(chars), limit)]
-        room = limit - len(MARK)
-        return [_coloured(chars[:room], styles) + MARK if room > 0 else _coloured(chars[:limit], styles)]
+        mark = mark_of(limit)
+        return [_coloured(chars[: limit - len(mark)], styles) + mark]
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
@@ -225,7 +226,13 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> l
     if overlong == "split":
         text += MARK if cut else ""
         return [text[at : at + limit] for at in range(0, len(text), limit)]
-    return [text[: limit - len(MARK)] + MARK if limit > len(MARK) else text[:limit]]
+    mark = mark_of(limit)
+    return [text[: limit - len(mark)] + mark]
+
+
+def mark_of(limit: int) -> str:
+    """What ends a line of *limit* characters that was cut."""
+    return MARK if limit > len(MARK) else SHORT_MARK
 
 
 @lru_cache(maxsize=4096)
