@@ -34,7 +34,8 @@ Examples:
 class LogsOptions:
     tail: int | None = typed(None, "Show the last N lines of each log; -1: all lines.", metavar="N", least=-1)
     first_error: bool = typed(
-        False, "Show the earliest error of what is stored, by time, with 5 lines around it (-A -B -C); -i: what is one."
+        False,
+        "Show the earliest error with 5 lines around it. -i says what counts as an error.",
     )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
