@@ -156,15 +156,37 @@ def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) ->
     assert raw.printed.encode() == ended.stored("log.txt", "site-1")
 
 
+@pytest.mark.parametrize("command", ["logs", "follow"])
 @pytest.mark.parametrize("how", ["receiver", "store"])
-def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str) -> None:
-    lines = told(place, ended, how, "follow", "--first-error")
+def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str, command: str) -> None:
+    lines = told(place, ended, how, command, "--first-error")
     assert [line.split(" │ ") for line in lines] == [
         ["site-2/log.txt", text] for text in ended.stored("log.txt", "site-2").decode().splitlines()
     ]
-    nothing = place.call("follow", RUN, *where(ended, how), "--first-error", "--site", "site-1")
+    nothing = place.call(command, RUN, *where(ended, how), "--first-error", "--site", "site-1")
     assert (nothing.process.returncode, nothing.printed) == (3, "")
-    assert nothing.sentence() == "flarelog: nothing went wrong in 1 logs of run run-1"
+    assert nothing.sentence() == "flarelog: nothing went wrong in 1 log of run run-1"
+    part = place.call(command, RUN, *where(ended, how), "--first-error", "--since", "2026-11-20T08:00:03Z")
+    assert part.process.returncode == 3
+    assert part.sentence() == "flarelog: no error among the lines of 2 logs of run run-1 that --since left"
+    last = place.call(command, RUN, *where(ended, how), "--first-error", "--tail", "1")
+    assert last.process.returncode == 2
+    assert "--first-error looks at whole logs" in last.said
+
+
+@pytest.mark.parametrize("command", ["logs", "follow"])
+def test_the_first_error_on_a_terminal_may_stand_anywhere(place: Place, command: str) -> None:
+    receiver = place.serve()
+    error, rest = b"RuntimeError: the first of all\n", b"".join(b"step %d is fine\n" % n for n in range(300))
+    programs = sites(place, receiver, site1=error + rest, site2=rest)
+    receiver.gets(error + rest, "log.txt", "site-1")
+    receiver.gets(rest, "log.txt", "site-2")
+    end(place, receiver, programs)
+    terminal = Terminal(command, RUN, "--receiver", receiver.address, "--first-error", NO_COLOR="1")
+    assert terminal.ended() == 0
+    first = next(line for line in (error + rest).splitlines() if b"Error" in line)
+    assert terminal.seen.startswith(b"site-1/log.txt \xe2\x94\x82 " + first + b"\r\n")
+    assert b"nothing went wrong" not in terminal.seen
 
 
 def test_what_cannot_match_does_not_travel(place: Place) -> None:

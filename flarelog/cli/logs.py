@@ -21,6 +21,8 @@ Examples:
   flarelog logs job-1 --site site-1 --tail 100
   # what matches, with three lines around it
   flarelog logs job-1 -i 'CUDA|Error' -C 3
+  # what went wrong first, wherever it was
+  flarelog logs job-1 --first-error
   # the exact bytes
   flarelog logs job-1 --site site-1 --log log.txt -o raw
   # an object a line, of the last ten minutes
@@ -31,6 +33,10 @@ Examples:
 @dataclass(frozen=True, slots=True)
 class LogsOptions:
     tail: int | None = typed(None, "Show the last N lines of each log; -1: all lines.", metavar="N", least=-1)
+    first_error: bool = typed(
+        False,
+        "Show the earliest error with 5 lines around it. -i says what counts as an error.",
+    )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
 
@@ -44,7 +50,8 @@ FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins 
 their names.
 
 With -i the receiver leaves out what cannot match, so that it does not travel. Data goes to stdout, messages to stderr.
-Exit code 0; 3 if there is no such log, 4 if the receiver cannot be reached, 5 if the logs may not be read.
+Exit code 0; 3 if there is no such log or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if the
+logs may not be read.
 """,
 )
 @reads(LogsOptions)

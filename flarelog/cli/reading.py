@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -187,7 +187,14 @@ def _read(context: click.Context, asked: Asked) -> int:
     if shown.template is not None and asked.lines.output == "json":
         raise click.UsageError("--format is for text, and -o json has its own: give one of them")
     tail = asked.tail
-    if tail is None and follow and terminal and not (raw or asked.logs.starts or asked.lines.since):
+    if asked.first_error and tail not in (None, -1):
+        raise click.UsageError("--first-error looks at whole logs: leave out --tail")
+    if (
+        tail is None
+        and follow
+        and terminal
+        and not (raw or asked.first_error or asked.logs.starts or asked.lines.since)
+    ):
         tail = LAST
     chosen, found = asked.selection(None if tail == -1 else tail), asked.origin()
     if raw:
@@ -308,14 +315,17 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
-    view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False)
+    ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
+    view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
     reading = Reading(found, chosen, view, _talk, ordered=True)
     display.ahead = reading.ahead
-    asyncio.run(_through(reading, Follow(reading, display)))
+    reader = (Follow if asked.follow else Batch)(reading, display, ranks=ranks)
+    asyncio.run(_through(reading, reader))
     display.close()
     first = display.earliest
     if first is None:
-        _talk(f"nothing went wrong in {len(reading.streams)} logs of run {chosen.run}")
+        _talk(_no_error(reading.infos, asked))
         return NOT_FOUND
     console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
     shown = label(first.stream, STYLES[0] if lines.colour else "")
@@ -326,6 +336,35 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     if others:
         _talk(f"{others} other log{'s' if others > 1 else ''} of {len(reading.streams)} had trouble later")
     return OK
+
+
+def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
+    """That no error was found, and in what: nobody is to read it as more than was looked at."""
+    if not infos:
+        return f"no such log of run {asked.run} was there to look at"
+    logs, lines = asked.logs, asked.lines
+    narrowed = {
+        "--from": logs.starts,
+        "--rank": logs.rank_globs,
+        "--ranks": logs.ranks,
+        "--since": lines.since,
+        "--until": lines.until,
+        "--include": lines.include,
+        "--exclude": lines.exclude,
+    }
+    by = [flag for flag, given in narrowed.items() if given]
+    count = f"{len(infos)} log{'s' if len(infos) != 1 else ''} of run {asked.run}"
+    said = [
+        f"no error among the lines of {count} that {', '.join(by)} left" if by else f"nothing went wrong in {count}"
+    ]
+    gaps = [gap for info in infos for gap in info.gaps]
+    if gaps:
+        size = sum(gap.length for gap in gaps)
+        said.append(f"{f'{size:,} bytes' if size else 'bytes'} of them are missing")
+    going_on = sum(not info.sealed for info in infos)
+    if going_on:
+        said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
+    return "; ".join(said)
 
 
 def _talk(text: str) -> None:

@@ -12,10 +12,13 @@ import re
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from heapq import merge
+from itertools import accumulate, repeat
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 from flarelog.render.reach import LIMIT
-from flarelog.render.rows import Line, Overlong
+from flarelog.render.rows import WINDOW, Line, Overlong
 from flarelog.render.screen import Screen
 from flarelog.render.times import rfc3339
 
@@ -130,6 +133,7 @@ class Renderer:
         self._within = False  # within a line that is no record
         self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong)
         self._screens = {"": self._new()}
+        self._runtime = ""  # whose records they were
 
     @property
     def plain(self) -> bool:
@@ -186,10 +190,9 @@ class Renderer:
 
     def settle(self) -> list[Line]:
         """As ``Screen.settle``, in the order in which the lines ended."""
-        found = [line for screen in self._screens.values() for line in screen.settle()]
-        return sorted(found, key=_end) if len(self._screens) > 1 else found
+        return _together([screen.settle() for screen in self._screens.values()])
 
-    def open(self, most: int = 8) -> list[str]:
+    def open(self, most: int = WINDOW) -> list[str]:
         """As ``Screen.open``."""
         found = [text for screen in self._screens.values() for text in screen.open(most)]
         return found[-most:]
@@ -213,8 +216,7 @@ class Renderer:
     def close(self, now: float = 0.0) -> list[Line]:
         """As ``Screen.close``."""
         out = self.next_file(now)
-        found = [line for screen in self._screens.values() for line in screen.close(now)]
-        return out + (sorted(found, key=_end) if len(self._screens) > 1 else found)
+        return out + _together([screen.close(now) for screen in self._screens.values()])
 
     def _next_record(self, data: bytes, at: int, whole: int) -> tuple[int, Record | None]:
         """Where the first record of the whole lines behind *at* begins, and what it says; their end, and None."""
@@ -251,6 +253,11 @@ class Renderer:
 
     def _record(self, record: Record, size: int, now: float, out: list[Line]) -> None:
         begin, self.position = self.position, self.position + size
+        runtime = "docker" if record.tags is None else "cri"
+        if runtime != self._runtime:  # no line goes on with another runtime
+            if self._runtime:
+                out += _together([screen.close(now) for screen in self._screens.values()])
+            self._runtime = runtime
         name = record.stream or ""
         screen = self._screens.get(name) or self._screens.setdefault(name, self._new())
         screen.stream, screen.time = name, rfc3339(record.time) if record.time else None
@@ -276,16 +283,22 @@ class Renderer:
 
     def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
         """Add *lines* of *screen* behind what the other streams ended before."""
-        if lines and len(self._screens) > 1:
-            before = None if lines[0].bar else lines[0].end
-            out += self._others(screen, before)
-        out += lines
+        if len(self._screens) == 1:
+            out += lines
+            return
+        for line in lines:
+            out += self._others(screen, line.end)
+            out.append(line)
 
     def _others(self, screen: Screen, before: int | None) -> list[Line]:
         """What the streams but that of *screen* ended before *before*."""
-        found = [line for other in self._screens.values() if other is not screen for line in other.settle(before)]
-        return sorted(found, key=_end)
+        return _together([other.settle(before) for other in self._screens.values() if other is not screen])
 
 
-def _end(line: Line) -> int:
-    return line.end
+def _together(streams: list[list[Line]]) -> list[Line]:
+    """The lines of several streams in the order in which they ended; the order within a stream stays."""
+    found = [lines for lines in streams if lines]
+    if len(found) < 2:
+        return found[0] if found else []
+    keyed = (zip(accumulate((line.end for line in lines), max), repeat(at), lines) for at, lines in enumerate(found))
+    return [line for _, _, line in merge(*keyed, key=itemgetter(0))]

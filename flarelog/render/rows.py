@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,10 +13,16 @@ from flarelog.render.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
+SHORT_MARK = "\u2026"  # where the line has no room for that
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
 TAB = 8
+_SHAPE = re.compile(
+    r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})"
+)  # what a text begins with, and what stands behind its first number
+_SIGNS = re.compile(r"[\W_]+")
+_WORDS = re.compile(r"[^\W\d_]{2,}")
 _TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 
 Overlong = Literal["cut", "split", "drop"]
@@ -51,8 +58,8 @@ class Row:
     """
 
     __slots__ = (
-        *("at", "changed", "chars", "cut", "decile", "end", "offset"),
-        *("held", "revisited", "rewritten", "shown", "size", "stream", "styles", "time"),
+        *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "offset"),
+        *("held", "redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "time", "was"),
     )
 
     def __init__(self, offset: int, stream: str, time: int | None) -> None:
@@ -63,7 +70,32 @@ class Row:
         self.held = 0  # cells and characters, when the cursor left it last
         self.shown: str | None = None  # what was given out of it last
         self.rewritten = self.revisited = self.changed = self.cut = False
+        self.was: str | None = None  # what it showed when the cursor left it last, of a row that it came back to
+        self.redrawn = self.blank = False  # it shows another state of what it showed before; nothing
+        self.given = False  # what it shows was given out
         self.decile, self.at = -1, 0.0  # of the state that was given out last: its percentage, and when
+
+    @property
+    def bar(self) -> bool:
+        """Whether it shows something that is drawn again and again, and not a line of text."""
+        return self.redrawn or (self.revisited and self.was is not None and "%" in self.was)
+
+    def remember(self) -> None:
+        """The cursor comes to it, and it was there before."""
+        if self.was is None:
+            self.was = "".join(self.chars).strip()
+            self.blank = not self.was
+
+    def left(self) -> None:
+        """The cursor leaves it. Where it shows something else than before it is text, until the cursor comes back."""
+        if self.was is None:
+            return
+        now = "".join(self.chars).strip()
+        self.blank = not now
+        if now and now != self.was:
+            self.redrawn = resembles(self.was, now)
+            self.revisited = self.revisited and self.redrawn
+            self.was, self.given = now, False
 
     def put(self, column: int, cells: list[str] | str, style: str, most: int) -> None:
         """Write *cells* over what is there; what would make more than *most* cells of it is left out."""
@@ -197,8 +229,17 @@ class Row:
             chars += MARK if self.cut else ""
             styles += repeat("", len(MARK))
             return [_coloured(chars[at : at + limit], styles[at:]) for at in range(0, len(chars), limit)]
-        room = limit - len(MARK)
-        return [_coloured(chars[:room], styles) + MARK if room > 0 else _coloured(chars[:limit], styles)]
+        mark = mark_of(limit)
+        return [_coloured(chars[: limit - len(mark)], styles) + mark]
+
+
+def resembles(one: str, other: str) -> bool:
+    """Whether *other* may be a later state of the bar *one*: the same before its first number and behind it, and no new
+    words.
+    """
+    shapes = [_SHAPE.match(text[:256]) for text in (one, other)]
+    found = {(_SIGNS.sub("", shape[1]), shape[2]) for shape in shapes if shape}
+    return len(found) == 1 and found != {("", "")} and not {*_WORDS.findall(other)} - {*_WORDS.findall(one)}
 
 
 def _coloured(chars: list[str], styles: list[str]) -> str:
@@ -225,7 +266,13 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> l
     if overlong == "split":
         text += MARK if cut else ""
         return [text[at : at + limit] for at in range(0, len(text), limit)]
-    return [text[: limit - len(MARK)] + MARK if limit > len(MARK) else text[:limit]]
+    mark = mark_of(limit)
+    return [text[: limit - len(mark)] + mark]
+
+
+def mark_of(limit: int) -> str:
+    """What ends a line of *limit* characters that was cut."""
+    return MARK if limit > len(MARK) else SHORT_MARK
 
 
 @lru_cache(maxsize=4096)

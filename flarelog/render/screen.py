@@ -93,6 +93,7 @@ class Screen:
         self._returned = False  # a CR was the last; before an LF it costs nothing
         self._run = "", 0  # which kind of characters ended where, of which more cost nothing
         self._undrawn = 0  # the position behind whose line it is tried again to draw; 0: it is drawn
+        self._record = 0  # where the record ends that is being fed
 
     def feed(self, data: bytes, now: float = 0.0) -> list[Line]:
         """Take the next bytes, heard at *now* (seconds); returns the lines that became final, and steps of bars."""
@@ -133,8 +134,10 @@ class Screen:
             self._reach.paged(any(len(part) > REACH for part in parts), out)
             return out
         self._begin = begin if self._begin is None else self._begin
-        self.position = end - len(data)
-        return self.feed(data, now)
+        self.position, self._record = end - len(data), end
+        found = self.feed(data, now)
+        self._record = 0
+        return found
 
     def settle(self, before: int | None = None) -> list[Line]:
         """Give out what is not final but complete, because nothing more comes for now; a row that the cursor came back
@@ -143,11 +146,11 @@ class Screen:
         *before*: only rows that ended before this position.
         """
         out: list[Line] = []
-        self._reach.settle(len(self._reach.rows), before, out)
+        self._reach.settle(before, out)
         return out
 
-    def open(self, most: int = 8) -> list[str]:
-        """The last *most* rows that are not given out as they are now: bars, and the line that has no LF yet."""
+    def open(self, most: int = WINDOW) -> list[str]:
+        """The last *most* rows that may change, as they are now: bars, and the line that has no LF yet."""
         return self._reach.open(most)
 
     @property
@@ -305,7 +308,7 @@ class Screen:
         row = self._at_cursor()
         text = pictured(text.removesuffix("\n"))
         for begin in range(0, len(text), AT_ONCE):
-            self._append(row, text[begin : begin + AT_ONCE], as_it_is=True)
+            row = self._append(row, text[begin : begin + AT_ONCE], out, as_it_is=True)
         if whole:
             if row.chars and row.chars[-1] == PICTURE_OF_CR:
                 del row.chars[-1], row.styles[-1]
@@ -360,10 +363,10 @@ class Screen:
             begin, at = at, token.end()
             if kind == "text":
                 if at - begin <= AT_ONCE:
-                    self._write(token[0])
+                    self._write(token[0], out)
                     continue
                 for each in range(begin, at, AT_ONCE):
-                    self._write(text[each : min(at, each + AT_ONCE)])
+                    self._write(text[each : min(at, each + AT_ONCE)], out)
                 continue
             size = at - begin if ascii_ else size_of(token[0])
             allowance.work += size
@@ -412,7 +415,10 @@ class Screen:
         if char in PARTING:
             allowance.work -= TOKEN
             row = self._at_cursor()
-            (self._append if self._column >= len(row.chars) else self._over)(row, " ")
+            if self._column >= len(row.chars):
+                self._append(row, " ", out)
+            else:
+                self._over(row, " ")
             return
         run = "\b" if char == "\b" else "\0"
         allowance.work -= size  # or it would matter where the pieces part it
@@ -422,7 +428,7 @@ class Screen:
         if char == "\b":
             self._column = max(0, self._column - len(chars))
 
-    def _write(self, text: str) -> None:
+    def _write(self, text: str, out: list[Line]) -> None:
         reach = self._reach
         row = reach.rows[reach.row] if reach.row < len(reach.rows) else None
         if not isinstance(row, Row):
@@ -437,7 +443,7 @@ class Screen:
                 row.styles += [self._style] * size
                 row.size, row.changed, self._column = row.size + size, True, column + size
             else:
-                self._append(row, text)
+                self._append(row, text, out)
             return
         if "\t" not in text:
             if text.isascii():
@@ -448,7 +454,7 @@ class Screen:
             return
         for part in re.split("(\t)", text):  # a tab over what is there moves the cursor alone
             if part and self._column >= len(row.chars):
-                self._append(row, part)
+                row = self._append(row, part, out)
             elif part == "\t":
                 self._column = min((self._column // TAB + 1) * TAB, reach.most)
                 self._allowance.work -= TABBED
@@ -461,10 +467,12 @@ class Screen:
         row.put(self._column, cells, self._style, self._reach.most)
         self._column = min(self._column + len(cells), self._reach.most)
 
-    def _append(self, row: Row, text: str, *, as_it_is: bool = False) -> None:
-        """Write behind the end of *row*, as much as it may have."""
+    def _append(self, row: Row, text: str, out: list[Line], *, as_it_is: bool = False) -> Row:
+        """Write behind the end of *row*, as much as it may have; returns the row on which that ends."""
         column, length, over = self._column, len(text), 0
         if row.size + length > self._reach.room:
+            if self._overlong == "split" and self._reach.row == len(self._reach.rows) - 1:
+                return self._parted(row, text, out, as_it_is=as_it_is)
             row.cut, over = True, max(0, row.size + length - self._reach.room - 1)
             text, length = text[: max(0, length - over)], max(0, length - over)
         if length:
@@ -475,6 +483,20 @@ class Screen:
             row.put(column, cells, self._style, self._reach.most)
             column += len(cells)
         self._column = min(column + over, self._reach.most)
+        return row
+
+    def _parted(self, row: Row, text: str, out: list[Line], *, as_it_is: bool) -> Row:
+        """Write *text*, of which *row* has room for a part: that is final, and the line goes on in a row below."""
+        while row.size + len(text) > self._reach.room:
+            room = max(0, self._reach.room - row.size)
+            self._append(row, text[:room], out, as_it_is=as_it_is)
+            text = text[room:]
+            begin = self.position if self._begin is None else self._begin
+            row.end = max(begin + self._allowance.earned - self._allowance.begun - size_of(text), row.offset + 1)
+            texts = row.texts(self._limit, self._overlong)
+            self._reach.part(row, self._reach.said(texts) if self._marked else texts, out)
+            self._column, row = 0, self._at_cursor()
+        return self._append(row, text, out, as_it_is=as_it_is)
 
     def _sequence(self, parameters: str, final: str, now: float, out: list[Line]) -> None:
         """A control sequence. Those that are not known, or private, do nothing."""
@@ -512,7 +534,7 @@ class Screen:
             return
         self._reach.row = max(self._reach.page, row)
         if self._reach.row < len(self._reach.rows):
-            self._reach.thawed(self._reach.row).revisited = True
+            self._reach.come(self._reach.row, out, back=True)
 
     def _to_column(self, column: int) -> None:
         row = self._reach.at_cursor()
@@ -529,9 +551,7 @@ class Screen:
             elif which == 1:
                 row.erase(0, min(self._column + 1, WIDEST))
         for index in range(self._reach.row + 1, len(self._reach.rows) if below else 0):
-            row = self._reach.thawed(index)
-            self._allowance.touch(len(row.chars))
-            row.erase(0, None)
+            self._reach.wipe(index)
 
     # --- rows
 
@@ -544,7 +564,8 @@ class Screen:
         reach, row = self._reach, self._at_cursor()
         row.end = row.end or self.position
         wide = False
-        if not (row.rewritten or row.revisited or row.shown is not None) and reach.row == len(reach.rows) - 1:
+        new = row.shown is None and row.was is None and not row.rewritten
+        if new and reach.row == len(reach.rows) - 1:
             texts = row.texts(self._limit, self._overlong)
             texts = reach.said(texts) if marked else texts
             reach.held -= row.held
@@ -557,6 +578,8 @@ class Screen:
         reach.row, self._column, self._begin = reach.row + 1, 0, None
         self._rough = reach.row < len(reach.rows)
         self._marked = self._rough or bool(self._style)
+        if self._rough:
+            reach.come(reach.row, out, back=False)
         if wide:
             reach.page = reach.row
         reach.drop(reach.row if wide else len(reach.rows) - WINDOW, out)
@@ -577,6 +600,6 @@ class Screen:
         if row.decile < 0 and not percent:
             row.at, row.decile = now, 0
         elif text.strip() and text != row.shown and (decile != row.decile or now - row.at >= STEP_SECONDS):
-            self._reach.settle(self._reach.row, None, out)
-            out.append(Line(row.offset, row.offset, self._reach.said([text])[0], row.stream, self.time, True))
+            end = self._record or row.offset
+            self._reach.present(Line(row.offset, end, self._reach.said([text])[0], row.stream, self.time, True), out)
             row.shown, row.decile, row.at = text, decile, now

@@ -59,6 +59,8 @@ class Batch:
             async for number, what in pieces:
                 each.took(number, what)
                 await self._take(each, number, what)
+                if not self._display.wants(each.info.stream):
+                    return True
                 if most and each.flow.spent > most:
                     self._show(each, each.flow.later())
                     return False

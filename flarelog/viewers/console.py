@@ -124,7 +124,7 @@ class Console:
         if self._size is None or (now < self._next and not last):
             return
         columns, height = self._size()
-        fitting = [_fitted(plain(row), columns - 1) for row in rows()[-max(1, height // 2) :]]
+        fitting = [_fitted(plain(row), columns - 1) for row in _last(rows(), max(1, height // 2))]
         if fitting != self._drawn:
             text = self._wiped() + "\n".join(fitting)
             self._drawn, self._next = fitting, now + DRAW_EVERY
@@ -271,6 +271,13 @@ def _at_once(
         else:
             for at in range(0, len(lines), AT_ONCE):
                 yield lines[at : at + AT_ONCE], source
+
+
+def _last(rows: Sequence[str], most: int) -> Sequence[str]:
+    """The last *most* of *rows*; where there are more, the first says how many are left out."""
+    if len(rows) <= most or most < 2:
+        return rows[-most:]
+    return [f"\u2026 {len(rows) - most + 1} more bars", *rows[len(rows) - most + 1 :]]
 
 
 def _fitted(text: str, columns: int) -> str:

@@ -16,7 +16,7 @@ from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
@@ -140,8 +140,8 @@ class Flow:
         held = [blocks.first for blocks in (self._blocks, self._ranked) if blocks is not None]
         return min([self._renderer.first_open, *(line.offset for line in held if line is not None)])
 
-    def open(self, most: int = 1) -> list[str]:
-        """The last *most* rows that are not given out as they are now."""
+    def open(self, most: int = WINDOW) -> list[str]:
+        """The last *most* rows that may change, as they are now."""
         return self._renderer.open(most)
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:
@@ -332,7 +332,7 @@ class Bytes(Flow):
     def place(self) -> int:
         return self.position
 
-    def open(self, most: int = 1) -> list[str]:
+    def open(self, most: int = WINDOW) -> list[str]:
         return []
 
     def learn(self, first: int, marks: Sequence[Mark]) -> None:

@@ -251,11 +251,11 @@ class Follow:
         self._display.draw(lambda: self._rows(now), now)
 
     def _rows(self, now: float) -> list[str]:
-        """What may be drawn: the open row of each stream that is live, and the state of the sites."""
+        """What may be drawn: the open rows of each stream that is live, and the state of the sites."""
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
             if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
-                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
+                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open()]
             known = each.info.state or State(
                 linked=True, grown=now - each.heard
             )  # a store tells no more than what comes

@@ -183,6 +183,16 @@ def test_rows_that_may_change_are_redrawn_below_the_lines() -> None:
     assert out.getvalue().decode() == "".join(parts)
 
 
+def test_where_more_bars_move_than_there_are_rows_their_count_is_shown() -> None:
+    out, bars = io.BytesIO(), [f"worker-{number}" for number in range(9)]
+    console = Console(out, ConsoleOptions(), lambda: (40, 10))
+    console.draw(lambda: [*bars, "state"], 0.0)
+    assert out.getvalue().decode().split("\n") == ["\u2026 6 more bars", *bars[-3:], "state"]
+    console = Console(out := io.BytesIO(), ConsoleOptions(), lambda: (40, 20))
+    console.draw(lambda: [*bars, "state"], 0.0)
+    assert out.getvalue().decode().split("\n") == [*bars, "state"]
+
+
 def test_a_pipe_gets_no_drawing() -> None:
     out = io.BytesIO()
     console = Console(out, ConsoleOptions())

@@ -233,7 +233,17 @@ def test_the_pieces_make_no_difference(data: bytes, form: Any, steps: bool, size
     assert rendered(data, form=form, steps=steps, size=1) == whole
 
 
-def test_no_mark_is_longer_than_the_line() -> None:
-    assert [shortened("abcdefghijklmnop", limit, "cut") for limit in (4, 11, 12)] == [
-        *(["abcd"], ["abcdefghijk"], ["a..TRUNCATED"]),
+def test_what_is_cut_has_a_mark_however_short_the_line() -> None:
+    assert [shortened("abcdefghijklmnop", limit, "cut") for limit in (1, 4, 11, 12)] == [
+        *(["\u2026"], ["abc\u2026"], ["abcdefghij\u2026"], ["a..TRUNCATED"]),
+    ]
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_what_docker_began_does_not_go_on_in_a_record_of_cri(size: int) -> None:
+    docker = b'{"log":"docker half","stream":"stdout","time":"2026-11-20T08:00:00Z"}\n'
+    cri = b"2026-11-20T08:00:01Z stdout %b %b\n"
+    both = docker + cri % (b"F", b"one") + cri % (b"P", b"cri half") + docker + docker
+    assert rendered(both, size=size) == [
+        *(("stdout", text) for text in ("docker half", "one", "cri half", "docker halfdocker half")),
     ]

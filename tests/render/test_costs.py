@@ -131,23 +131,27 @@ def test_rows_that_a_cursor_has_left_are_final_when_they_hold_too_much() -> None
     assert "Z" in found
 
 
-def test_a_line_that_is_drawn_has_a_bound_though_all_of_it_is_to_be_shown() -> None:
-    screen = Screen(limit=1000, overlong="split")
-    shown = [line.text for line in screen.feed(b"\0" + b"x" * 200_000 + b"\n") + screen.close()]
-    assert 1 << 17 <= sum(map(len, shown)) <= (1 << 17) + 1 + len(MARK)
-
-
 @pytest.mark.parametrize("style", [b"", b"\x1b[31m"], ids=["plain", "coloured"])
-def test_a_line_that_is_split_says_when_more_of_it_was_left_out_than_a_line_may_have(style: bytes) -> None:
-    whole = [
-        line.text for line in Screen(limit=1000, overlong="split").feed(b"\0" + style + b"x" * 200_000 + b"\n" * 70)
-    ]
-    assert plain("".join(whole)).endswith("x" + MARK)
-    assert all(len(plain(text)) <= 1000 for text in whole)
-    within = [
-        line.text for line in Screen(limit=1000, overlong="split").feed(b"\0" + style + b"x" * 100_000 + b"\n" * 70)
-    ]
-    assert plain("".join(within)) == "x" * 100_000
+@pytest.mark.parametrize("size", [1000, 77_777, 1 << 20])
+def test_a_line_that_is_split_is_shown_to_its_end_however_long_it_is(style: bytes, size: int) -> None:
+    long = b"".join(b"%07d" % number for number in range(200_000 // 7))
+    data = b"\0" + style + long + b"\nnext\n"
+    screen = Screen(limit=1000, overlong="split")
+    lines = [line for at in range(0, len(data), size) for line in screen.feed(data[at : at + size])] + screen.close()
+    *parts, after = [plain(line.text) for line in lines]
+    assert parts == [long.decode()[at : at + 1000] for at in range(0, len(long), 1000)]
+    assert after == "next"
+    assert {line.offset for line in lines[:-1]} == {0}
+
+
+def test_an_endless_line_that_is_split_takes_bounded_memory() -> None:
+    screen, count = Screen(overlong="split"), 0
+    tracemalloc.start()
+    for _ in range(320):
+        count += sum(len(line.text) for line in screen.feed(b"x" * 65536))
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert count + sum(len(line.text) for line in screen.close()) == 320 * 65536
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])

@@ -449,3 +449,21 @@ def test_a_stream_has_a_budget_a_second_and_what_is_over_it_comes_later() -> Non
     assert held > 0
     assert each.held_for(100.0 + held / 2) == pytest.approx(held / 2)
     assert each.held_for(100.0 + held) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("workers", [1, 3, 20])
+def test_a_bar_of_several_rows_is_drawn_with_all_of_them(workers: int) -> None:
+    """As three workers of one program show theirs: each moves to its own row and back."""
+    data = b"start\n"
+    for percent in (0, 10, 20):
+        for worker in range(workers):
+            data += b"\n" * worker + b"\rworker %d: %3d%%|" % (worker, percent + worker) + b"\x1b[A" * worker
+    shown = Shown()
+    reading = Reading(Held({"a/log.txt": data}), Selection(RUN), View(notes=False, bars=True), pytest.fail)
+    (info,) = asyncio.run(reading.listed())
+    each, follow = reading.add(info), Follow(reading, shown)
+    each.flow.feed(0, data, 0.0)
+    assert [item.text for item in each.flow.settle(1.0) if item is not None] == ["start"]
+    *rows, state = follow._rows(1.0)
+    assert rows == [f"a/log.txt │ worker {worker}: {20 + worker:3d}%|" for worker in range(workers)]
+    assert "site" in state

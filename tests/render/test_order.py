@@ -1,0 +1,215 @@
+"""Nothing overtakes text: whatever mix of bars and text a program writes, judged by a model of the program that knows
+what it wrote when, and by an emulator (pyte).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flarelog.render.container import Renderer
+from flarelog.render.rows import Line
+from flarelog.render.screen import Screen
+from flarelog.render.sgr import plain
+from tests.often import tried
+from tests.render.test_screen import BYTES, SAMPLES, on_a_terminal
+
+UP, WIPE = b"\x1b[A", b"\x1b[2K"
+Op = tuple[str, int, int]
+
+
+class Program:
+    """Writes text, and draws bars below each other, each state with a number of its own.
+
+    ``written`` is what it did, in the order of time: ("text", number), and ("bar", number).
+    """
+
+    def __init__(self, ops: Sequence[Op], bars: int, label: bytes) -> None:
+        self.data, self.written = b"", list[tuple[str, int]]()
+        self._bars, self._label, self._done = bars, label, [0] * bars
+        for kind, which, more in ops:
+            getattr(self, kind)(which % bars, more)
+
+    def _said(self, text: bool) -> int:
+        self.written.append(("text" if text else "bar", len(self.written)))
+        return len(self.written) - 1
+
+    def _text(self, more: int) -> bytes:
+        return b"text %d; loss 0.5" % self._said(True) + (b" at %d%%" % more if more % 2 else b"")
+
+    def _state(self, which: int, more: int) -> bytes:
+        self._done[which] = (self._done[which] + more) % 101
+        done = self._done[which]
+        return self._label % (which, done) + b"|%-10s| no %d." % (b"#" * (done // 10), self._said(False))
+
+
+class Tqdm(Program):
+    """As tqdm does: the cursor stands on the first bar, and the others are below it."""
+
+    def draw(self, which: int, more: int) -> None:
+        self.data += b"\n" * which + b"\r" + self._state(which, more) + UP * which
+
+    def clear(self, which: int, more: int) -> None:
+        self.data += b"\n" * which + b"\r" + b" " * 60 + b"\r" + UP * which
+
+    def write(self, which: int, more: int) -> None:
+        for bar in sorted(range(self._bars), reverse=bool(more % 2)):
+            self.clear(bar, 0)
+        self.data += self._text(more) + b"\n"
+        for bar in range(which + 1):
+            self.draw(bar, 0)
+
+    def print(self, which: int, more: int) -> None:
+        self.data += self._text(more) + b"\n"
+
+    def end(self, which: int, more: int) -> None:
+        self.draw(0, more)
+        self.data += b"\n"
+
+
+class Rich(Program):
+    """As rich does: every frame wipes all bars out, from the bottom to the top, and text goes where the first was."""
+
+    drawn = False
+
+    def _frame(self, text: bytes, more: int) -> None:
+        wiped = (UP + WIPE) * self._bars if self.drawn else b""
+        rows = [self._state(bar, more if bar == more % self._bars else 0) for bar in range(self._bars)]
+        self.data += b"\r" + wiped + text + b"".join(row + b"\n" for row in rows)
+        self.drawn = True
+
+    def draw(self, which: int, more: int) -> None:
+        self._frame(b"", more)
+
+    def write(self, which: int, more: int) -> None:
+        self._frame(self._text(more) + b"\n", more)
+
+    def print(self, which: int, more: int) -> None:
+        self.write(which, more)
+
+    def clear(self, which: int, more: int) -> None:
+        pass
+
+    def end(self, which: int, more: int) -> None:
+        self.draw(which, more)
+
+
+KINDS = ("draw", "draw", "draw", "write", "print", "clear", "end")
+OPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 3), st.integers(0, 40)), max_size=120)
+LABELS = st.sampled_from([b"bar %d: %3d%%", b"%.0d%3d%%", b"worker-%d %3d/100 "])
+PROGRAMS = st.builds(
+    lambda kind, ops, bars, label: kind(ops, bars, label), st.sampled_from([Tqdm, Rich]), OPS,
+                     st.integers(1, 3), LABELS)  # fmt: skip
+
+
+def number_of(line: Line) -> int | None:
+    found = re.search(r"text (\d+);", plain(line.text))
+    return int(found[1]) if found else None
+
+
+def state_of(line: Line) -> int | None:
+    found = re.search(r"no (\d+)\.", plain(line.text))
+    return int(found[1]) if found and number_of(line) is None else None
+
+
+def judge(program: Program, shown: Sequence[Line]) -> None:
+    texts = [number for line in shown if not line.bar and (number := number_of(line)) is not None]
+    assert texts == [number for kind, number in program.written if kind == "text"]
+    seen = -1
+    for line in shown:
+        number = number_of(line)
+        seen = number if number is not None and not line.bar else seen
+        if line.bar and (state := state_of(line)) is not None:
+            before = [number for kind, number in program.written if kind == "text" and number < state]
+            assert not before or seen >= before[-1], (line, seen)
+
+
+@tried(120, 1000)
+@given(PROGRAMS, st.booleans())
+def test_no_bar_overtakes_text(program: Program, steps: bool) -> None:
+    screen = Screen(steps=steps)
+    shown = screen.feed(program.data) + screen.close()
+    judge(program, shown)
+    ordinary = [line for line in shown if not line.bar]
+    assert [line.offset for line in ordinary] == sorted(line.offset for line in ordinary)
+    rows = iter(on_a_terminal(program.data))
+    assert all(plain(line.text).rstrip() in rows for line in ordinary)  # each below the one before it
+
+
+@tried(120, 1000)
+@given(PROGRAMS, st.booleans(), st.lists(st.integers(0, 4000), max_size=12))
+def test_no_bar_overtakes_text_while_it_is_followed(program: Program, steps: bool, looks: list[int]) -> None:
+    """What is complete is given out now and then, as a reader does when nothing more comes for a while."""
+    screen, shown = Screen(steps=steps), list[Line]()
+    edges = sorted(min(look, len(program.data)) for look in looks)
+    for begin, end in pairwise([0, *edges, len(program.data)]):
+        shown += screen.feed(program.data[begin:end]) + screen.settle()
+    judge(program, shown + screen.close())
+
+
+@tried(80, 400)
+@given(PROGRAMS, st.lists(st.integers(0, 4000), max_size=12), st.data())
+def test_nor_the_text_of_the_other_stream_of_a_container(
+    program: Program, looks: list[int], data: st.DataObject
+) -> None:
+    """Bars go to stderr and text to stdout, a record each time that something is flushed."""
+    pieces, numbers = [], iter(range(10**6))
+    edges = sorted(min(look, len(program.data)) for look in looks)
+    text = 0
+    for begin, end in pairwise([0, *edges, len(program.data)]):
+        *whole, last = program.data[begin:end].split(b"\n")
+        pieces += [b"stderr F " + line for line in whole] + [b"stderr P " + last]
+        text = next(numbers)
+        pieces.append(b"stdout F out %d" % text)
+    records = b"".join(b"2026-11-20T08:00:00Z " + piece + b"\n" for piece in pieces)
+    renderer = Renderer("cri", steps=True)
+    shown = renderer.feed(records) + renderer.close()
+    judge(program, [line for line in shown if line.stream == "stderr"])
+    out = [line for line in shown if line.stream == "stdout"]
+    assert [int(line.text.split()[1]) for line in out] == list(range(text + 1))
+    for at, line in enumerate(shown):
+        if line.bar:  # what was written to stdout before it is there
+            assert all(other.end > line.end for other in shown[at:] if other.stream == "stdout")
+
+
+@tried(80, 400)
+@given(BYTES)
+def test_the_ordinary_lines_are_those_that_there_are_without_steps(data: bytes) -> None:
+    def lines(*, steps: bool) -> list[Line]:
+        screen = Screen(steps=steps)
+        return screen.feed(data) + screen.close()
+
+    whole, found = lines(steps=False), lines(steps=True)
+    last = {line.offset: line.text for line in found if line.bar}
+    rest = iter(line for line in found if not line.bar)
+    ordinary = next(rest, None)
+    for line in whole:
+        if line == ordinary:
+            ordinary = next(rest, None)
+        else:  # its last state was a step
+            assert not plain(line.text).strip() or line.offset in last
+    assert ordinary is None
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_real_logs_have_the_same_lines_with_steps(path: object) -> None:
+    data = path.read_bytes()  # type: ignore[attr-defined]
+    for steps in (False, True):
+        screen = Screen(steps=steps)
+        ordinary = [line for line in screen.feed(data) + screen.close() if not line.bar]
+        assert [line.offset for line in ordinary] == sorted(line.offset for line in ordinary)
+
+
+@pytest.mark.parametrize("kind", [Tqdm, Rich])
+def test_bars_of_several_workers_are_all_open(kind: type[Program]) -> None:
+    ops = [("draw", which, 7) for which in (0, 1, 2, 0, 1, 2)]
+    screen = Screen()
+    assert [line.text for line in screen.feed(kind(ops, 3, b"worker-%d: %3d%%").data)] == []
+    assert [text[:9] for text in screen.open()] == ["worker-0:", "worker-1:", "worker-2:"]
+    assert len(screen.open(2)) == 2
+    assert [text for text in (line.text for line in screen.settle()) if "worker" in text] == []
