@@ -333,6 +333,7 @@ class Discovery:
             whole = file.whole()
             if whole is not None:
                 self._copies.gone.add(whole)
+            self._copies.gone.update(file.former)
             self.remembered.pop(key, None)
         return touched
 
