@@ -125,11 +125,9 @@ def _digest(pieces: Iterable[Stretch]) -> int:
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:
     """Whether *file* has that *length*, modulo 2**32, and CRC-32, be it that it was read already or is still to be."""
-    whole = file.whole()
-    read = (*file.former, whole) if whole is not None else file.former
-    if (length, crc) in {(its_length & _MODULO, its) for its_length, its in read}:
+    if (length, crc) in {(its_length & _MODULO, its) for its_length, its in file.wholes()}:
         return True
-    size = os.fstat(file.fd).st_size if file.fd >= 0 else 0
+    size, whole = os.fstat(file.fd).st_size if file.fd >= 0 else 0, file.whole()
     unread = size and (whole is None or size != whole[0])
     return bool(unread) and size & _MODULO == length and file.digest(size) == crc
 

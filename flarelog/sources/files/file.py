@@ -230,6 +230,11 @@ class SourceFile:
         crc, begin = self.settled
         return None if begin or self.start else (self.position, extend(crc, self.marker))
 
+    def wholes(self) -> tuple[tuple[int, int], ...]:
+        """The same, of what it held before it was truncated as well."""
+        whole = self.whole()
+        return self.former if whole is None else (*self.former, whole)
+
     def digest(self, size: int) -> int:
         """CRC-32 of its first *size* bytes, as they are now; -1 if they are not there."""
         return self._crc(0, size)
