@@ -249,8 +249,8 @@ def test_what_the_server_holds_can_be_shown_verified_and_downloaded(running: Pro
 
 
 def test_a_site_that_does_not_allow_it_streams_nothing_and_says_so_once(running: Project) -> None:
+    before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")  # it is said at its start
     with other(running, "site-2", site(), allowed=False):
-        before = (running.kit("site-2") / "log.txt").read_text().count("flarelog sends no logs")
         for _ in range(2):
             job = running.submit(running.job())
             assert "COMPLETED" in running.wait(job)

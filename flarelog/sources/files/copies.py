@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import operator
 import os
 import re
 import struct
@@ -12,7 +13,7 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flarelog.model import suffix_digest
+from flarelog.model import EMPTY_DIGEST, suffix_digest
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
 from flarelog.sources.files.record import Stretch
@@ -21,6 +22,7 @@ from flarelog.text import legible
 log = logging.getLogger(__name__)
 
 WRITTEN = 5.0  # seconds after its last change for which a file that nobody was seen to close counts as being written
+_MODULO = 0xFFFFFFFF  # gzip tells no more of a length
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL)  # magic number, method, flags (RFC 1952, section 2.3.1)
@@ -44,8 +46,8 @@ class Copies:
     """What is known of compressed copies."""
 
     gone: set[Whole] = field(default_factory=set)  # generations whose files are gone
-    # By length: the digests of the stream before and behind each generation that the receiver holds.
-    _held: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
+    # By length: the pieces of each generation that the receiver holds.
+    _held: dict[int, set[tuple[Stretch, ...]]] = field(default_factory=dict)
     closing: bool = False  # the last look is being taken: what cannot be told yet is told now
     _known: dict[_Key, tuple[int, int]] = field(default_factory=dict)  # sizes and times of change of copies
     _said: bool = False
@@ -66,10 +68,10 @@ class Copies:
                 "%s is compressed: what is redacted cannot be found in it, so no such file is sent", legible(file.path)
             )
 
-    def hold(self, stretches: Iterable[Stretch]) -> None:
-        """The receiver holds generations of these *stretches* of a stream."""
-        for length, before, behind in stretches:
-            self._held.setdefault(length, set()).add((before, behind))
+    def hold(self, generations: Iterable[Iterable[Stretch]]) -> None:
+        """The receiver holds these *generations* of a stream, each in such pieces."""
+        for pieces in map(tuple, generations):
+            self._held.setdefault(sum(map(operator.itemgetter(0), pieces)), set()).add(pieces)
 
     def judge(self, file: SourceFile, sent: Iterable[SourceFile]) -> bool | None:
         """Whether *file* is the compressed copy of a generation, of one of the files *sent* say, that is sent as it is;
@@ -90,19 +92,19 @@ class Copies:
         if size < 18:
             return False
         crc, length = struct.unpack("<II", file.read(size - 8, 8))
-        known = {whole for other in sent if (whole := other.whole()) is not None}
-        alike = any(crc == its and length == its_length & 0xFFFFFFFF for its_length, its in known | self.gone)
-        return (alike or self._is_held(length, crc)) and _is_one_member(file, size)
+        alike = (length, crc) in {(its_length & _MODULO, its) for its_length, its in self.gone}
+        alike = alike or any(_holds(other, length, crc) for other in sent) or self._is_held(length, crc)
+        return alike and _is_one_member(file, size)
 
     def _is_held(self, length: int, crc: int) -> bool:
         """Whether the receiver holds a generation of that *length*, modulo 2**32, and CRC-32. What a digest says of a
         generation alone takes 0.5 ms to find out, and of most of them nobody asks.
         """
         return any(
-            suffix_digest(before, behind, its_length) == crc
-            for its_length, digests in self._held.items()
-            if its_length & 0xFFFFFFFF == length
-            for before, behind in digests
+            _digest(pieces) == crc
+            for its_length, generations in self._held.items()
+            if its_length & _MODULO == length
+            for pieces in generations
         )
 
     def _is_compressed(self, file: SourceFile) -> bool | None:
@@ -111,6 +113,23 @@ class Copies:
         if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
             return True
         return None if not self.closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
+
+
+def _digest(pieces: Iterable[Stretch]) -> int:
+    """CRC-32 of *pieces*, one behind the other."""
+    crc = EMPTY_DIGEST
+    for length, before, behind in pieces:
+        crc = suffix_digest(crc, suffix_digest(before, behind, length), length)
+    return crc
+
+
+def _holds(file: SourceFile, length: int, crc: int) -> bool:
+    """Whether *file* has that *length*, modulo 2**32, and CRC-32, be it that it was read already or is still to be."""
+    if (length, crc) in {(its_length & _MODULO, its) for its_length, its in file.wholes()}:
+        return True
+    size, whole = os.fstat(file.fd).st_size if file.fd >= 0 else 0, file.whole()
+    unread = size and (whole is None or size != whole[0])
+    return bool(unread) and size & _MODULO == length and file.digest(size) == crc
 
 
 def _is_one_member(file: SourceFile, size: int) -> bool:

@@ -330,9 +330,7 @@ class Discovery:
             if self.waiting:
                 continue  # what waits for a descriptor may be one of those that are not seen anywhere
             self._ledger.forget(file)
-            whole = file.whole()
-            if whole is not None:
-                self._copies.gone.add(whole)
+            self._copies.gone.update(file.wholes())
             self.remembered.pop(key, None)
         return touched
 

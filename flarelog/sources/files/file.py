@@ -20,6 +20,7 @@ from flarelog.sources.redaction.mask import UNREDACTED, Rules
 
 MARKER = 256  # bytes before the position that are compared before each read
 _READ = 1 << 20
+_FORMER = 16
 _PAGE = 4096
 
 
@@ -44,6 +45,7 @@ class SourceFile:
     cut_from: int = 0  # its size before the first of those went
     marker: bytes = b""  # the bytes before the position
     settled: tuple[int, int] = (0, 0)  # CRC-32 of what was read before the marker, and where that begins
+    former: tuple[tuple[int, int], ...] = ()  # (length, CRC-32) of what it held before it was truncated, the last few
     opening: bytes = b""  # while it is not begun: its first bytes, as they were seen last
     head: tuple[int, int] = (0, 0)  # bytes covered and CRC-32 of its beginning, when it was begun
     born: int | None = None  # when it was created, in ns since the epoch; None where that is not kept
@@ -116,6 +118,9 @@ class SourceFile:
 
     def begin_anew(self, position: int, size: int) -> None:
         """It holds other bytes now, *size* of them: read it from *position* on, as another generation."""
+        before = self.whole()
+        if before is not None and before[0]:
+            self.former = (*self.former, before)[-_FORMER:]
         self.start, self.begun = position, False
         self.start_at(position)
         self.seen, self.opening = size, _opening(self.fd)
@@ -224,6 +229,15 @@ class SourceFile:
         """(length, CRC-32) of everything up to the position; None if its beginning was not read here."""
         crc, begin = self.settled
         return None if begin or self.start else (self.position, extend(crc, self.marker))
+
+    def wholes(self) -> tuple[tuple[int, int], ...]:
+        """The same, of what it held before it was truncated as well."""
+        whole = self.whole()
+        return self.former if whole is None else (*self.former, whole)
+
+    def digest(self, size: int) -> int:
+        """CRC-32 of its first *size* bytes, as they are now; -1 if they are not there."""
+        return self._crc(0, size)
 
     def unchanged(self, size: int) -> int:
         """Up to which offset the file, of *size* bytes by now, is still as it was read; 0 if it seems to be begun anew.

@@ -125,15 +125,23 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
     return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
 
 
-def wholes(info: StreamInfo) -> list[Stretch]:
-    """Each generation that the receiver holds from its first byte on, in one piece."""
+def wholes(info: StreamInfo) -> list[list[Stretch]]:
+    """The pieces of each generation that the receiver holds from its first byte on without a hole, in their order."""
     marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
-    return [
-        (end - mark.offset, mark.digest, digest)
-        for mark, (end, digest) in zip(marks, bounds, strict=False)
-        if isinstance(mark, Generation) and mark.source_offset == 0 and end > mark.offset
-    ]
+    found: list[list[Stretch]] = []
+    latest: dict[str, tuple[int, list[Stretch]]] = {}  # by identity: where the next piece would begin
+    for mark, (end, digest) in zip(marks, bounds, strict=False):
+        if not isinstance(mark, Generation) or end <= mark.offset:
+            continue
+        if mark.source_offset == 0:
+            latest[mark.identity] = 0, []
+            found.append(latest[mark.identity][1])
+        at, pieces = latest.get(mark.identity, (-1, []))
+        if at == mark.source_offset:
+            pieces.append((end - mark.offset, mark.digest, digest))
+            latest[mark.identity] = at + end - mark.offset, pieces
+    return found
 
 
 def in_order(info: StreamInfo) -> dict[str, None]:
