@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -119,11 +120,15 @@ class Client:
                 return NotAllowed(f"no connection to {self.address}: {reason}")
         return trouble
 
-    async def streams(self, run: str = "", site: str = "", *, one_a_site: bool = False) -> list[StreamInfo]:
+    async def streams(
+        self, run: str = "", site: str = "", *, one_a_site: bool = False, times: Sequence[int] = ()
+    ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
-        first stream of each site, without its marks. Raises CannotConnect, NotAllowed.
+        first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
+        each was. Raises CannotConnect, NotAllowed.
         """
-        return await self._answer(lambda: listing.streams(self._channel, run, site, TIMEOUT, one_a_site=one_a_site))
+        ask = partial(listing.streams, self._channel, run, site, TIMEOUT, one_a_site=one_a_site, times=times)
+        return await self._answer(ask)
 
     async def find(
         self,

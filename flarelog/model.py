@@ -183,6 +183,11 @@ class Attributes:
     def values(self) -> dict[str, str]:
         return {name: value for name, _, value in (word.partition(":") for word in self.words.split(",")) if value}
 
+    @property
+    def zone(self) -> str:
+        """Of the site's clock; empty: nothing is said of it."""
+        return self.values.get("zone", "")
+
 
 Mark = Generation | Ended | Gap | Attributes
 """Each has two times, in milliseconds since 1970, 0 where one is not known: *clock*, the producer's when it first sent
@@ -314,6 +319,7 @@ class StreamInfo:
     begun: int = field(default=0, compare=False)  # the stream was first opened
     grown: int = field(default=0, compare=False)  # its latest bytes became durable
     ended: int = field(default=0, compare=False)  # it was sealed
+    lengths: tuple[int, ...] = field(default=(), compare=False)  # at times that were asked for; none: nobody knows
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

@@ -37,6 +37,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
 
 def stream_record(info: StreamInfo) -> dict[str, object]:
     """*info* as ``flarelog streams --json`` shows it."""
+    said = [mark for mark in info.marks if isinstance(mark, Attributes)]
     return {
         "run": info.stream.run,
         "site": info.stream.site,
@@ -58,7 +59,8 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
             }
             for extent in extents(info.marks, info.committed)
         ],
-        "attributes": [{**mark.values, "offset": mark.offset} for mark in info.marks if isinstance(mark, Attributes)],
+        "attributes": [{**mark.values, "offset": mark.offset} for mark in said if not mark.zone],
+        "zone": next((mark.zone for mark in reversed(said) if mark.zone), None),
         "gaps": [
             {
                 "offset": gap.offset,

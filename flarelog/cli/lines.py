@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
@@ -13,12 +13,16 @@ from functools import partial
 import click
 
 from flarelog.errors import InvalidOption
+from flarelog.globs import any_of, check
+from flarelog.model import StreamId
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
+from flarelog.render.zones import Stamps, offset_at, zone_of
+from flarelog.sources.zone import system_zone
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
 
@@ -37,6 +41,12 @@ class LineOptions:
     since: str | None = typed(None, "Show lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
     until: str | None = typed(None, "Show lines before this time.", metavar="TIME")
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
+    zones: tuple[str, ...] = typed(
+        (),
+        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        flag="zone",
+        metavar="[SITE=]ZONE",
+    )
     tz: str = option("utc", "Time zone of the shown times: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
     output: str = typed(
         "text",
@@ -64,6 +74,11 @@ class LineOptions:
         """Whether they choose or change lines."""
         return bool(self.include or self.exclude or self.since or self.until or self.timestamps)
 
+    @property
+    def timed(self) -> bool:
+        """Whether it matters which times lines tell."""
+        return bool(self.since or self.until or self.timestamps or self.output == "json")
+
 
 class Lines:
     """What *options* ask for. Raises InvalidOption for what makes no sense.
@@ -74,7 +89,10 @@ class Lines:
     def __init__(self, options: LineOptions, *, terminal: bool) -> None:
         now = time.time_ns()
         self.options = options
-        self.stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
+        self._now, self._own = now, zone_of(system_zone()) or UTC
+        self._zones = _zones(options.zones)
+        own = next((zone for glob, zone in self._zones if glob == "*"), self._own)
+        self.stamped = partial(stamp, zone=partial(offset_at, own), now=now)
         self.highlight = (*patterns(options.highlight), *patterns(options.include))
         around = options.context or 0
         self.choice = Choice(
@@ -87,6 +105,11 @@ class Lines:
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
+
+    def stamps(self, stream: StreamId) -> Stamps:
+        """What reads the times of *stream*."""
+        said = next((zone for glob, zone in self._zones if any_of((glob,), stream.site)), None)
+        return Stamps(said or self._own, self._now, fixed=said is not None)
 
     def renderer(self, form: Form = "auto") -> Renderer:
         """A new one."""
@@ -128,6 +151,21 @@ def demand_alone(*others: object) -> None:
     """Raises UsageError where one of *others* is said: -o raw goes with nothing that chooses or changes lines."""
     if any(others):
         raise click.UsageError("-o raw is the exact bytes of whole logs: leave out what chooses or changes lines")
+
+
+def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
+    """What ``--zone`` says, the later first. Raises InvalidOption."""
+    found = []
+    for text in texts:
+        glob, equals, name = text.rpartition("=")
+        zone = zone_of(name.replace(",", ";"))
+        if zone is None or (equals and not glob):
+            raise InvalidOption(
+                f"{text!r} tells no zone that this machine knows: give SITE=Europe/Berlin or SITE=+02:00"
+            )
+        check((glob or "*",))
+        found.append((glob or "*", zone))
+    return found[::-1]
 
 
 def _zone(text: str) -> tzinfo | None:

@@ -214,10 +214,12 @@ def _read(context: click.Context, asked: Asked) -> int:
             live=live,
             ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),
         )
+        timed = options.timed or shown.order == "time" or shown.template is not None
         view = View(
             lines.choice,
             lines.renderer,
             lines.stamped,
+            lines.stamps if timed else None,
             shown.notes,
             bars=live and lines.bars == "live",
             blocks=follow and not one and shown.order == "arrival",
@@ -306,7 +308,9 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     wanted = choice.include or (ERROR,)
     choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
     display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
-    reading = Reading(found, chosen, View(choice, lines.renderer, lines.stamped, notes=False), _talk)
+    view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False)
+    reading = Reading(found, chosen, view, _talk, ordered=True)
+    display.ahead = reading.ahead
     asyncio.run(_through(reading, Follow(reading, display)))
     display.close()
     first = display.earliest

@@ -74,8 +74,9 @@ class Lists:
                 infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
                 streams += len(infos)
                 for info in infos:
+                    lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
                     state, marks = self._states.of(info.stream), () if asked.one_a_site else info.marks
-                    for part in codec.parts_of(replace(info, state=state, marks=marks)):
+                    for part in codec.parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
                         if part[1]:
                             async with self._turns.one(peer):
                                 pass  # whoever lists something shorter has a turn in between

@@ -34,11 +34,35 @@ class Choice:
         return not (self.include or self.exclude) and self.since is None and self.until is None
 
 
-class Chooser:
-    """The lines of one log that *choice* wants; *stamped* reads a line's own time."""
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """The offsets in one log from which on its bytes came at a choice's times, or later; None: nobody knows."""
 
-    def __init__(self, choice: Choice, stamped: Callable[[str], int | None] = stamp) -> None:
+    since: int | None = None
+    until: int | None = None
+
+
+UNKNOWN = Arrived()
+
+
+class Chooser:
+    """The lines of one log that *choice* wants; *stamped* reads a line's own time.
+
+    A line that tells no time has that of the line before it, unless one came before, and the other after, a time that
+    is asked for: then it goes by its arrival. So does a line before which none tells a time. *ahead*: nanoseconds by
+    which the log's clock is ahead.
+    """
+
+    def __init__(
+        self,
+        choice: Choice,
+        stamped: Callable[[str], int | None] = stamp,
+        arrived: Arrived = UNKNOWN,
+        ahead: int = 0,
+    ) -> None:
         self._choice, self._stamped = choice, stamped
+        self._arrived, self._ahead = arrived, ahead
+        self._at = 0  # the offset of the line whose time is known
         self._before: deque[Line] = deque(maxlen=choice.before)
         self._after = 0  # lines of context that are still to come
         self._time: int | None = None
@@ -88,10 +112,21 @@ class Chooser:
         if since is None and until is None:
             return True
         time = line.time if line.time is not None else self._stamped(text)
-        self._time = self._time if time is None else time
-        if self._time is None:
+        if time is not None:
+            self._time, self._at = time - self._ahead, line.offset
+            return (since is None or self._time >= since) and (until is None or self._time < until)
+        at, arrived = line.offset, self._arrived
+        return self._is_behind(since, arrived.since, at) and not (
+            until is not None and self._is_behind(until, arrived.until, at, unknown=False)
+        )
+
+    def _is_behind(self, moment: int | None, arrived: int | None, at: int, *, unknown: bool = True) -> bool:
+        """Whether the line at *at*, which tells no time, is of *moment* or later; *unknown*: where nobody knows."""
+        if moment is None:
             return True
-        return (since is None or self._time >= since) and (until is None or self._time < until)
+        if arrived is not None and (self._time is None or self._at < arrived <= at):
+            return at >= arrived
+        return unknown if self._time is None else self._time >= moment
 
 
 def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:

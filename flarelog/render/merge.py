@@ -16,7 +16,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
@@ -30,6 +30,8 @@ BLOCK_TEXT = 1 << 20  # characters of them
 
 Source = TypeVar("Source", bound=Hashable)
 Stamp = Callable[[str], int | None]
+Ahead = Callable[[Any], int]
+"""Nanoseconds by which the clock of a source is known to be ahead; below 0: behind."""
 
 
 def by_time(
@@ -45,8 +47,9 @@ def by_time(
 class ByTime(Generic[Source]):
     """The lines of whole logs, given batch by batch, in the order of their times: in blocks of one log's lines."""
 
-    def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp) -> None:
+    def __init__(self, sources: Iterable[Source], stamped: Stamp = stamp, ahead: Ahead = lambda source: 0) -> None:
         self._sources, self._stamped = list(sources), stamped
+        self._ahead = [ahead(source) for source in self._sources]
         self._batches: list[tuple[Sequence[Line], list[int], int]] = [((), [], 0) for _ in self._sources]
         self._latest = [-1 for _ in self._sources]
         self._heads: list[tuple[int, int]] = []  # the time and the number of each that has lines
@@ -62,11 +65,11 @@ class ByTime(Generic[Source]):
         self._unread.remove(number)
         if not lines:
             return
-        latest, keys, stamped = self._latest[number], [], self._stamped
+        latest, keys, stamped, ahead = self._latest[number], [], self._stamped, self._ahead[number]
         for line in lines:
             time = line.time if line.time is not None else stamped(line.text)
-            if time is not None and time > latest:
-                latest = time
+            if time is not None and time - ahead > latest:
+                latest = time - ahead
             keys.append(latest)
         self._latest[number], self._batches[number] = latest, (lines, keys, 0)
         heapq.heappush(self._heads, (keys[0], number))
@@ -100,8 +103,10 @@ class _Held(NamedTuple):
 class Merge(Generic[Source]):
     """Lines that arrive from several logs, in the order of their times. See the module for its rules."""
 
-    def __init__(self, hold: float = HOLD, *, most: int = MOST, stamped: Stamp = stamp) -> None:
-        self._hold, self._most, self._stamped = hold, most, stamped
+    def __init__(
+        self, hold: float = HOLD, *, most: int = MOST, stamped: Stamp = stamp, ahead: Ahead = lambda source: 0
+    ) -> None:
+        self._hold, self._most, self._stamped, self._known = hold, most, stamped, ahead
         self._queues: dict[Source, deque[_Held]] = {}
         self._latest: dict[Source, int] = {}
         self._ahead: dict[Source, int] = {}  # nanoseconds by which a log's clock is known to be ahead
@@ -109,11 +114,12 @@ class Merge(Generic[Source]):
 
     def add(self, source: Source, lines: Iterable[Line], now: float) -> None:
         """Take *lines* of *source*, which arrived at *now*, in seconds since 1970."""
-        queue = self._queues.setdefault(source, deque())
+        queue, known = self._queues.setdefault(source, deque()), self._known(source)
         for line in lines:
             time = line.time if line.time is not None else self._stamped(line.text)
             latest = self._latest.get(source)
             if time is not None:
+                time -= known
                 ahead = self._ahead[source] = max(self._ahead.get(source, 0), time - int(now * SECOND))
                 time -= ahead
                 latest = time if latest is None else max(latest, time)

@@ -28,6 +28,7 @@ _TORCHRUN_NAME = re.compile(r"(?:.*/)?attempt_\d+/(\d{1,7})/(?:stdout|stderr)\.l
 _LOCAL_PREFIX = re.compile(r"\[default(\d{1,7})\]:")
 _PREFIX = re.compile(r"\[rank(\d{1,7})\]:")
 _MAP = re.compile(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
+_WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # of Attributes, which may hold others
 _PAIR = re.compile(r"(\d{1,7})=(\d{1,7})")
 
 
@@ -118,11 +119,11 @@ def _stretches(info: StreamInfo) -> Iterator[tuple[int, Values, bool]]:
                     yield start, values, True
                 start, identity = mark.offset, mark.identity
                 values, told = dict(latest.get(identity, {})), identity in latest
-            case Attributes():
+            case Attributes() if found := {name: mark.values[name] for name in _WORDS if name in mark.values}:
                 if told and mark.offset > start:
                     yield start, values, True
                     start = mark.offset
-                values, told = mark.values, True
+                values, told = found, True
                 latest[identity] = values
             case Ended() if mark.reason in ("truncated", "replaced"):
                 latest.pop(identity, None)

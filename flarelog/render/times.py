@@ -10,12 +10,17 @@ the caller names; one without a year is of the year that puts it nearest to the 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
 from functools import cache, lru_cache
 
 from flarelog.render.sgr import plain
 
 SECOND = 1_000_000_000  # nanoseconds
+
+Zone = int | Callable[[int], int]
+"""Seconds east of UTC, or what tells them of the seconds since 1970 that a clock shows."""
+
 _HEAD = 96  # characters that are looked at
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -32,18 +37,18 @@ _ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_Z
 _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
-def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
+def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     """The time of *line*; None when it begins with none.
 
-    *zone*: seconds east of UTC of a stamp that tells none. *now*: nanoseconds since 1970; without it a stamp without a
+    *zone*: of a stamp that tells none. *now*: nanoseconds since 1970; without it a stamp without a
     year is not believed.
     """
     head = plain(line[:_HEAD])
     found = _ISO.search(head)
     if found is not None:
         fraction, its_zone = found.group("f", "z")
-        seconds = _iso_seconds(found[0][:19], _offset(its_zone, zone))
-        return None if seconds is None else seconds * SECOND + _nanoseconds(fraction)
+        local = _iso_seconds(found[0][:19])
+        return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
     if not any(map(str.isdigit, head)):
         return None
     found = next((match for form in _forms() if (match := form.search(head)) is not None), None)
@@ -65,7 +70,7 @@ def stamp(line: str, *, zone: int = 0, now: int | None = None) -> int | None:
     if days is None:
         return None
     seconds = days * 86400 + int(parts["H"]) * 3600 + int(parts["M"]) * 60 + int(parts["S"])
-    return (seconds - _offset(parts.get("z"), zone)) * SECOND + fraction
+    return (seconds - _offset(parts.get("z"), zone, seconds)) * SECOND + fraction
 
 
 @cache  # most logs need none of them, and a viewer would wait for their making
@@ -82,12 +87,12 @@ def _forms() -> tuple[re.Pattern[str], ...]:
 
 
 @lru_cache(maxsize=1024)  # lines of one second come together
-def _iso_seconds(text: str, offset: int) -> int | None:
-    """Since 1970, of ``2026-11-20 08:12:03`` with any characters between the numbers, *offset* seconds east of UTC."""
+def _iso_seconds(text: str) -> int | None:
+    """Since 1970, of ``2026-11-20 08:12:03`` with any characters between the numbers, as a clock shows it."""
     days = _days(int(text[:4]), int(text[5:7]), int(text[8:10]))
     if days is None:
         return None
-    return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19]) - offset
+    return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
 
 
 def _nanoseconds(fraction: str | None) -> int:
@@ -103,7 +108,7 @@ def rfc3339(text: str) -> int | None:
     days = _days(int(year), int(month), int(day))
     if days is None or hour > "23" or minute > "59" or second > "60":
         return None
-    seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second) - _offset(zone, 0)
+    seconds = days * 86400 + int(hour) * 3600 + int(minute) * 60 + int(second) - _offset(zone, 0, 0)
     return seconds * SECOND + _nanoseconds(fraction)
 
 
@@ -133,9 +138,9 @@ def _nearest(month: int, day: int, now: int) -> int | None:
     return min(found, key=lambda days: abs(days - today), default=None)
 
 
-def _offset(text: str | None, zone: int) -> int:
+def _offset(text: str | None, zone: Zone, local: int) -> int:
     if text is None:
-        return zone
+        return zone if isinstance(zone, int) else zone(local)
     if text in ("Z", "UTC", "GMT"):
         return 0
     sign = -1 if text[0] == "-" else 1

@@ -4,11 +4,14 @@ options of its own, and a line here.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flarelog.errors import InvalidOption
 from flarelog.sources.base import Finder, Wanted
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.zone import system_zone
 
 
 def finder(
@@ -21,5 +24,5 @@ def finder(
     """
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
-        return Files(wanted, checkpoint, ranks=ranks)
+        return Files(replace(wanted, zone=wanted.zone or system_zone()), checkpoint, ranks=ranks)
     raise InvalidOption(f"{type(wanted).__name__} is no kind of source")

@@ -19,9 +19,11 @@ stores come from: a new store is one file and a line there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
 
@@ -29,7 +31,7 @@ from flarelog.delivery.receiver import Holder
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import NotFound, Unavailable
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 
 Durability = Literal["disk", "memory"]
 """What a store promises of committed bytes: that they survive a power cut, or only that process."""
@@ -187,6 +189,11 @@ class Reader(Protocol):
         sites in runs that are *wanted*: of others no stream is read.
         """
 
+    async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
+        """How long *stream* was at each of *times*, in milliseconds since 1970 by the receiver's clock; nothing where
+        nobody wrote that down.
+        """
+
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         """The runs that are there, or *run* alone, with what is recorded of them."""
 
@@ -287,6 +294,18 @@ def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tupl
             raise Unavailable(f"{stream} ends at offset {start}, but its journal says {end}")
         yield start, data
         start += len(data)
+
+
+def lengths_at(growth: Iterable[tuple[int, int]], times: Sequence[int]) -> tuple[int, ...]:
+    """How long a stream was at each of *times*, of the times and lengths of its *growth*; nothing where there are none.
+
+    What came by a time surely: where the clock was set back, the longest.
+    """
+    points = sorted(growth)
+    if not points:
+        return ()
+    longest = list(accumulate((length for _, length in points), max, initial=0))
+    return tuple(longest[bisect_right(points, (at, MAX_OFFSET))] for at in times)
 
 
 async def totals(

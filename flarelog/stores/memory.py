@@ -21,7 +21,7 @@ from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Un
 from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
 from flarelog.names import run_name, site_name
-from flarelog.stores.base import Bytes, Evidence, Extent, Happening, RunRecord, absent, in_use, pieces
+from flarelog.stores.base import Bytes, Evidence, Extent, Happening, RunRecord, absent, in_use, lengths_at, pieces
 
 
 def _now() -> int:
@@ -35,6 +35,7 @@ class _Log:
     info: StreamInfo
     data: bytearray = field(default_factory=bytearray)
     marks: list[Mark] = field(default_factory=list)
+    grown: list[tuple[int, int]] = field(default_factory=list)  # when, and to which length
     holder: Holder = field(default_factory=Holder)
     appender: MemoryAppender | None = None  # the one that may write
     wakes: set[asyncio.Event] = field(default_factory=set)
@@ -88,6 +89,7 @@ class MemoryAppender:
             self._store.take(len(new), self.committed)
             self._log.data += new
             length, digest = self.committed + len(new), extend(self.digest, new)
+            self._log.grown.append((_now(), length))
             self._log.change(committed=length, digest=digest, sealed=False, redacted=None, grown=_now())
         return self.committed
 
@@ -215,6 +217,10 @@ class MemoryStore:
                     yield self._logs[stream].told()
                     if one_a_site:
                         break
+
+    async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
+        log = self._logs.get(stream)
+        return lengths_at(log.grown if log is not None else (), times)
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         there = sorted({*self._runs, *(stream.run for stream in self._logs)})

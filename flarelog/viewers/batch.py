@@ -81,7 +81,7 @@ class Batch:
 
     async def _by_time(self) -> None:
         """Each line in its turn: what is there need not be waited for."""
-        merging = ByTime(self._reading.streams, self._reading.view.stamped)
+        merging = ByTime(self._reading.streams, self._reading.view.stamped, self._reading.ahead)
         batches = [self._lines(each) for each in self._reading.streams.values()]
         out: list[Block] = []
         count = 0

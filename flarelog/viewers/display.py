@@ -140,7 +140,8 @@ class FirstError:
     lines before and *after* lines behind it.
 
     *stamped* reads a line's own time; a block that tells none has that of what stands before it. *pipe*: where it will
-    be shown; nothing is wanted any more when whoever reads that is gone.
+    be shown; nothing is wanted any more when whoever reads that is gone. *ahead*: nanoseconds by which a stream's clock
+    is ahead.
     """
 
     terminal = False
@@ -152,7 +153,9 @@ class FirstError:
         after: int,
         stamped: Callable[[str], int | None],
         pipe: Pipe | None = None,
+        ahead: Callable[[StreamId], int] = lambda stream: 0,
     ) -> None:
+        self.ahead = ahead
         self._wanted = wanted
         self._count, self._after, self._stamped = before, after, stamped
         self._pipe = pipe
@@ -204,7 +207,7 @@ class FirstError:
             return
         time = block[0].time if block[0].time is not None else self._stamped(block[0].text)
         if time is not None:
-            self._times[stream] = time
+            self._times[stream] = time - self.ahead(stream)
         before = self._before.setdefault(stream, deque(maxlen=self._count))
         if any(pattern.search(plain(line.text)) for line in block for pattern in self._wanted):
             lines = [*before, *block]

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
-from flarelog.render.choose import Choice, Chooser
+from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
+from flarelog.render.zones import Stamps
 from flarelog.text import legible
 
 QUIET = 0.05  # seconds without a byte after which what is complete is shown
@@ -63,6 +64,7 @@ class View:
     choice: Choice = field(default_factory=Choice)
     new: Callable[[], Renderer] = Renderer
     stamped: Callable[[str], int | None] = stamp
+    stamps: Callable[[StreamId], Stamps] | None = None  # what reads a stream's times; None: nobody wants them
     notes: bool = True  # what is to be known of the stream, between its lines
     blocks: bool = False  # keep the lines of a traceback together
     bars: bool = False  # show rows that may change, where that can be done
@@ -82,7 +84,15 @@ class Flow:
     """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it."""
 
     def __init__(
-        self, stream: StreamId, view: View, start: int = 0, *, tail: int | None = None, until: int = 0
+        self,
+        stream: StreamId,
+        view: View,
+        start: int = 0,
+        *,
+        tail: int | None = None,
+        until: int = 0,
+        arrived: Arrived = UNKNOWN,
+        ahead: int = 0,
     ) -> None:
         self.stream = stream
         self.position = start  # of the byte that comes next
@@ -90,7 +100,8 @@ class Flow:
         self._view, self._start = view, start
         self._renderer = view.new()
         self._renderer.jump(start)
-        self._chooser = Chooser(view.choice, view.stamped)
+        self.stamps = view.stamps(stream) if view.stamps is not None else None
+        self._chooser = Chooser(view.choice, view.stamped, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
         self._pending: deque[Mark] = deque()
         self._last: Mark | None = None
@@ -137,6 +148,8 @@ class Flow:
         """Marks of the stream, from number *first* on; those that are known already are passed over."""
         if first <= self.marks:
             self._pending.extend(marks[self.marks - first :])
+            if self.stamps is not None:
+                self.stamps.learn(marks[self.marks - first :])
             self.marks = max(self.marks, first + len(marks))
 
     def feed(self, offset: int, data: Buffer, now: float) -> list[Item]:
@@ -211,6 +224,8 @@ class Flow:
     def _chosen(self, lines: list[Line]) -> list[Item]:
         if not self._view.notes:
             lines = [line for line in lines if not isinstance(line, Note)]
+        if self.stamps is not None:
+            lines = self.stamps.timed(lines)
         if self._ranked is not None:
             lines = self._ranked.feed(lines)
         items: Iterable[Item] = lines if self._view.choice.everything else self._chooser.feed(lines)

@@ -52,7 +52,9 @@ class Follow:
     ) -> None:
         self._reading, self._display = reading, display
         self._ranks = ranks or RankChooser(RankChoice())
-        self._merge: Merge[StreamId] | None = Merge(stamped=reading.view.stamped) if order == "time" else None
+        self._merge: Merge[StreamId] | None = (
+            Merge(stamped=reading.view.stamped, ahead=reading.ahead) if order == "time" else None
+        )
         self._queue: asyncio.Queue[tuple[Stream, int, Buffer | Mark | _Skip]] = asyncio.Queue(QUEUED)
         self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -36,8 +37,10 @@ class Origin(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
-        """What is held of *run*, or of *sites* in it. Raises CannotConnect, NotAllowed."""
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        """What is held of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which it is asked how long
+        each stream was. Raises CannotConnect, NotAllowed.
+        """
 
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
@@ -73,8 +76,8 @@ class ReceiverOrigin:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
-    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
-        found = [info for site in sites or ("",) for info in await self._client.streams(run, site)]
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        found = [info for site in sites or ("",) for info in await self._client.streams(run, site, times=times)]
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
@@ -104,9 +107,12 @@ class StoreOrigin:
     ) -> None:
         pass
 
-    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        return [info async for info in self._store.list(f"{run}/", wanted=wanted)]
+        found = [info async for info in self._store.list(f"{run}/", wanted=wanted)]
+        if not times:
+            return found
+        return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
 
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)

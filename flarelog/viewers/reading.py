@@ -16,7 +16,9 @@ from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
+from flarelog.render.past import Past
 from flarelog.render.sieve import Sieve
+from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
 
@@ -58,6 +60,7 @@ class Stream:
 
     def __init__(self, info: StreamInfo, flow: Flow, now: float) -> None:
         self.info, self.flow = info, flow
+        self.old = 0  # bytes that came long before what is wanted
         self.first = info.committed  # when it was found
         self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
         self.received = flow.position  # what the queue has got
@@ -111,15 +114,25 @@ class Stream:
 class Reading:
     """*selection* of what *origin* holds, to be shown as *view* says; *say* tells people what becomes of a connection.
 
-    *merged*: all lines are wanted, since one that tells no time has that of the line before it.
+    *merged*: all lines are wanted, since one that tells no time has that of the line before it. *ordered*: times of
+    several sites are compared.
     """
 
     def __init__(
-        self, origin: Origin, selection: Selection, view: View, say: Callable[[str], None], *, merged: bool = False
+        self,
+        origin: Origin,
+        selection: Selection,
+        view: View,
+        say: Callable[[str], None],
+        *,
+        merged: bool = False,
+        ordered: bool = False,
     ) -> None:
         self.origin, self.selection, self.view, self.say = origin, selection, view, say
         self.streams: dict[StreamId, Stream] = {}
-        self._sieve = None if merged else view.sieve
+        self._sieve, self._ordered = None if merged else view.sieve, merged or ordered
+        self._clocks = Clocks()
+        self._times = times_of(view.choice, time.time())
         self._away = False  # the connection is lost, and it was said
 
     @property
@@ -134,17 +147,34 @@ class Reading:
 
     async def listed(self) -> list[StreamInfo]:
         """What the origin holds now. Raises FlarelogError."""
-        found = await self.origin.streams(self.selection.run, self.selection.named)
+        times = () if self.streams else self._times  # what is found later came later
+        found = await self.origin.streams(self.selection.run, self.selection.named, times)
+        self._clocks.learn(found)
         return sorted((info for info in found if self.selection.has(info.stream)), key=lambda info: info.stream)
 
     def add(self, info: StreamInfo) -> Stream:
         """Begin with a stream that was found."""
         stream, tail = info.stream, self.selection.tail
         start = self.selection.starts.get((stream.site, stream.log), 0)
-        kind = Bytes if self.view.raw else Flow
-        flow = kind(stream, self.view, start, tail=tail, until=info.committed)
-        found = self.streams[stream] = Stream(info, flow, time.monotonic())
+        found = self.streams[stream] = Stream(info, self._flow(info, start, tail, info.committed), time.monotonic())
+        if info.lengths and self.view.choice.since is not None:
+            found.old = info.lengths[-1]
         return found
+
+    def _flow(self, info: StreamInfo, start: int, tail: int | None, until: int) -> Flow:
+        kind = Bytes if self.view.raw else Flow
+        arrived = arrived_at(self.view.choice, info.lengths)
+        ahead = self.ahead(info.stream)
+        flow = kind(info.stream, self.view, start, tail=tail, until=until, arrived=arrived, ahead=ahead)
+        flow.learn(0, info.marks)
+        if flow.stamps is not None:
+            for sentence in self._clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered):
+                self.say(sentence)
+        return flow
+
+    def ahead(self, stream: StreamId) -> int:
+        """Nanoseconds by which the clock of *stream*'s site is known to be ahead of the receiver's."""
+        return self._clocks.ahead(stream)
 
     def slices(self, number: int, what: Buffer) -> Iterator[tuple[int, Buffer]]:
         """*what* in parts, each to be handed on before the next one is drawn."""
@@ -155,12 +185,14 @@ class Reading:
     async def begin(self, each: Stream) -> None:
         """Find where the last lines that are wanted begin."""
         tail, view = self.selection.tail, self.view
+        if each.old and not each.received:
+            each.received = await self.line_start(each.info.stream, each.old, 0)
+            each.flow = self._flow(each.info, each.received, tail, each.first)
         if tail is None or not view.choice.everything or each.received or not each.first:
             return
         start = await self.line_start(each.info.stream, each.first, tail + TAIL_MORE)
         if start:
-            each.flow = Flow(each.info.stream, view, start, tail=tail, until=each.first)
-            each.flow.learn(0, each.info.marks)
+            each.flow = self._flow(each.info, start, tail, each.first)
             each.received = start
 
     async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
@@ -189,13 +221,27 @@ class Reading:
             # Its first lines tell whether a container runtime wrote it, of which nothing can be left out.
             stop = HEAD if self._sieve is not None and sieve is None and each.received < HEAD else 0
             tried = self._tried(each.info.stream, each.received, each.known, follow=follow, sieve=sieve, stop=stop)
+            past = self._past(each)
             async with contextlib.aclosing(tried) as found:
                 async for number, what in found:
-                    yield number, what
+                    if past is None or not isinstance(what, Buffer):
+                        yield number, what
+                        continue
+                    for piece in past.feed(number, bytes(what)):
+                        yield piece
+            for piece in past.close() if past is not None else ():
+                yield piece
             if not stop or each.received < stop:
                 return
             if looked is not None:
                 await looked()
+
+    def _past(self, each: Stream) -> Past | None:
+        """What leaves out of *each* what was said before the time that is wanted."""
+        since, stamps = self.view.choice.since, each.flow.stamps
+        if since is None or stamps is None or each.received >= each.first:
+            return None
+        return Past(since + self.ahead(each.info.stream), stamps, each.first)
 
     async def _tried(
         self,

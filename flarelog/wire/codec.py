@@ -510,6 +510,9 @@ def _text(text: str) -> str:
     return legible(text, MAX_TEXT)
 
 
+MOST_TIMES = 4  # in one List
+
+
 class Listing(NamedTuple):
     """What a List asks for."""
 
@@ -518,10 +521,12 @@ class Listing(NamedTuple):
     one_a_site: bool = False
     after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
     limit: int = 0  # streams at most; 0: all
+    times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
 
 
 def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
+    message.times_ms.extend(asked.times)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
     return message.SerializeToString()
@@ -530,7 +535,8 @@ def encode_list(asked: Listing) -> bytes:
 def decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
     after = _text(message.after.run), _text(message.after.site), _text(message.after.log)
-    return Listing(_text(message.run), _text(message.site), message.one_a_site, after, message.limit)
+    times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
+    return Listing(_text(message.run), _text(message.site), message.one_a_site, after, message.limit, times)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
@@ -564,6 +570,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
         begun_ms=info.begun,
         grown_ms=info.grown,
         sealed_ms=info.ended,
+        lengths=info.lengths,
     )
     _set_stream(message.stream, info.stream)
     _set_redaction(message, info.redacted)
@@ -587,7 +594,10 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         _marks(message.marks),
         _redaction(message),
         _state(message.state) if message.HasField("state") else None,
-        *(min(when, MAX_OFFSET) for when in (message.begun_ms, message.grown_ms, message.sealed_ms)),
+        begun=min(message.begun_ms, MAX_OFFSET),
+        grown=min(message.grown_ms, MAX_OFFSET),
+        ended=min(message.sealed_ms, MAX_OFFSET),
+        lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
     )
     return info, message.first_mark
 

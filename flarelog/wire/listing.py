@@ -7,6 +7,7 @@ pages, answers everything at once, and nothing is listed twice; what is collecte
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,16 +30,18 @@ async def streams(
     timeout: float | None = None,
     silence: float | None = None,
     one_a_site: bool = False,
+    times: Sequence[int] = (),
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
+    *times*: milliseconds since 1970 at which it is asked how long each stream was.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. Raises grpc.RpcError, TimeoutError; Malformed for
     an answer that makes no sense, or that is larger than MAX_LISTED.
     """
     listed = _Listed(run, site)
     while True:
-        asked = codec.Listing(run, site, one_a_site, listed.last, PAGE)
+        asked = codec.Listing(run, site, one_a_site, listed.last, PAGE, tuple(times))
         if not await listed.page(calls.list_streams(channel)(asked, timeout=timeout), silence):
             return listed.found
 

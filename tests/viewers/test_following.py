@@ -44,7 +44,7 @@ class Held:
         self._size = size
         self.asked: list[tuple[StreamId, int, Sieve | None]] = []
 
-    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         return [StreamInfo(stream, 0, len(data), 0, True) for stream, data in self._logs.items()]
 
     async def state(self, run: str) -> RunState:
@@ -193,7 +193,7 @@ def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch:
 
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     class Goes(Held):
-        async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
             return [replace(info, sealed=info.stream.site == "a") for info in await super().streams(run)]
 
         async def state(self, run: str) -> RunState:
@@ -232,7 +232,7 @@ class Restarted(Held):
     def _committed(self, marks: int) -> int:
         return next((mark.offset for mark in self._marks[marks:] if isinstance(mark, Ended)), len(self.DATA))
 
-    async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         self._looks = min(self._looks + 1, len(self._steps) - 1)
         marks = self._steps[self._looks]
         stream = StreamId(RUN, "s", "l")

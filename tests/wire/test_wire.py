@@ -120,6 +120,7 @@ def test_reading_and_listing_there_and_back() -> None:
         True,
         ("", "", ""),
         0,
+        (),
     )
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),

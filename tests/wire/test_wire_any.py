@@ -78,7 +78,13 @@ MESSAGES: dict[str, Coded] = {
     "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), codec.encode_piece, codec.decode_piece),
     "list": (
         st.builds(
-            codec.Listing, names, names, st.booleans(), st.tuples(names, names, names), st.integers(0, 2**32 - 1)
+            codec.Listing,
+            names,
+            names,
+            st.booleans(),
+            st.tuples(names, names, names),
+            st.integers(0, 2**32 - 1),
+            times=st.lists(offsets, max_size=codec.MOST_TIMES).map(tuple),
         ),
         codec.encode_list,
         codec.decode_list,

@@ -35,6 +35,7 @@ class Ledger:
     # By identity: the log of a generation that the receiver holds and that was not found, and what it holds of it.
     absent: dict[str, tuple[str, Piece]] = field(default_factory=dict)
     draining: bool = False
+    zone: str = ""  # of the site's clock
     _inodes: dict[tuple[int, int], str] = field(default_factory=dict)  # by device and inode: identities of known files
     _logs: dict[str, str] = field(default_factory=dict)  # by identity: the log, of files that have gone as well
     # By the number of the inode: identities of what is absent, and how many bytes of the file the receiver holds.
@@ -46,7 +47,7 @@ class Ledger:
     def tail(self, log: str) -> Tail:
         """The log of that name, which is made where there is none."""
         if log not in self.tails:
-            self.tails[log] = Tail(log, draining=self.draining)
+            self.tails[log] = Tail(log, draining=self.draining, zone=self.zone)
         return self.tails[log]
 
     def know(self, tail: Tail, file: SourceFile) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check, expect
 from flarelog.options import option
+from flarelog.render.zones import zone_of
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
@@ -52,11 +53,18 @@ class SourceOptions:
         "Mask these secrets: tokens, passwords, keys, email or all. Repeatable. Adds to the site's policy.",
         metavar="NAME",
     )
+    zone: str = option(
+        "",
+        "Time zone of times without one in these logs, as Europe/Berlin.  [default: this machine's]",
+        metavar="ZONE",
+    )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
 
     def __post_init__(self) -> None:
         check((*self.include, *self.exclude))
         Rules(self.redact)
+        if self.zone and zone_of(self.zone) is None:
+            raise InvalidOption(f"zone {self.zone!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
         if self.start_at not in ("beginning", "end"):
             raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:

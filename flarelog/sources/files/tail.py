@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
+from flarelog.render.zones import told
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
@@ -55,6 +56,7 @@ class Tail:
     marks: list[Mark] = field(default_factory=list)  # all of the stream; their digests are filled in when they are sent
     end: int = 0  # the stream offset behind the last byte read
     draining: bool = False
+    zone: str = ""  # of the site's clock; empty: nothing is told of it
     waiting: bool = False  # a file at rest has grown, and there is no descriptor for it
     # The identities of all generations that were begun, in their order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
@@ -64,6 +66,7 @@ class Tail:
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # that were told of the current file
+    _zone: str | None = None  # that the marks tell; None: they were cut off, or others have come
     _kept: int = 0  # files that were begun and could not be let go when it was tried last
     _since_release: int = 0  # files that were begun since
     _held_since: float | None = None  # since when a newer file waits for the current one
@@ -128,7 +131,7 @@ class Tail:
             file.start_at(source)
             file.begun = False
         del self.marks[marks:], self._segments[at + 1 :]
-        self.end, self._current = offset, None
+        self.end, self._current, self._zone = offset, None, None
         why = f"{lost} bytes were sent but not stored, and the file was truncated before they could be sent again"
         # Without its end, what is stored of the generation would be compared with what the file holds now.
         self.marks += [Gap(offset, EMPTY_DIGEST, lost, why), Ended(offset, EMPTY_DIGEST, "truncated")]
@@ -249,6 +252,8 @@ class Tail:
             notes.append(birth_note(file.born))
         head = file.head
         at, path, identity = file.position, file.found_as, file.identity
+        # Before the generation: older readers would take it for all that is known of who writes it.
+        self._tell_zone()
         self.marks.append(Generation(self.end, EMPTY_DIGEST, path, at, identity, *head, ",".join(notes)))
         self._sent(file.identity, file.born)
         self._segments.append(_Segment(self.end, file, file.position))
@@ -261,6 +266,14 @@ class Tail:
         if file.attributes != self._attributes:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, file.attributes))
             self._attributes = file.attributes
+
+    def _tell_zone(self) -> None:
+        """Say in which zone the site's clock is, if that was not said yet."""
+        if self._zone is None:
+            self._zone = next((name for _, name in told(reversed(self.marks))), "")
+        if self.zone and self.zone != self._zone:
+            self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
+            self._zone = self.zone
 
     def _gap(self, file: SourceFile) -> None:
         """Say what was cut off *file*, if that was not said yet."""
@@ -435,7 +448,7 @@ class Tail:
         """
         lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
-        self._attributes = ""
+        self._attributes, self._zone = "", None
         self.begun, self.newest = {}, None
         for mark in info.marks:
             if isinstance(mark, Generation):
@@ -493,6 +506,6 @@ def _told(marks: Iterable[Mark]) -> str:
     for mark in marks:
         if isinstance(mark, Generation):
             words = ""
-        elif isinstance(mark, Attributes):
+        elif isinstance(mark, Attributes) and not mark.zone:
             words = mark.words
     return words

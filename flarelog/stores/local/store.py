@@ -39,6 +39,7 @@ from flarelog.stores.base import (
     RunRecord,
     absent,
     in_use,
+    lengths_at,
     pieces,
 )
 from flarelog.stores.directory import meaning
@@ -114,6 +115,13 @@ class LocalReader:
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[StreamInfo, None]:
         return self._listing.list(prefix, one_a_site, after, wanted)
+
+    async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
+        def look() -> tuple[int, ...]:
+            grown = journals.growth(self.layout.journal(stream))
+            return lengths_at([(at, length) for at, length, _ in grown], times)
+
+        return await self.aside(look)
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         names = self.layout.names(only=run_name(run) if run else None)

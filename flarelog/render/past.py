@@ -1,0 +1,94 @@
+"""What of a log need not be drawn, because all its lines are of before a time: found out in its bytes.
+
+Nothing is left out that a line by line look would show. A piece is left out only where each line in it begins with a
+stamp of before the time, or tells none; where it begins with a line that tells one; and where nothing in it moves a
+cursor to other lines. The piece before one that is shown is shown as well: what is drawn there depends on it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from flarelog.render.times import SECOND, stamp
+from flarelog.render.zones import Stamps, offsets
+
+_STAMP = (
+    rb"^(\d{4}([-/])\d\d\2\d\d[T _](?:[01]\d|2[0-3]):[0-5]\d):[0-5]\d(?:[.,]\d{1,12})?(?!\d)"
+    rb"(?:\s?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b))?"
+)
+_STAMPS = re.compile(_STAMP, re.MULTILINE)
+_MOVING = re.compile(rb"[\x08\x0b\x0c]|\x1b(?!\[[\d;:]*m)|\xc2[\x80-\x9f]")
+_LEAST = 16 << 10  # bytes that are looked at together
+
+Piece = tuple[int, bytes]
+
+
+class Past:
+    """Leaves out of one log's bytes before *end* what is of before *since*, in nanoseconds since 1970; *stamps* knows
+    the log's zones. The first piece is never left out: it tells what kind of log this is.
+    """
+
+    def __init__(self, since: int, stamps: Stamps, end: int) -> None:
+        self._since, self._stamps, self._end = since, stamps, end
+        self._held: Piece | None = None  # that may be left out
+        self._rest: Piece | None = None  # behind the last LF, or too little to be looked at
+        self._begun = self._over = False
+
+    def feed(self, offset: int, data: bytes) -> list[Piece]:
+        """What is left of *data*, which stands at *offset*, and of what was held back before it."""
+        if self._over or not self._begun:
+            self._begun = True
+            return [(offset, data)]
+        if self._rest is not None:
+            offset, data = self._rest[0], self._rest[1] + data
+            self._rest = None
+        if offset + len(data) >= self._end:
+            self._over, self._rest = True, (offset, data)
+            return self.close()
+        if len(data) < _LEAST or not (cut := data.rfind(b"\n") + 1):
+            self._rest = offset, data
+            return []
+        if cut < len(data):
+            self._rest = offset + cut, data[cut:]
+        piece = offset, data[:cut]
+        if self._is_past(piece[1]):
+            self._held = piece
+            return []
+        out = [piece] if self._held is None else [self._held, piece]
+        self._held = None
+        return out
+
+    def close(self) -> list[Piece]:
+        """What is held back."""
+        out = [piece for piece in (self._held, self._rest) if piece is not None]
+        self._held = self._rest = None
+        return out
+
+    def _is_past(self, data: bytes) -> bool:
+        if _MOVING.search(data):
+            return False
+        if b"\r" in data:
+            data = data.replace(b"\r", b"\n")  # each state of a line by itself
+        found = _STAMPS.findall(data)
+        if not found or not _STAMPS.match(data) or self._latest(set(found)) >= self._since:
+            return False
+        lines = [line for line in data.split(b"\n") if line]
+        if len(lines) == len(found):
+            return True
+        others = [line for line in lines if not _STAMPS.match(line)]
+        return len(others) < len(lines) // 2 and all(map(self._is_early, others))
+
+    def _latest(self, found: set[tuple[bytes, bytes, bytes]]) -> int:
+        """The end of the latest of those minutes."""
+        return max(self._time(f"{minute.decode()}:59{zone.decode()}") or 0 for minute, _, zone in found) + SECOND
+
+    def _is_early(self, line: bytes) -> bool:
+        time = self._time(line[:400].decode(errors="replace"))
+        return time is None or time < self._since
+
+    def _time(self, text: str) -> int | None:
+        """The latest time that *text* can mean."""
+        return stamp(text, zone=self._least, now=self._stamps.now)
+
+    def _least(self, local: int) -> int:
+        return min(each for zone in self._stamps.zones for each in offsets(zone, local))

@@ -1,0 +1,83 @@
+"""The clocks of sites beside the receiver's: which lines came when, and which clock is ahead.
+
+A receiver measures how much a producer's clock is ahead while it hears from it. In a store there are the two times of
+each mark: a message that was long on its way makes a clock seem late and never early, so that the largest difference
+tells best. What is less than LEAST is no difference: it may be the time that messages took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.choose import Arrived, Choice
+from flarelog.render.times import SECOND
+from flarelog.text import legible
+
+LEAST = 1.0  # seconds
+LATE = (
+    300  # seconds before a time that is wanted, from whose arrivals on is read: clocks may be as much ahead, unmeasured
+)
+
+_MILLISECOND = SECOND // 1000
+
+
+def times_of(choice: Choice, now: float) -> tuple[int, ...]:
+    """The times, in milliseconds since 1970, at which it is to be known how long each stream was. *now*: seconds."""
+    wanted = [moment for moment in (choice.since, choice.until) if moment is not None]
+    if not wanted or min(wanted) > now * SECOND:
+        return ()
+    since = choice.since - LATE * SECOND if choice.since is not None else 0
+    return tuple(max(0, moment // _MILLISECOND) for moment in (choice.since or 0, choice.until or 0, since))
+
+
+def arrived_at(choice: Choice, lengths: Sequence[int]) -> Arrived:
+    """What the *lengths* at ``times_of`` say. Nothing of a time at which the stream was as long as it is now."""
+    if len(lengths) < 3:
+        return Arrived()
+    return Arrived(lengths[0] if choice.since is not None else None, lengths[1] if choice.until is not None else None)
+
+
+class Clocks:
+    """Of all sites of a run."""
+
+    def __init__(self) -> None:
+        self._measured: dict[StreamId, float] = {}
+        self._marked: dict[str, float] = {}  # by site
+        self._said: set[str] = set()
+
+    def learn(self, infos: Iterable[StreamInfo]) -> None:
+        """Take in what a list tells."""
+        for info in infos:
+            if info.state is not None and info.state.skew is not None:
+                self._measured[info.stream] = info.state.skew
+            site = info.stream.site
+            found = [(mark.clock - mark.at) / 1000 for mark in info.marks if mark.clock and mark.at]
+            if found:
+                self._marked[site] = max([*found, *([self._marked[site]] if site in self._marked else [])])
+
+    def seconds(self, stream: StreamId) -> float:
+        """By which the clock is ahead that *stream*'s lines are stamped by; below 0: behind."""
+        found = self._measured.get(stream, self._marked.get(stream.site, 0.0))
+        return found if abs(found) >= LEAST else 0.0
+
+    def ahead(self, stream: StreamId) -> int:
+        """The same in nanoseconds."""
+        return round(self.seconds(stream) * SECOND)
+
+    def notes(self, stream: StreamId, unknown: Iterable[str], *, ordered: bool) -> list[str]:
+        """What is to be said of the clock of *stream*'s site, each sentence once."""
+        site, seconds = stream.site, self.seconds(stream)
+        found = [
+            f"the zone {legible(name, 40)!r} of {site} is unknown on this machine: say --zone {site}=+HH:MM"
+            for name in sorted(unknown)
+        ]
+        if ordered and seconds:
+            how = f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"
+            found.append(f"the clock of {site} is {how} the receiver's: its lines are ordered by the receiver's")
+        new = [sentence for sentence in found if self._key(site, sentence) not in self._said]
+        self._said |= {self._key(site, sentence) for sentence in new}
+        return new
+
+    def _key(self, site: str, sentence: str) -> str:
+        return f"{site} {sentence.split()[1]}"
