@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
@@ -620,6 +621,15 @@ async def growth_is_told_with_what_reads_it(store: Store) -> None:
             read_bytes, info = await anext(growth)
         assert b"".join(data for _, data in pieces(STREAM, read_bytes, 0, info.committed)) == DATA + b"more"
         assert [one async for one in growth] == []
+
+
+@fact
+async def how_long_a_stream_was_at_a_time_is_known(store: Store) -> None:
+    before = time.time_ns() // 1_000_000 - 1
+    await (await filled(store)).close()
+    later = time.time_ns() // 1_000_000 + 1
+    assert await store.lengths(STREAM, (before, later, 0)) == (0, len(DATA), 0)
+    assert await store.lengths(OTHER_SITE, (later,)) == ()
 
 
 @fact

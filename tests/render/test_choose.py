@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.render.choose import Choice, Chooser, moment, patterns
+from flarelog.render.choose import Arrived, Choice, Chooser, moment, patterns
 from flarelog.render.container import Renderer
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import SECOND, rfc3339
@@ -228,3 +228,34 @@ def test_a_view_is_limited_in_bytes(case: dict[str, Any]) -> None:
     assert (
         written([*lines], limit_bytes=given["limit_bytes"]) == case["expected"]["stdout"] + case["expected"]["stderr"]
     )
+
+
+@pytest.mark.parametrize(
+    ("choice", "arrived", "wanted"),
+    [
+        pytest.param({"since": 50 * SECOND}, Arrived(since=20), ["20", "30", "40"], id="since goes by arrival"),
+        pytest.param({"until": 50 * SECOND}, Arrived(until=20), ["0", "10"], id="until goes by arrival"),
+        pytest.param({"since": 50 * SECOND}, Arrived(), ["0", "10", "20", "30", "40"], id="nobody knows"),
+        pytest.param({"since": 9 * SECOND, "until": 50 * SECOND}, Arrived(10, 30), ["10", "20"], id="between"),
+    ],
+)
+def test_without_a_stamp_a_line_goes_by_its_arrival(
+    choice: dict[str, int], arrived: Arrived, wanted: list[str]
+) -> None:
+    lines = [Line(at, at + 10, str(at)) for at in range(0, 50, 10)]
+    chooser = Chooser(Choice(**choice), arrived=arrived)  # type: ignore[arg-type]
+    assert [line.text for line in chooser.feed(lines) if line] == wanted
+
+
+def test_a_line_without_a_stamp_follows_the_one_before_unless_the_time_lies_between_their_arrivals() -> None:
+    lines = [Line(at, at + 10, str(at), time=SECOND if at == 0 else None) for at in range(0, 50, 10)]
+    since = Chooser(Choice(since=50 * SECOND), arrived=Arrived(since=30))
+    assert [line.text for line in since.feed(lines) if line] == ["30", "40"]
+    together = Chooser(Choice(since=50 * SECOND), arrived=Arrived(since=0))
+    assert [line.text for line in together.feed(lines) if line] == []
+
+
+def test_a_clock_that_is_ahead_is_taken_back() -> None:
+    lines = [Line(at, at + 10, str(at), time=at * SECOND) for at in range(0, 50, 10)]
+    chooser = Chooser(Choice(since=20 * SECOND), ahead=10 * SECOND)
+    assert [line.text for line in chooser.feed(lines) if line] == ["30", "40"]

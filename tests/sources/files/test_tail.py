@@ -946,3 +946,18 @@ def test_a_file_whose_writers_were_told_is_still_one_piece(site: Site) -> None:
     assert wholes(info) == [(3000, 0, zlib.crc32(data))]
     (piece,) = shipped(info).values()
     assert (piece.begin.offset, piece.source_end, piece.digest) == (0, 3000, zlib.crc32(data))
+
+
+def test_the_zone_is_told_once_before_the_first_generation_and_again_where_it_is_another(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(zone="Europe/Berlin")
+    site.append("a.log", b"one\n")
+    site.settle()
+    site.rename("a.log", "a.log.1")
+    site.append("a.log", b"two\n")
+    site.settle()
+    marks = site.stored["a.log"].marks
+    assert [mark.words for mark in marks if isinstance(mark, Attributes)] == ["zone:Europe/Berlin"]
+    assert isinstance(marks[0], Attributes)
+    assert isinstance(marks[1], Generation)

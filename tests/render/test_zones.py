@@ -1,0 +1,163 @@
+"""Stamps without a zone, against what zoneinfo makes of the moment that they were written at."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flarelog.model import Attributes, Generation, Mark
+from flarelog.render.past import Past
+from flarelog.render.rows import Line
+from flarelog.render.times import SECOND, stamp
+from flarelog.render.zones import Stamps, zone_of
+
+CHANGES = [  # a little before a clock in that zone is changed
+    ("Europe/Berlin", datetime(2026, 10, 25, 0, 50, tzinfo=UTC)),
+    ("Europe/Berlin", datetime(2026, 3, 29, 0, 50, tzinfo=UTC)),
+    ("America/New_York", datetime(2026, 11, 1, 5, 50, tzinfo=UTC)),
+    ("Australia/Lord_Howe", datetime(2026, 4, 4, 14, 50, tzinfo=UTC)),  # by half an hour
+    ("Asia/Kolkata", datetime(2026, 6, 1, 0, 0, tzinfo=UTC)),
+]
+RULES = {"Europe/Berlin": "CET-1CEST;M3.5.0;M10.5.0/3", "America/New_York": "EST5EDT;M3.2.0;M11.1.0"}
+
+
+def nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * SECOND
+
+
+def shown(moment: datetime, zone: tzinfo) -> str:
+    return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S} step"
+
+
+@pytest.mark.parametrize(("name", "begin"), CHANGES)
+@pytest.mark.parametrize("pause", [1, 7, 60, 540])
+def test_a_log_is_read_through_a_change_of_its_clock(name: str, begin: datetime, pause: int) -> None:
+    zone = ZoneInfo(name)
+    moments = [begin + timedelta(seconds=pause * number) for number in range(10_000 // pause)]
+    for spelling in filter(None, (name, RULES.get(name))):
+        stamps = Stamps(UTC, 0)
+        stamps.learn([Attributes(0, 0, f"zone:{spelling}")])
+        found = [stamps.time(shown(moment, zone), number) for number, moment in enumerate(moments)]
+        assert found == [nanoseconds(moment) for moment in moments]
+
+
+@given(
+    moment=st.datetimes(datetime(1990, 1, 1), datetime(2037, 1, 1), timezones=st.just(UTC)),
+    name=st.sampled_from([name for name, _ in CHANGES]),
+)
+def test_a_stamp_means_one_of_the_two_moments_at_which_the_clock_showed_it(moment: datetime, name: str) -> None:
+    zone = ZoneInfo(name)
+    stamps = Stamps(zone_of(name) or UTC, 0)
+    local = moment.astimezone(zone).replace(microsecond=0)
+    wanted = {nanoseconds(local.replace(fold=fold)) for fold in (0, 1)}
+    assert stamps.time(shown(moment, zone), 0) in wanted
+
+
+@pytest.mark.parametrize(
+    ("marks", "at", "hours"),
+    [
+        ([], 50, 0),
+        ([Attributes(40, 0, "zone:+02:00")], 10, 2),  # the first holds for what is before it
+        ([Attributes(0, 0, "zone:+02:00"), Attributes(40, 0, "rank:1,zone:-05:00")], 39, 2),
+        ([Attributes(0, 0, "zone:+02:00"), Attributes(40, 0, "rank:1,zone:-05:00")], 40, -5),
+        ([Attributes(0, 0, "zone:+02:00"), Generation(40, 0, "a", 0, "1")], 50, 2),
+        ([Attributes(0, 0, "zone:Mars/Olympus"), Attributes(40, 0, "zone:+02:00")], 50, 2),
+        ([Attributes(0, 0, "zone:../../etc/passwd")], 50, 0),
+    ],
+)
+def test_a_zone_holds_from_its_mark_on(marks: list[Mark], at: int, hours: int) -> None:
+    stamps = Stamps(UTC, 0)
+    stamps.learn(marks)
+    assert stamps.time("2026-11-20 12:00:00", at) == nanoseconds(datetime(2026, 11, 20, 12 - hours, tzinfo=UTC))
+
+
+def test_a_zone_that_a_person_says_outweighs_what_is_told() -> None:
+    stamps = Stamps(UTC, 0, fixed=True)
+    stamps.learn([Attributes(0, 0, "zone:+02:00")])
+    assert stamps.time("2026-11-20 12:00:00", 0) == nanoseconds(datetime(2026, 11, 20, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Europe", "Mars/Olympus", "/etc/localtime", "+25:00", "CET-1CEST;M99.99.9;M1.1.1", "x" * 300]
+)
+def test_what_is_no_zone_is_none(text: str) -> None:
+    assert zone_of(text) is None
+
+
+# --- what need not be drawn
+
+ZONED = st.sampled_from(["", "", "", "Z", "+09:00", " UTC", "-0330"])
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    now, parts = datetime(2026, 10, 25, 0, 0), []
+    for _ in range(draw(st.integers(1, 40))):
+        now += timedelta(minutes=draw(st.sampled_from([0, 1, 10, 90, -5])))
+        kind = draw(st.sampled_from(["stamp"] * 12 + ["none", "glog", "bar", "move", "stray", "colour", "empty"]))
+        text = f"{now:%Y-%m-%d %H:%M:%S}"
+        filler = "x" * draw(st.sampled_from([0, 3000, 20_000]))
+        parts.append(
+            {
+                "stamp": f"{text},123{draw(ZONED)} INFO {filler}\n",
+                "none": f"  File {filler}, line 12\n",
+                "glog": f"I{now:%m%d %H:%M:%S}.000000 1 a.cc:1] {filler}\n",
+                "bar": f"{text} 10%\r{text} 20%{filler}\n",
+                "move": f"{text} a\n\x1b[1A{text} b\n",
+                "stray": f"2026-10-26 {now:%H:%M:%S} {filler}\n",
+                "colour": f"\x1b[32m{text}\x1b[0m {filler}\n",
+                "empty": "\n",
+            }[kind]
+        )
+    return "".join(parts).encode()
+
+
+@given(
+    log=logs(),
+    minutes=st.integers(0, 3000),
+    size=st.sampled_from([1000, 17_000, 64 << 10]),
+    known=st.integers(0, 400_000),
+)
+def test_nothing_is_left_out_that_is_of_the_time_or_follows_it(log: bytes, minutes: int, size: int, known: int) -> None:
+    now = nanoseconds(datetime(2026, 10, 25, tzinfo=UTC))
+    since = now + minutes * 60 * SECOND
+    zone = zone_of("Europe/Berlin") or UTC
+    past = Past(since, Stamps(zone, now), known)
+    kept = [piece for at in range(0, len(log), size) for piece in past.feed(at, log[at : at + size])] + past.close()
+    assert all(log[at : at + len(data)] == data for at, data in kept)
+    assert [at for at, _ in kept] == sorted({at for at, _ in kept})
+    covered = [range(at, at + len(data)) for at, data in kept]
+    # The oracle: line by line, each with the time of the one before where it tells none.
+    begin, time = 0, None
+    for line in log.splitlines(keepends=True) if b"\r" not in log else log.split(b"\n"):
+        end = begin + len(line) + (b"\r" in log)
+        for state in line.split(b"\r"):
+            own = stamp(state.decode(), zone=7200, now=now)
+            late = stamp(state.decode(), zone=3600, now=now)
+            time = max(own, late) if own is not None and late is not None else time
+            if (time is None or time >= since) and line.strip():
+                assert any(begin in each for each in covered), (line[:60], since)
+        begin = end
+
+
+def test_of_a_long_log_nearly_all_is_left_out() -> None:
+    begin = datetime(2026, 11, 20)
+    lines = [
+        f"{begin + timedelta(seconds=n):%Y-%m-%d %H:%M:%S},000 - INFO - step {n} loss 0.5\n" for n in range(20_000)
+    ]
+    log = "".join(lines).encode()
+    since = nanoseconds(datetime(2026, 11, 20, tzinfo=UTC)) + 19_000 * SECOND
+    past = Past(since, Stamps(UTC, 0), len(log))
+    kept = [piece for at in range(0, len(log), 1 << 16) for piece in past.feed(at, log[at : at + (1 << 16)])]
+    kept += past.close()
+    assert sum(len(data) for _, data in kept) < 5 << 16
+    assert lines[19_000].encode() in b"".join(data for _, data in kept)
+
+
+def test_a_line_that_has_a_time_keeps_it() -> None:
+    container = Line(0, 10, "2026-11-20 12:00:00", time=5)
+    assert Stamps(UTC, 0).timed([container]) == [container]

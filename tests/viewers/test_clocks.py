@@ -1,0 +1,78 @@
+"""Which clock is ahead, by what a receiver measures or the two times of marks."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.model import Gap, Generation, Mark, State, StreamId, StreamInfo
+from flarelog.render.choose import Arrived, Choice
+from flarelog.render.merge import ByTime
+from flarelog.render.rows import Line
+from flarelog.render.times import SECOND
+from flarelog.viewers.clocks import LATE, Clocks, arrived_at, times_of
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+
+
+def info(*marks: Mark, skew: float | None = None) -> StreamInfo:
+    return StreamInfo(STREAM, 0, 9, 0, False, marks, state=None if skew is None else State(skew=skew))
+
+
+@pytest.mark.parametrize(
+    ("known", "seconds"),
+    [
+        (info(), 0.0),
+        (info(skew=37.5), 37.5),
+        (info(skew=-40.0), -40.0),
+        (info(skew=0.4), 0.0),  # it may be the time that messages took
+        (info(Generation(0, 0, "a", 0, "1", clock=140_000, at=100_000)), 40.0),
+        # The second was long on its way.
+        (info(Generation(0, 0, "a", 0, "1", clock=100_000, at=140_000), Gap(5, 0, 1, "x", clock=0, at=9)), -40.0),
+        (info(Generation(0, 0, "a", 0, "1", clock=99_000, at=99_100), Gap(5, 0, 1, "x", clock=1000, at=90_000)), 0.0),
+        (info(Generation(0, 0, "a", 0, "1", clock=140_000, at=100_000), skew=3.0), 3.0),
+    ],
+)
+def test_what_is_known_of_a_clock(known: StreamInfo, seconds: float) -> None:
+    clocks = Clocks()
+    clocks.learn([known])
+    assert clocks.seconds(STREAM) == seconds
+    assert clocks.ahead(STREAM) == seconds * SECOND
+
+
+def test_it_is_said_once_a_site_where_an_order_depends_on_it() -> None:
+    clocks = Clocks()
+    clocks.learn([info(skew=37.5)])
+    assert clocks.notes(STREAM, (), ordered=False) == []
+    (note,) = clocks.notes(STREAM, (), ordered=True)
+    assert note == "the clock of site-1 is 37.5 s ahead of the receiver's: its lines are ordered by the receiver's"
+    clocks.learn([info(skew=37.9)])
+    assert clocks.notes(StreamId("run-1", "site-1", "other.txt"), (), ordered=True) == []
+
+
+def test_a_zone_that_is_unknown_here_is_said() -> None:
+    (note,) = Clocks().notes(STREAM, ["Mars/Olympus"], ordered=False)
+    assert "'Mars/Olympus' of site-1 is unknown" in note
+
+
+def test_lines_are_put_in_the_order_of_the_receivers_clock() -> None:
+    lines = {"ahead": [Line(0, 1, "a", time=100 * SECOND)], "right": [Line(0, 1, "b", time=70 * SECOND)]}
+    merging = ByTime(lines, ahead=lambda site: 40 * SECOND if site == "ahead" else 0)
+    while (number := merging.needed) is not None:
+        merging.add(number, lines[["ahead", "right"][number]])
+        if merging.needed is None:
+            break
+    assert [site for site, _ in merging.take()][:1] == ["ahead"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "times", "arrived"),
+    [
+        (Choice(), (), Arrived()),
+        (Choice(since=2000 * SECOND), (2_000_000, 0, 2_000_000 - 1000 * LATE), Arrived(since=7)),
+        (Choice(until=2000 * SECOND), (0, 2_000_000, 0), Arrived(until=8)),
+        (Choice(since=9000 * SECOND), (), Arrived()),  # it has not come yet
+    ],
+)
+def test_the_times_at_which_lengths_are_asked_for(choice: Choice, times: tuple[int, ...], arrived: Arrived) -> None:
+    assert times_of(choice, now=5000.0) == times
+    assert arrived_at(choice, (7, 8, 6) if times else ()) == arrived
