@@ -133,7 +133,7 @@ class Reading:
         self._sieve, self._ordered = None if merged else view.sieve, merged or ordered
         self._clocks = Clocks()
         self._times = times_of(view.choice, time.time())
-        self._away = False  # the connection is lost, and it was said
+        self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
 
     @property
     def infos(self) -> list[StreamInfo]:
@@ -279,12 +279,12 @@ class Reading:
 
     def lost(self, error: FlarelogError) -> None:
         """Say so, once."""
-        if not self._away:
-            self._away = True
+        if self.away is None:
+            self.away = time.monotonic()
             self.say(f"{error}; trying again, from where it was")
 
     def back(self) -> None:
         """Say so, if it was said that it is lost."""
-        if self._away:
-            self._away = False
+        if self.away is not None:
+            self.away = None
             self.say("connected again: nothing is missing")
