@@ -26,8 +26,6 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
-from flarelog.stores import choose
-from flarelog.stores.base import RunRecord
 from flarelog.text import legible
 
 ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a receiver under load takes one
@@ -191,6 +189,9 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if connected is not None:
         state = (await connected.about(asked.run)).state if asked.run else ""
     elif store is not None:
+        from flarelog.stores import choose  # who asks a receiver does not wait for it
+        from flarelog.stores.base import RunRecord
+
         kept = choose.reader(store)
         found = [replace(info, state=State(grown=_age(info))) for info in found]
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""

@@ -11,16 +11,19 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
-from flarelog.render.past import Past
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
+
+if TYPE_CHECKING:
+    from flarelog.render.past import Past
 
 HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
@@ -241,6 +244,8 @@ class Reading:
         since, stamps = self.view.choice.since, each.flow.stamps
         if since is None or stamps is None or each.received >= each.first:
             return None
+        from flarelog.render.past import Past
+
         return Past(since + self.ahead(each.info.stream), stamps, each.first)
 
     async def _tried(
