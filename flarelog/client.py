@@ -30,7 +30,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 AHEAD = 512 << 10  # bytes of each stream that wait here, if nobody takes them: they are read side by side
-SAY_AFTER = 1.0  # seconds without a first answer after which a log line says who is waited for
+SAY_AFTER = 0.5  # seconds without a first answer after which a log line says who is waited for
 TIMEOUT = 10.0  # seconds that a call which answers at once may take
 RUN_TIMEOUT = 300.0  # seconds that each run of a list may take: all its logs are looked at; a lost connection is told
 REMOVE_TIMEOUT = 60.0  # seconds, of one that waits for streams to be closed, and for others that remove

@@ -7,6 +7,7 @@ timeout, 78 configuration (a bad file that an option names, a bad glob). Data go
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from importlib import import_module
@@ -76,12 +77,15 @@ class _Lazy(click.Group):
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """As it is; where stdout takes no more, whatever the command, a sentence says so."""
+        gc.disable()  # what is imported stays: looking for garbage in it would cost a twentieth of a short command
         try:
             return super().main(*args, **settings)
         except OSError as error:
             if error.filename is not None or error.errno not in _UNWRITABLE:
                 raise
             sys.exit(ended_by(error))
+        finally:
+            gc.enable()
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -97,6 +101,7 @@ class _Lazy(click.Group):
 )
 def main(log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""
+    gc.enable()
     _talk(log_level)
 
 

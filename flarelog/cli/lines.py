@@ -8,22 +8,24 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 import click
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
-from flarelog.model import StreamId
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
-from flarelog.render.zones import Stamps, offset_at, zone_of
-from flarelog.sources.zone import system_zone
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
+
+if TYPE_CHECKING:
+    from flarelog.model import StreamId
+    from flarelog.render.zones import Stamps
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,8 @@ class Lines:
     def __init__(self, options: LineOptions, *, terminal: bool) -> None:
         now = time.time_ns()
         self.options = options
-        self._now, self._own = now, zone_of(system_zone()) or UTC
-        self._zones = _zones(options.zones)
-        own = next((zone for glob, zone in self._zones if glob == "*"), self._own)
-        self.stamped = partial(stamp, zone=partial(offset_at, own), now=now)
+        self._now, self._zones = now, _zones(options.zones)
+        self.stamped = partial(stamp, zone=lambda local: self._shift(local), now=now)
         self.highlight = (*patterns(options.highlight), *patterns(options.include))
         around = options.context or 0
         self.choice = Choice(
@@ -106,8 +106,25 @@ class Lines:
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
 
+    @cached_property
+    def _own(self) -> tzinfo:
+        """The zone of what tells none, and of which none is told: who shows no time does not look for it."""
+        from flarelog.render.zones import zone_of
+        from flarelog.sources.zone import system_zone
+
+        said = next((zone for glob, zone in self._zones if glob == "*"), None)
+        return said or zone_of(system_zone()) or UTC
+
+    @cached_property
+    def _shift(self) -> Callable[[int], int]:
+        from flarelog.render.zones import offset_at
+
+        return partial(offset_at, self._own)
+
     def stamps(self, stream: StreamId) -> Stamps:
         """What reads the times of *stream*."""
+        from flarelog.render.zones import Stamps
+
         said = next((zone for glob, zone in self._zones if any_of((glob,), stream.site)), None)
         return Stamps(said or self._own, self._now, fixed=said is not None)
 
@@ -155,7 +172,11 @@ def demand_alone(*others: object) -> None:
 
 def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
     """What ``--zone`` says, the later first. Raises InvalidOption."""
-    found = []
+    found: list[tuple[str, tzinfo]] = []
+    if not texts:
+        return found
+    from flarelog.render.zones import zone_of
+
     for text in texts:
         glob, equals, name = text.rpartition("=")
         zone = zone_of(name.replace(",", ";"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shlex
 import signal
@@ -234,6 +235,8 @@ def _read(context: click.Context, asked: Asked) -> int:
         )
         reading = Reading(found, chosen, view, _say(console, pipe), merged=shown.order == "time")
         reader = (Follow if follow else Batch)(reading, display, shown.order, ranks)
+        if live:
+            _beside(console, pipe)
         try:
             return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
@@ -288,6 +291,18 @@ def _status(streams: list[StreamInfo]) -> int:
     if any(info.gaps for info in streams):
         return GAPS
     return OK if all(info.sealed for info in streams) else TIMEOUT
+
+
+def _beside(console: Console, pipe: Pipe) -> None:
+    """From now on what flarelog logs takes the place of what is drawn on the same terminal."""
+
+    def wiped(record: logging.LogRecord) -> bool:
+        console.close()
+        pipe.write_out()
+        return True
+
+    for handler in logging.getLogger("flarelog").handlers:
+        handler.addFilter(wiped)
 
 
 def _say(console: Console, pipe: Pipe) -> Callable[[str], None]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import click
 
@@ -24,9 +26,9 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
-from flarelog.stores import choose
-from flarelog.stores.base import RunRecord
 from flarelog.text import legible
+
+ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a receiver under load takes one
 
 EXAMPLES = """\b
 Examples:
@@ -82,9 +84,11 @@ def command(
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
             connected = None if place.store is not None else await stack.enter_async_context(place.client())
+            if connected is not None and watch:
+                connected.patience = 0.0  # what nobody answers is shown, and asked again
             look_once = partial(_look, asked, place.store, connected)
             if watch:
-                await _watch(asked, look_once, interval, str(place))
+                await _watch(asked, look_once, interval, place)
             else:
                 for line in asked.lines(*await look_once()):
                     click.echo(line)
@@ -92,8 +96,11 @@ def command(
     run(work())
 
 
-Found = tuple[list[StreamInfo], str]
-"""The streams, and the state of their run."""
+class Found(NamedTuple):
+    """What was found."""
+
+    streams: list[StreamInfo]
+    state: str  # of their run
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +189,15 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if connected is not None:
         state = (await connected.about(asked.run)).state if asked.run else ""
     elif store is not None:
+        from flarelog.stores import choose  # who asks a receiver does not wait for it
+        from flarelog.stores.base import RunRecord
+
         kept = choose.reader(store)
         found = [replace(info, state=State(grown=_age(info))) for info in found]
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
     if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
         state = "sealed"
-    return found, "" if state == RunState.UNKNOWN.value else state
+    return Found(found, "" if state == RunState.UNKNOWN.value else state)
 
 
 def _age(info: StreamInfo) -> float | None:
@@ -196,32 +206,66 @@ def _age(info: StreamInfo) -> float | None:
     return max(0.0, time.time() - at / 1000) if at else None
 
 
-async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, where: str) -> None:
+async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], interval: float, place: Place) -> None:
     """Show it again and again; ends when the run has ended, and all its streams have."""
     in_place = sys.stdout.isatty() and not asked.as_json
-    drawn, lines = 0, [f"waiting for {where}"]
+    if in_place:  # what is drawn tells of connections, and nothing else may stand in between
+        logging.getLogger("flarelog").setLevel(logging.WARNING)
+    screen = _Screen(in_place)
+    shown = Found([], "")
+    heard, asked_once = time.monotonic(), False
     while True:
-        began, over = time.monotonic(), False
+        began, over, note = time.monotonic(), False, ""
+        looking = asyncio.ensure_future(look_once())
+        while not (await asyncio.wait((looking,), timeout=ANSWERED))[0]:
+            screen.show(
+                _away(asked, shown, place, time.monotonic() - heard) if asked_once else [f"waiting for {place}"]
+            )
         try:
-            found, state = await look_once()
-            lines = asked.lines(found, state)
-            ended = all(one.phase is Phase.ENDED for one in sites(found, asked.quiet_after).values())
-            over = ended and state == RunState.ENDED.value
-            note = ""
+            shown = looking.result()
+            ended = all(one.phase is Phase.ENDED for one in sites(shown.streams, asked.quiet_after).values())
+            over = ended and shown.state == RunState.ENDED.value
+            heard, asked_once = time.monotonic(), True
         except (CannotConnect, NotFound) as error:  # neither is a reason to look away
-            note = str(error)
-        if in_place:
-            drawn = _draw([*lines, *([f"{note}; trying again"] if note else [])], drawn)
+            note = f"{error}; trying again"
+            away = isinstance(error, CannotConnect) and asked_once
+            lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]
+            screen.show(lines, note)
         else:
-            for line in lines if not note else ():
-                click.echo(line)
-            if note:
-                click.echo(f"flarelog: {note}; trying again", err=True)
-            sys.stdout.flush()
+            screen.show(asked.lines(*shown))
         if over:
             return
         taken = time.monotonic() - began
-        await asyncio.sleep(max(interval, 4 * taken))  # a receiver of many streams has other things to do
+        await asyncio.sleep(interval if note else max(interval, 4 * taken))  # a receiver of many has other things to do
+
+
+def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str]:
+    """What is shown while nobody answers: what was known *seconds* ago, and nothing of it as if it were so now."""
+    before = [replace(info, state=None) for info in shown.streams]
+    return [
+        f"no answer from {place} for {spoken(seconds)}: trying again; what it said before:",
+        *asked.lines(before, ""),
+    ]
+
+
+class _Screen:
+    """Where it is shown: in the place of what was shown before, or line by line, then without what nobody answered."""
+
+    def __init__(self, in_place: bool) -> None:
+        self._in_place, self._drawn, self._said = in_place, 0, ""
+
+    def show(self, lines: list[str], note: str = "") -> None:
+        """Show *lines*; where they are not drawn in place, *note* on stderr instead of them, once."""
+        if self._in_place:
+            self._drawn = _draw(lines, self._drawn)
+            return
+        if note and note != self._said:
+            click.echo(f"flarelog: {note}", err=True)
+        self._said = note
+        if not note:
+            for line in lines:
+                click.echo(line)
+        sys.stdout.flush()
 
 
 def _draw(lines: list[str], drawn: int) -> int:

@@ -15,7 +15,6 @@ from flarelog.errors import NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo
 from flarelog.names import run_name
 from flarelog.records import stream_record
-from flarelog.stores import choose
 from flarelog.text import legible
 
 
@@ -63,6 +62,8 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
         found = [info for site in sites or ("",) for info in await connected.streams(run_id, site)]
     elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
+        from flarelog.stores import choose  # who asks a receiver does not wait for it
+
         found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
     if run_id and not found and not sites:
         raise NotFound(f"{connected.address if connected is not None else store} holds no stream of run {run_id}")

@@ -5,7 +5,6 @@ Each setting stands here with what it was measured to give.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import gc
@@ -32,6 +31,8 @@ def give_memory_back() -> None:
 
     A sidecar that has opened 5,000 logs has 12 MiB of it. It takes a millisecond.
     """
+    import asyncio  # who reads a file alone does not wait for it
+
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, AttributeError):
         trim = ctypes.CDLL("libc.so.6").malloc_trim
@@ -71,6 +72,8 @@ def tune_pauses() -> None:
 
 async def collect() -> None:
     """Look for garbage every COLLECT_EVERY seconds, without an end."""
+    import asyncio
+
     while True:
         await asyncio.sleep(COLLECT_EVERY)
         gc.collect()

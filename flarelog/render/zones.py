@@ -14,10 +14,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from io import BytesIO
+from typing import TYPE_CHECKING
 
-from flarelog.model import Attributes, Mark
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import stamp
+
+if TYPE_CHECKING:
+    from flarelog.model import Mark
 
 SLACK = 600  # seconds by which the stamps of one log may be out of order
 _QUARTER = 900  # seconds: no zone changes its offset anywhere else, since there are computers
@@ -80,6 +83,8 @@ def offset_at(zone: tzinfo, local: int, after: int | None = None) -> int:
 
 def told(marks: Iterable[Mark]) -> Iterator[tuple[int, str]]:
     """The zones that *marks* tell, each with the offset from which on it holds."""
+    from flarelog.model import Attributes  # who reads files has no marks, and does not wait for it
+
     for mark in marks:
         if isinstance(mark, Attributes) and mark.zone:
             yield mark.offset, mark.zone

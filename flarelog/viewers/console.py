@@ -142,7 +142,11 @@ class Console:
 
     def _wiped(self) -> str:
         """What takes the drawn rows away."""
-        rows, self._drawn, self._next = len(self._drawn), [], 0.0
+        if not self._drawn or self._size is None:
+            return ""
+        columns = max(1, self._size()[0])  # it may have become narrower: rows take several then
+        rows = sum(max(1, -(-sum(map(width, row)) // columns)) for row in self._drawn)
+        self._drawn, self._next = [], 0.0
         return f"\r\x1b[{rows - 1}A\x1b[J" if rows > 1 else "\r\x1b[J" if rows else ""
 
     def _write(self, text: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
@@ -21,6 +21,9 @@ from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.render.zones import Stamps
 from flarelog.text import legible
+
+if TYPE_CHECKING:  # who wants no times does not wait for it
+    from flarelog.render.zones import Stamps
 
 QUIET = 0.05  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time

@@ -28,6 +28,7 @@ from flarelog.viewers.reading import SLICE, Reading, Stream
 Order = Literal["arrival", "time"]
 
 LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
+LOOK_AT_LEAST = 10.0  # seconds: where a look takes half a second or more
 TICK = 0.05  # seconds between two looks at what is complete
 LIVE_READS = 64  # streams that are read as they grow; more are read when a look shows that they have grown
 SIDE_BY_SIDE = 16  # such reads at a time
@@ -85,8 +86,9 @@ class Follow:
 
     async def _look(self, group: asyncio.TaskGroup) -> None:
         """Find streams, and the run's end."""
+        looked = False
         while True:
-            began = time.monotonic()
+            began, pause = time.monotonic(), LOOK_EVERY
             try:
                 state = await self._reading.origin.state(self._reading.selection.run)
                 infos = await self._reading.listed()
@@ -95,13 +97,16 @@ class Follow:
                     raise
                 self._reading.lost(error)
             else:
+                if looked and self._reading.away is None:  # what takes a receiver long is not asked for often
+                    pause = min(LOOK_AT_LEAST, max(LOOK_EVERY, 20 * (time.monotonic() - began)))
+                looked = True  # the first of them waited for a connection
                 self._reading.back()
                 self._found(infos, group, over=state is RunState.ENDED)
                 if not infos and not self._waiting and not self._over:
                     self._waiting = True
                     origin, run = self._reading.origin.name, self._reading.selection.run
                     self._reading.say(f"{origin} holds no such log of run {run} yet: waiting")
-            await asyncio.sleep(max(LOOK_EVERY, 20 * (time.monotonic() - began)))
+            await asyncio.sleep(pause)
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:
@@ -255,12 +260,16 @@ class Follow:
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
             if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
-                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open()]
-            known = each.info.state or State(
-                linked=True, grown=now - each.heard
-            )  # a store tells no more than what comes
+                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
+            known = each.info.state
+            # A store tells no more than what comes; what has come since a receiver was asked is newer than its word.
+            if known is None or each.received > each.info.committed:
+                known = State(linked=True, grown=now - each.heard)
             infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
-        return [*rows, states.summary(infos)]
+        if self._reading.away is None:
+            return [*rows, states.summary(infos)]
+        name, since = self._reading.origin.name, states.spoken(now - self._reading.away)
+        return [*rows, f"no connection to {name} for {since}: trying again"]
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

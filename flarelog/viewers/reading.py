@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
@@ -21,6 +22,9 @@ from flarelog.render.sieve import Sieve
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
+
+if TYPE_CHECKING:
+    from flarelog.render.past import Past
 
 HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
@@ -133,7 +137,7 @@ class Reading:
         self._sieve, self._ordered = None if merged else view.sieve, merged or ordered
         self._clocks = Clocks()
         self._times = times_of(view.choice, time.time())
-        self._away = False  # the connection is lost, and it was said
+        self.away: float | None = None  # since when the connection is lost, which was said; by time.monotonic
 
     @property
     def infos(self) -> list[StreamInfo]:
@@ -241,6 +245,8 @@ class Reading:
         since, stamps = self.view.choice.since, each.flow.stamps
         if since is None or stamps is None or each.received >= each.first:
             return None
+        from flarelog.render.past import Past
+
         return Past(since + self.ahead(each.info.stream), stamps, each.first)
 
     async def _tried(
@@ -279,12 +285,12 @@ class Reading:
 
     def lost(self, error: FlarelogError) -> None:
         """Say so, once."""
-        if not self._away:
-            self._away = True
+        if self.away is None:
+            self.away = time.monotonic()
             self.say(f"{error}; trying again, from where it was")
 
     def back(self) -> None:
         """Say so, if it was said that it is lost."""
-        if self._away:
-            self._away = False
+        if self.away is not None:
+            self.away = None
             self.say("connected again: nothing is missing")

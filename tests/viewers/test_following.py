@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -13,10 +14,11 @@ import pytest
 
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Generation, Mark, StreamId, StreamInfo
+from flarelog.model import Attributes, Ended, Generation, Mark, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
@@ -24,6 +26,7 @@ from flarelog.viewers import batch
 from flarelog.viewers import follow as live
 from flarelog.viewers import reading as reads
 from flarelog.viewers.batch import Batch
+from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
 from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.follow import Follow, Order
@@ -206,6 +209,39 @@ def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
     shown = Watched()
     asyncio.run(Follow(Reading(Goes(TWO), Selection(RUN), View(), pytest.fail), shown).run())
     assert shown.rows == ["2 sites: 1 live, 1 ended"]
+
+
+def test_while_nobody_answers_no_site_is_called_live() -> None:
+    class Away(Held):
+        looks = 0
+
+        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+            self.looks += 1
+            if self.looks > 1:
+                raise CannotConnect("nobody is there")
+            return [replace(info, sealed=False, state=State(linked=True)) for info in await super().streams(run)]
+
+        async def state(self, run: str) -> RunState:
+            return RunState.RUNNING
+
+    class Watched(Shown):
+        def enough(self, caught_up: bool, now: float) -> bool:
+            return "no connection" in self.rows[-1]
+
+    shown = Watched()
+    said: list[str] = []
+    asyncio.run(Follow(Reading(Away(TWO), Selection(RUN), View(), said.append), shown).run())
+    assert shown.rows[-1] == "no connection to here for 0 s: trying again"
+    assert len(said) == 1
+
+
+def test_what_takes_several_rows_of_a_terminal_that_became_narrower_is_taken_away_whole() -> None:
+    columns, out = [100], io.BytesIO()
+    console = Console(out, ConsoleOptions(), lambda: (columns[0], 24))
+    console.draw(lambda: ["x" * 90], 0.0)
+    columns[0] = 40
+    console.show([Line(0, 1, "a line")])
+    assert out.getvalue().endswith(b"\r\x1b[2A\x1b[Ja line\n")
 
 
 class Restarted(Held):
