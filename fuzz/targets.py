@@ -73,8 +73,8 @@ from flarelog.sources.files import patterns, record
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.redaction import mask
 from flarelog.sources.redaction import patterns as own
-from flarelog.sources.redaction.mask import Rules
-from flarelog.sources.redaction.secret import NAMES, find
+from flarelog.sources.redaction.mask import NAMES, Rules
+from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.store import LocalStore
 from flarelog.v1 import log_pb2 as pb

@@ -61,6 +61,7 @@ class Sidecar:
         self._logs: dict[str, Log] = {}
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
+        self._failed = self._fenced = 0  # logs that ended in an error; of them those that a newer sidecar has
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._draining = asyncio.Event()
 
@@ -219,21 +220,17 @@ class Sidecar:
         """Something was acknowledged, or found out: whoever waits for the end is to wait on."""
         self._progress.made()
 
-    @property
-    def _fenced(self) -> bool:
-        """Whether a newer sidecar has the site's logs."""
-        return any(isinstance(one.error, StreamFenced) for one in self._logs.values())
-
     def ended(self, ended: Log) -> None:
         """Say how *ended* came to its end; a newer sidecar is said once, and is the end of all others as well."""
         error, stream = ended.error, ended.stream
-        fenced = sum(isinstance(one.error, StreamFenced) for one in self._logs.values())
+        self._failed += error is not None
+        self._fenced += isinstance(error, StreamFenced)
         if error is None:
             log.info("%s: sealed at offset %d", stream, ended.acked)
-        elif not isinstance(error, StreamFenced) or fenced == 1:
+        elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s: %s", stream, error, exc_info=traced(error))
         self.brought()
         text = str(error) if error else f"sealed at offset {ended.acked}"
         self.bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=error is None)
-        if fenced or all(one.error for one in self._logs.values()):
+        if self._fenced or self._failed == len(self._logs):
             self.drain()  # nothing is left that this sidecar could be wanted for

@@ -115,6 +115,7 @@ def is_numbered(log: str, path: str) -> bool:
     return any(map(str.isdigit, added_to(os.path.basename(log), os.path.basename(path)) or ""))
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def is_surely_rotation(log: str, path: str) -> bool:
     """Whether the name *path* says nothing else but that it was *log*: train-1.log may well be another log than
     train.log, and train.log.1 is none.

@@ -161,11 +161,15 @@ class Owner:
         """The logs that the file at *path* may be a generation of, as its name says, and what it is called beside them;
         also such as *look* shows.
         """
-        directory, _, name = path.rpartition("/")
-        beside = ((f"{directory}/{original}" if directory else original, path) for original in originals(name))
-        for log_path, called in (*beside, *self.ledger.links.called(path).items()):
-            if log_path in self.ledger.tails or (look is not None and log_path in look.born):
-                yield log_path, called
+        directory, slash, name = path.rpartition("/")
+        tails, born = self.ledger.tails, look.born if look is not None else ()
+        for original in originals(name):  # asked of each old file at each look: there may be very many
+            if (log_path := f"{directory}{slash}{original}") in tails or log_path in born:
+                yield log_path, path
+        if self.ledger.links.ends:
+            for log_path, called in self.ledger.links.called(path).items():
+                if log_path in tails or log_path in born:
+                    yield log_path, called
         yield from ((log_path, path) for log_path in self.ledger.rotated_to(path))
 
     def family(self, look: Look) -> set[str]:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
 from flarelog.sources.redaction import mask, patterns
-from flarelog.sources.redaction.mask import Rules
+from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.patterns import OwnPattern
-from flarelog.sources.redaction.secret import NAMES, find, runs
+from flarelog.sources.redaction.secret import find, runs
 from tests.often import often
 from tests.sources.redaction.shapes import SHAPES, Shape
 

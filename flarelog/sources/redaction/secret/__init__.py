@@ -36,8 +36,6 @@ from flarelog.sources.redaction.secret.view import Span, View
 
 Probe = Callable[[bytes, bytes, int], Span | None]
 
-NAMES = ("tokens", "passwords", "keys", "email")
-
 
 def find(text: bytes, names: tuple[str, ...]) -> Iterator[Span]:
     """Where in *text* what *names* say is: any number of lines, each by itself. The spans may overlap."""
