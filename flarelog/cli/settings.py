@@ -6,7 +6,6 @@ options themselves. What a command does not know is an error that names the file
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -128,6 +127,8 @@ def values(document: Document, context: click.Context, names: tuple[str, ...]) -
 
 def meant(name: str, known: Iterable[str]) -> str:
     """``: did you mean ...?``; empty where none of *known* is like *name*."""
+    import difflib  # for a mistake alone
+
     close = difflib.get_close_matches(name, list(known), 1)
     return f": did you mean {close[0]}?" if close else ""
 
