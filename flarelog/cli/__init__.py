@@ -16,7 +16,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from flarelog.cli.running import ended_by
-from flarelog.cli.settings import configured
 from flarelog.version import __version__
 
 _COMMANDS = {

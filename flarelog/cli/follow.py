@@ -35,6 +35,7 @@ class FollowOptions:
     tail: int | None = typed(
         None,
         "Begin with the last N lines of each log; -1: all lines.  [default: 100 on a terminal, else all]",
+        short="-n",
         metavar="N",
         least=-1,
     )

@@ -16,6 +16,7 @@ from flarelog.errors import InvalidOption
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
+from flarelog.render.levels import NAMES, Level
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
@@ -29,6 +30,11 @@ class LineOptions:
     include: tuple[str, ...] = typed((), "Show only lines that match. Repeatable.", short="-i", metavar="REGEX")
     exclude: tuple[str, ...] = typed(
         (), "Leave out lines that match, even if -i matches them. Repeatable.", short="-e", metavar="REGEX"
+    )
+    fixed_strings: bool = typed(False, "Take patterns as plain text, not as regular expressions.", short="-F")
+    ignore_case: bool = typed(False, "Match capital and small letters alike.")
+    level: str | None = typed(
+        None, "Show only lines of this level or a graver one. A traceback is an error.", choices=NAMES
     )
     after: int = typed(0, "Show N lines after each match.", short="-A", metavar="N", least=0)
     before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
@@ -62,7 +68,7 @@ class LineOptions:
     @property
     def choosing(self) -> bool:
         """Whether they choose or change lines."""
-        return bool(self.include or self.exclude or self.since or self.until or self.timestamps)
+        return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
 
 
 class Lines:
@@ -75,15 +81,17 @@ class Lines:
         now = time.time_ns()
         self.options = options
         self.stamped = partial(stamp, zone=time.localtime().tm_gmtoff, now=now)
-        self.highlight = (*patterns(options.highlight), *patterns(options.include))
+        made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
+        self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
         self.choice = Choice(
-            patterns(options.include),
-            patterns(options.exclude),
+            made(options.include),
+            made(options.exclude),
             options.before or around,
             options.after or around,
             moment(options.since, now) if options.since else None,
             moment(options.until, now) if options.until else None,
+            Level[options.level.upper()] if options.level else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())

@@ -23,6 +23,7 @@ from flarelog.cli.lines import LineOptions, Lines, demand_alone
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.cli.running import ended_by
 from flarelog.cli.tuning import many_lines, tune_memory
+from flarelog.cli.which import which
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import log_name, run_name, site_name
@@ -62,6 +63,7 @@ class LogOptions:
         "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
+    latest: bool = typed(False, "Show the run that began last.")
     starts: tuple[str, ...] = typed(
         (), "Show only this log, from this byte on. Repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
     )
@@ -143,7 +145,7 @@ def reads(kind: type) -> Callable[[F], F]:
             return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
 
         options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
-        run = click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+        run = click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
         return run(place_options()(options))  # type: ignore[return-value]
 
     return decorated
@@ -174,6 +176,7 @@ def read(context: click.Context, asked: Asked) -> int:
 
 
 def _read(context: click.Context, asked: Asked) -> int:
+    asked = replace(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
     terminal, follow, shown = sys.stdout.isatty(), asked.follow, asked.shown
     raw = asked.lines.output == "raw"
     if raw:
@@ -229,16 +232,16 @@ def _read(context: click.Context, asked: Asked) -> int:
             return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
-                _talk(f"go on with: {_again(context, reader.places)}")
+                _talk(f"go on with: {_again(context, asked.run, reader.places)}")
             raise
     return OK  # the user has left the pager
 
 
-def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
+def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> str:
     """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
     few = len(places) <= NAMED
-    changed = {"from", "tail", "since", *(("site", "log") if few else ())}
-    words = [*context.command_path.split(), context.params["run_id"]]
+    changed = {"from", "tail", "since", "latest", *(("site", "log") if few else ())}
+    words = [*context.command_path.split(), run]
     for each in context.command.params:
         name = each.name or ""
         if not isinstance(each, click.Option) or name in changed:

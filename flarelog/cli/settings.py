@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
+from flarelog.names import meant
 from flarelog.text import legible, quoted
 
 DIRECTORY = "/etc/flarelog"
@@ -123,14 +124,6 @@ def values(document: Document, context: click.Context, names: tuple[str, ...]) -
         except click.BadParameter as error:
             faults.append(Fault(at, f"{key}: {error.message.rstrip('.')}", value=True))
     return found, faults
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """``: did you mean ...?``; empty where none of *known* is like *name*."""
-    import difflib  # for a mistake alone
-
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f": did you mean {close[0]}?" if close else ""
 
 
 def _converted(value: object, param: click.Option, context: click.Context) -> object:

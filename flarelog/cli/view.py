@@ -59,7 +59,7 @@ Examples:
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions)
-@click.option("--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
+@click.option("-n", "--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="Order of the lines: one file after the other, or by the times in the lines.")  # fmt: skip
 @click.option(

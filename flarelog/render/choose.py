@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from flarelog.errors import InvalidOption
+from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, rfc3339, stamp
@@ -28,10 +29,12 @@ class Choice:
     after: int = 0
     since: int | None = None  # nanoseconds since 1970
     until: int | None = None
+    level: Level | None = None  # the least
 
     @property
     def everything(self) -> bool:
-        return not (self.include or self.exclude) and self.since is None and self.until is None
+        timeless = self.since is None and self.until is None
+        return timeless and not (self.include or self.exclude) and self.level is None
 
 
 class Chooser:
@@ -42,6 +45,7 @@ class Chooser:
         self._before: deque[Line] = deque(maxlen=choice.before)
         self._after = 0  # lines of context that are still to come
         self._time: int | None = None
+        self._levels = Levels() if choice.level is not None else None
         self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
@@ -56,9 +60,10 @@ class Chooser:
                 yield line
                 continue
             text = plain(line.text)
+            level = None if self._levels is None else self._levels.of(text)
             if not self._in_time(line, text):
                 continue
-            if self._wanted(text):
+            if self._wanted(text, level):
                 if context and self._gap and self._shown:
                     yield None
                 yield from self._before
@@ -77,8 +82,10 @@ class Chooser:
         self._before.clear()
         self._after, self._gap = 0, True
 
-    def _wanted(self, text: str) -> bool:
+    def _wanted(self, text: str, level: Level | None) -> bool:
         choice = self._choice
+        if choice.level is not None and (level is None or level < choice.level):
+            return False
         if any(pattern.search(text) for pattern in choice.exclude):
             return False
         return not choice.include or any(pattern.search(text) for pattern in choice.include)
@@ -94,12 +101,12 @@ class Chooser:
         return (since is None or self._time >= since) and (until is None or self._time < until)
 
 
-def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """*texts* as patterns. Raises InvalidOption."""
+def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:
+    """*texts* as patterns, which match themselves if they are *fixed*. Raises InvalidOption."""
     found = []
     for text in texts:
         try:
-            found.append(re.compile(text))
+            found.append(re.compile(re.escape(text) if fixed else text, re.IGNORECASE if ignore_case else 0))
         except (re.error, OverflowError, RecursionError) as error:
             raise InvalidOption(f"{text!r} is no regular expression: {error}") from error
     return tuple(found)

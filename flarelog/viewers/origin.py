@@ -39,6 +39,9 @@ class Origin(Protocol):
     async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
         """What is held of *run*, or of *sites* in it. Raises CannotConnect, NotAllowed."""
 
+    async def runs(self) -> list[str]:
+        """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
+
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
 
@@ -78,6 +81,9 @@ class ReceiverOrigin:
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
+    async def runs(self) -> list[str]:
+        return [info.run for info in await self._client.runs()]
+
     async def state(self, run: str) -> RunState:
         return await self._client.state(run)
 
@@ -107,6 +113,9 @@ class StoreOrigin:
     async def streams(self, run: str, sites: Sequence[str] = ()) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         return [info async for info in self._store.list(f"{run}/", wanted=wanted)]
+
+    async def runs(self) -> list[str]:
+        return list(await self._store.runs())
 
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)

@@ -13,6 +13,7 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.render.choose import Choice, Chooser, moment, patterns
 from flarelog.render.container import Renderer
+from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
@@ -228,3 +229,28 @@ def test_a_view_is_limited_in_bytes(case: dict[str, Any]) -> None:
     assert (
         written([*lines], limit_bytes=given["limit_bytes"]) == case["expected"]["stdout"] + case["expected"]["stderr"]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed", "ignore_case", "matches"),
+    [
+        ("a.b", False, False, {"a.b", "axb"}),
+        ("a.b", True, False, {"a.b"}),
+        ("A.B", True, True, {"a.b"}),
+        ("A.b", False, True, {"a.b", "axb"}),
+        ("[", True, False, {"[x"}),
+    ],
+)
+def test_a_pattern_may_be_plain_text_and_of_any_case(
+    text: str, fixed: bool, ignore_case: bool, matches: set[str]
+) -> None:
+    (pattern,) = patterns([text], fixed=fixed, ignore_case=ignore_case)
+    assert {one for one in ("a.b", "axb", "[x", "other") if pattern.search(one)} == matches
+
+
+def test_a_level_chooses_lines_of_it_and_of_graver_ones_with_what_belongs_to_them() -> None:
+    texts = ["INFO a", "  of a", "WARNING b", "  of b", "plain", "ERROR c", "DEBUG d"]
+    lines = [Line(n, n + 1, text) for n, text in enumerate(texts)]
+    for level, wanted in ((Level.WARNING, texts[2:4] + texts[5:6]), (Level.INFO, texts[:4] + texts[5:6])):
+        found = Chooser(Choice(level=level)).feed(lines)
+        assert [line.text for line in found if line is not None] == wanted
