@@ -104,7 +104,8 @@ def screen(columns: int, *args: str) -> list[str]:
     """What a terminal so wide is shown."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    with subprocess.Popen((*FLARELOG, *args), stdin=theirs, stdout=theirs, stderr=theirs, env=environment()) as shell:
+    env = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen((*FLARELOG, *args), stdin=theirs, stdout=theirs, stderr=theirs, env=env) as shell:
         os.close(theirs)
         found = b""
         try:

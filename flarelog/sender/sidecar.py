@@ -26,6 +26,7 @@ from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced
 from flarelog.sender.progress import Progress
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
+from flarelog.talk import each
 from flarelog.wire import calls, codec
 from flarelog.wire.packing import Compressing
 
@@ -229,7 +230,7 @@ class Sidecar:
         error, stream = ended.error, ended.stream
         fenced = sum(isinstance(one.error, StreamFenced) for one in self._logs.values())
         if error is None:
-            log.info("%s: sealed at offset %d", stream, ended.acked)
+            log.info("%s: sealed at offset %d", stream, ended.acked, extra=each("are sealed"))
         elif not isinstance(error, StreamFenced) or fenced == 1:
             log.error("%s: %s", stream, error, exc_info=traced(error))
         self.brought()
