@@ -100,11 +100,12 @@ def test_numbers_in_names_are_in_their_order(held: Receiver) -> None:
         assert 0 <= printed.index("site-2") < printed.index("site-10"), command
 
 
-def screen(columns: int, *args: str) -> list[str]:
+def screen(columns: int, *args: str, **variables: str) -> list[str]:
     """What a terminal so wide is shown."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    env = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES")}
+    env = {name: value for name, value in environment().items() if name not in ("COLUMNS", "LINES", "PAGER")}
+    env |= variables
     with subprocess.Popen((*FLARELOG, *args), stdin=theirs, stdout=theirs, stderr=theirs, env=env) as shell:
         os.close(theirs)
         found = b""
@@ -125,3 +126,20 @@ def test_the_table_of_states_fits_its_terminal(held: Receiver, columns: int) -> 
     assert ("CLOCK" in head) == (columns > 40)
     assert [row.split()[0] for row in rows] == ["site-2", "site-10"]
     assert max(map(len, [head, *rows])) < columns
+
+
+def test_a_view_has_a_pager_on_a_terminal(place: Place) -> None:
+    place.log.write_bytes(TEXT)
+    said = ("--color", "never", "-n", "1", str(place.log))
+    mark = {"PAGER": "sed 's/^/paged: /'"}
+    assert screen(80, "view", *said, **mark) == ["paged: INFO went on"]
+    for others in (("--no-pager", *said), ("--pager", "off", *said), ("--bars", "live", *said)):
+        assert screen(80, "view", *others, **mark) == ["INFO went on"]
+    place.log.write_bytes(TEXT * 100_000)
+    assert screen(80, "view", "--color", "never", str(place.log), PAGER="head -n 1") == ["INFO began"]
+
+
+def test_lines_since_a_time_of_the_day(place: Place) -> None:
+    place.log.write_bytes(b"2001-01-01T00:00:00Z old\n2099-01-01T00:00:00Z new\n")
+    for since in ("yesterday", "13:50", "90", "now"):
+        assert place.call("view", str(place.log), "--since", since).printed == "2099-01-01T00:00:00Z new\n"

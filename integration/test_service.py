@@ -40,8 +40,7 @@ def silent(server: socket.socket) -> bool:
 def test_a_receiver_says_that_it_is_ready_lives_and_ends(place: Place, abstract: bool, workers: str) -> None:
     address = f"@{place.directory.name}-notify" if abstract else str(place.directory / "notify")
     with listening(address) as server:
-        watchdog = {"WATCHDOG_USEC": "400000"}
-        receiver = place.serve("--workers", workers, NOTIFY_SOCKET=address, **watchdog)
+        receiver = place.serve("--workers", workers, NOTIFY_SOCKET=address, WATCHDOG_USEC="400000")
         ready = told(server, "READY=1")[-1].splitlines()
         assert ready == ["READY=1", f"STATUS=receiving at {receiver.address}"]
         for _ in range(3):

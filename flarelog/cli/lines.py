@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 
 import click
+from click.core import ParameterSource
 
 from flarelog.errors import InvalidOption
 from flarelog.options import option, typed
@@ -40,7 +41,9 @@ class LineOptions:
     before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
     context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)
     highlight: tuple[str, ...] = typed((), "Highlight text that matches. Repeatable.", short="-H", metavar="REGEX")
-    since: str | None = typed(None, "Show lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
+    since: str | None = typed(
+        None, "Show lines from this time on: 5m, 90 (seconds), 13:50, yesterday, 2026-11-20T08:00:00Z.", metavar="TIME"
+    )
     until: str | None = typed(None, "Show lines before this time.", metavar="TIME")
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
     tz: str = option("utc", "Time zone of the shown times: utc, local, Europe/Berlin, +02:00.", metavar="ZONE")
@@ -84,13 +87,14 @@ class Lines:
         made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
         self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
+        clock = _clock(options.tz)
         self.choice = Choice(
             made(options.include),
             made(options.exclude),
             options.before or around,
             options.after or around,
-            moment(options.since, now) if options.since else None,
-            moment(options.until, now) if options.until else None,
+            moment(options.since, now, clock) if options.since else None,
+            moment(options.until, now, clock) if options.until else None,
             Level[options.level.upper()] if options.level else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
@@ -136,6 +140,15 @@ def demand_alone(*others: object) -> None:
     """Raises UsageError where one of *others* is said: -o raw goes with nothing that chooses or changes lines."""
     if any(others):
         raise click.UsageError("-o raw is the exact bytes of whole logs: leave out what chooses or changes lines")
+
+
+def _clock(tz: str) -> tzinfo | None:
+    """The zone of a time of the day that somebody types: the one in which times are shown, if that was said, else this
+    machine's.
+    """
+    context = click.get_current_context(silent=True)
+    said = context is not None and context.get_parameter_source("tz") not in (None, ParameterSource.DEFAULT)
+    return _zone(tz if said else "local")
 
 
 def _zone(text: str) -> tzinfo | None:

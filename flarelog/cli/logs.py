@@ -30,7 +30,9 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class LogsOptions:
-    tail: int | None = typed(None, "Show the last N lines of each log; -1: all lines.", short="-n", metavar="N", least=-1)
+    tail: int | None = typed(
+        None, "Show the last N lines of each log; -1: all lines.", short="-n", metavar="N", least=-1
+    )
     follow: bool = typed(False, "Show new lines until the run has ended, as flarelog follow does.", short="-f")
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 

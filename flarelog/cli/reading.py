@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 import shlex
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +17,7 @@ from click.core import ParameterSource
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
@@ -41,7 +38,6 @@ from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
 _GLOB = set("*?[")
-_PAGER = "less"
 AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 LAST = 100  # lines of each log that a terminal shows first
@@ -197,7 +193,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         return _raw(found, chosen, follow=follow)
     if asked.first_error:
         return _first_error(found, chosen, asked)
-    with _Pager(wanted=not follow and terminal and asked.pager) as pager:
+    with Pager(wanted=not follow and terminal and asked.pager) as pager:
         options = asked.lines
         if pager and options.bars is None:
             options = replace(options, bars="off")  # their last state is what a terminal would show
@@ -329,46 +325,3 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
 
 def _talk(text: str) -> None:
     click.echo(f"flarelog: {text}", err=True)
-
-
-# --- a pager
-
-
-class _Pager:
-    """Where to write: the user's pager, if it is *wanted* and there is one, else stdout. It ends when the user says
-    so; if that is before everything was written, the rest is not wanted.
-    """
-
-    def __init__(self, *, wanted: bool) -> None:
-        command = _pager_command() if wanted else ""
-        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
-        self._process = (
-            subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
-            if command
-            else None
-        )
-        self.fd = self._process.stdin.fileno() if self._process and self._process.stdin else sys.stdout.fileno()
-
-    def __enter__(self) -> _Pager:
-        return self
-
-    def __bool__(self) -> bool:
-        return self._process is not None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if self._process is None or self._process.stdin is None:
-            return False
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the pager alone from now on
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        return kind is not None and issubclass(kind, BrokenPipeError)
-
-
-def _pager_command() -> str:
-    chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
-    if chosen is None:
-        import shutil  # as in lines: for a terminal alone
-
-        return _PAGER if shutil.which(_PAGER) else ""
-    return "" if chosen.strip() in ("", "cat") else chosen

@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
 from flarelog.render.levels import Level, Levels
@@ -16,6 +17,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, rfc3339, stamp
 
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -112,12 +114,32 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
     return tuple(found)
 
 
-def moment(text: str, now: int) -> int:
-    """The time that *text* tells: RFC 3339, a date, or how long ago (``5m``, ``2h30m``). Raises InvalidOption."""
+def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
+    """The time that *text* tells: RFC 3339, a date, how long ago (``5m``, ``2h30m``, ``90`` seconds), or by the clock
+    and the calendar of *zone*, None being UTC, ``13:50`` (the last time that it was), ``today`` and ``yesterday``.
+
+    Raises InvalidOption.
+    """
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        return now - int(text) * SECOND
+    if re.fullmatch(r"\d{10}", text, re.ASCII):
+        return int(text) * SECOND
+    if (clock := _CLOCK.fullmatch(text)) is not None or text in ("now", "today", "yesterday"):
+        return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
     if re.fullmatch(r"-?(\d{1,9}[smhdw])+", text):
         return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
     for candidate in (text, f"{text}Z", f"{text}:00Z", f"{text}T00:00:00Z"):
         time = rfc3339(candidate.replace(" ", "T"))
         if time is not None:
             return time
-    raise InvalidOption(f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, or how long ago as 5m or 2h30m")
+    raise InvalidOption(
+        f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, 13:50 or yesterday, or how long ago as 5m or 2h30m"
+    )
+
+
+def _of_the_day(text: str, clock: re.Match[str] | None, now: datetime) -> int:
+    hour, minute, second = (int(part or 0) for part in clock.groups()) if clock is not None else (0, 0, 0)
+    found = now.replace(hour=hour, minute=minute, second=second)
+    if text == "yesterday" or found > now:
+        found -= timedelta(days=1)
+    return int(found.timestamp()) * SECOND

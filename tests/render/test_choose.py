@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_a_moment(text: str, ago: int) -> None:
     assert moment(text, NOW) == NOW - ago * SECOND
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "5", "5 m", "2026-13-01", "1x"])
+@pytest.mark.parametrize("text", ["", "tomorrow", "5x", "5 m", "2026-13-01", "1x"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InvalidOption, match="is no time"):
         moment(text, NOW)
@@ -254,3 +255,31 @@ def test_a_level_chooses_lines_of_it_and_of_graver_ones_with_what_belongs_to_the
     for level, wanted in ((Level.WARNING, texts[2:4] + texts[5:6]), (Level.INFO, texts[:4] + texts[5:6])):
         found = Chooser(Choice(level=level)).feed(lines)
         assert [line.text for line in found if line is not None] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "hours", "found"),
+    [
+        ("90", 0, "2026-11-20T13:53:30Z"),
+        ("1763640000", 0, "2025-11-20T12:00:00Z"),
+        ("now", 0, "2026-11-20T13:55:00Z"),
+        ("13:50", 0, "2026-11-20T13:50:00Z"),
+        ("13:50:09", 0, "2026-11-20T13:50:09Z"),
+        ("14:00", 0, "2026-11-19T14:00:00Z"),
+        ("14:00", 2, "2026-11-20T12:00:00Z"),
+        ("8:00", -5, "2026-11-20T13:00:00Z"),
+        ("today", 0, "2026-11-20T00:00:00Z"),
+        ("today", 11, "2026-11-20T13:00:00Z"),
+        ("yesterday", 0, "2026-11-19T00:00:00Z"),
+    ],
+)
+def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
+    now = rfc3339("2026-11-20T13:55:00Z")
+    assert now is not None
+    assert moment(text, now, timezone(timedelta(hours=hours))) == rfc3339(found)
+
+
+@pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
+def test_what_is_no_time_of_anything(text: str) -> None:
+    with pytest.raises(InvalidOption, match="is no time: give one as"):
+        moment(text, 0)
