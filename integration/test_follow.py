@@ -149,8 +149,8 @@ def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) ->
     ]
     assert lines("--from", "site-1/log.txt:23", "--tail", "1") == ["2026-11-20 08:00:05 a5"]
     (found,) = map(json.loads, lines("-o", "json", "-i", "b2", "--tz", "+02:00"))
-    zone = found.pop("time")
-    assert found == {"run": RUN, "site": "site-2", "log": "log.txt", "offset": 0, "text": "2026-11-20 08:00:02 b2"}
+    zone = found.pop("timestamp")
+    assert found == {"run": RUN, "site": "site-2", "log": "log.txt", "offset": 0, "body": "2026-11-20 08:00:02 b2"}
     assert zone.endswith("+02:00")
     raw = place.call(command, RUN, *where(ended, how), *one, "-o", "raw")
     assert raw.printed.encode() == ended.stored("log.txt", "site-1")

@@ -111,7 +111,7 @@ RED = Line(5, 9, "\x1b[31mred\x1b[0m", "stderr", NOW)
         pytest.param(
             {"output": "json"},
             '{"log.file.path": "a.log", "log.iostream": "stderr", "offset": 5, '
-            '"time": "2026-11-20T12:00:00.000000000Z", "text": "red"}\n',
+            '"timestamp": "2026-11-20T12:00:00.000000000Z", "body": "red"}\n',
             id="json",
         ),
     ],
@@ -131,7 +131,7 @@ def test_json_is_one_line_for_every_reader() -> None:
     parting = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
     found = written([Line(0, 9, f"é{parting}")], output="json")
     assert len(found.splitlines()) == 1
-    assert json.loads(found)["text"] == f"é{parting}"
+    assert json.loads(found)["body"] == f"é{parting}"
     assert "é" in found
 
 
@@ -283,3 +283,22 @@ def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
 def test_what_is_no_time_of_anything(text: str) -> None:
     with pytest.raises(InvalidOption, match="is no time: give one as"):
         moment(text, 0)
+
+
+def test_json_has_the_names_and_numbers_of_opentelemetry() -> None:
+    texts = ["2026-11-20 08:00:00Z WARNING a", "  of a", "b"]
+    note = Note.at(9, "a gap", {"event": "gap", "length": 3})
+    found = written([*(Line(n, n, text) for n, text in enumerate(texts)), note], output="json")
+    warning = {"severity_text": "WARNING", "severity_number": 13}
+    assert [json.loads(line) for line in found.splitlines()] == [
+        {
+            "log.file.path": "a.log",
+            "offset": 0,
+            "timestamp": "2026-11-20T08:00:00.000000000Z",
+            **warning,
+            "body": texts[0],
+        },
+        {"log.file.path": "a.log", "offset": 1, **warning, "body": "  of a"},
+        {"log.file.path": "a.log", "offset": 2, "body": "b"},
+        {"log.file.path": "a.log", "offset": 9, "event_name": "gap", "length": 3},
+    ]
