@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
-	bench-profile picture way clean
+	bench-profile picture way man clean
 
 poc: .venv/installed
 	$(BIN)/flarelog poc
@@ -80,6 +80,10 @@ picture: .venv/developing
 # The way of a line, from a file to a screen, drawn from the code.
 way: .venv/developing
 	$(BIN)/python -m docs.way
+
+# The manual page, made from the help of the commands.
+man: .venv/developing
+	$(BIN)/python -m docs.man
 
 protos: .venv/protos/done
 	.venv/protos/bin/python -m grpc_tools.protoc -Iprotos --python_out=. --pyi_out=. protos/flarelog/v1/log.proto

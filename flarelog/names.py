@@ -6,6 +6,7 @@ Names are validated once, at the edge, and map one to one to paths: whatever the
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.text import quoted
@@ -83,3 +84,26 @@ def parse_address(address: str) -> tuple[str, int]:
 def is_loopback(host: str) -> bool:
     """Whether *host*, of an address, is this machine whatever the network is like."""
     return host in ("localhost", "[::1]") or host.startswith("127.")
+
+
+# --- names among others
+
+
+def natural(name: str) -> tuple[tuple[str | int, ...], str]:
+    """A key to sort names by: ``rank-2`` stands before ``rank-10``."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple(int(part) if number % 2 else part for number, part in enumerate(parts)), name
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The one of *known* that *name* may have been meant to be; empty where none is like it."""
+    import difflib  # for a mistake alone
+
+    found = difflib.get_close_matches(name, sorted(known, key=natural), 1)
+    return found[0] if found else ""
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """``: did you mean ...?``, of *known*; empty where none is like *name*."""
+    found = nearest(name, known)
+    return f": did you mean {found}?" if found else ""

@@ -1,24 +1,32 @@
-"""What flarelog says to a log is a line a record, whatever is in it.
+"""What flarelog says to a log is a line a record, whatever is in it, and begins with who speaks.
 
 Text of others is made legible where it comes in. What got past that, and what a library said, meets it here again.
+What is said of each log is said of the first few in a minute, and of the rest in one line.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import threading
 import time
+from collections import Counter
 
 from flarelog.text import legible
 
+MOST = 10  # records of a kind in a minute
+MINUTE = 60.0  # seconds
 LONGEST = 16 << 10  # characters of a line; the longest audit line is shorter
 
 
 class OneLine(logging.Formatter):
-    """``2026-11-22T19:30:55.123Z INFO sentence``; a traceback's lines are indented: none looks like a record."""
+    """``2026-11-22T19:30:55.123Z INFO receiver: sentence``; a traceback's lines are indented: none looks like a
+    record. *speaker*: who speaks; empty: nobody in particular.
+    """
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    def __init__(self, speaker: str = "") -> None:
+        named = f"{speaker}: " if speaker else ""
+        super().__init__(f"%(asctime)s.%(msecs)03dZ %(levelname)s {named}%(message)s", "%Y-%m-%dT%H:%M:%S")
         self.converter = time.gmtime
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
@@ -34,6 +42,83 @@ class OneLine(logging.Formatter):
 def worth_saying(record: logging.LogRecord) -> bool:
     """Whether *record* tells anything: gRPC has a traceback for each peer that left while something was sent to it."""
     return not (record.name.startswith("grpc") and record.getMessage().startswith("ExecuteBatchError raised in core"))
+
+
+class Gathered:
+    """Which records of those that there is one of for each log are said: the first MOST of a kind in a minute."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._counts: Counter[str] = Counter()
+
+    def says(self, kind: str, now: float) -> bool:
+        """Whether a record of *kind* at *now* is said by itself; otherwise it is one of the ``rest``."""
+        self._began = now if self._began is None else self._began
+        self._counts[kind] += 1
+        return self._counts[kind] <= MOST
+
+    @property
+    def due(self) -> float | None:
+        """When the minute ends; None: nothing of it was held back."""
+        return None if self._began is None or max(self._counts.values()) <= MOST else self._began + MINUTE
+
+    def over(self, now: float) -> bool:
+        """Whether a minute that began has ended by *now*."""
+        return self._began is not None and now >= self._began + MINUTE
+
+    def rest(self) -> list[str]:
+        """A sentence for each kind of which records were held back; a new minute begins with the next record."""
+        found = [f"{count - MOST} more logs {kind}" for kind, count in self._counts.items() if count > MOST]
+        self._began, self._counts = None, Counter()
+        return found
+
+
+def each(kind: str) -> dict[str, str]:
+    """The *extra* of a record that there is one of for each log; *kind* says what becomes of them: ``are sealed``."""
+    return {"each_log": kind}
+
+
+class Talk(logging.StreamHandler):  # type: ignore[type-arg]  # of sys.stderr, as it is when a record comes
+    """Writes records to stderr; those that there is one of for each log are ``Gathered``, unless *all_of_them*."""
+
+    def __init__(self, speaker: str = "", *, all_of_them: bool = False) -> None:
+        super().__init__()
+        self._all = all_of_them
+        self._gathered = Gathered()
+        self._timer: threading.Timer | None = None
+        self.setFormatter(OneLine(speaker))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """As it is; called with the handler's lock."""
+        kind = getattr(record, "each_log", "")
+        if not kind or self._all:
+            super().emit(record)
+            return
+        now = time.monotonic()
+        if self._gathered.over(now):
+            self._say_rest()
+        if self._gathered.says(kind, now):
+            super().emit(record)
+        elif self._timer is None and (due := self._gathered.due) is not None:
+            self._timer = threading.Timer(max(0.0, due - now), self.flush_rest)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def flush_rest(self) -> None:
+        """Say what was held back."""
+        with self.lock or threading.RLock():
+            self._say_rest()
+
+    def _say_rest(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        for sentence in self._gathered.rest():
+            super().emit(logging.LogRecord("flarelog", logging.INFO, "", 0, sentence, None, None))
+
+    def close(self) -> None:
+        self.flush_rest()
+        super().close()
 
 
 def one_line(record: logging.LogRecord) -> logging.LogRecord:

@@ -243,7 +243,7 @@ def test_fifty_logs_that_are_fenced_are_one_sentence(place: Place) -> None:
     for name in names:
         receiver.gets(TAIL, name)
     older.tell(signal.SIGSTOP)
-    newer = place.sidecar(receiver)
+    newer = place.sidecar(receiver, FLARELOG_LOG_LEVEL="debug")  # which says it of each
     newer.says("sending from offset", times=50)
     older.tell(signal.SIGCONT)
     fenced(older)

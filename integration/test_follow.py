@@ -64,7 +64,7 @@ def shows(program: Program, text: str) -> None:
 def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str) -> None:
     receiver = place.serve()
     reader = place.start("follow", RUN, *where(receiver, how))
-    reader.says("holds no such log of run run-1 yet: waiting")
+    reader.says("holds no run run-1 yet: waiting")
     programs = sites(place, receiver, site1=b"one\n", site2=BAR + b"a \xff b")
     shows(reader, "one")
     append(log(place, "site-1"), b"two\n")
@@ -149,8 +149,8 @@ def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) ->
     ]
     assert lines("--from", "site-1/log.txt:23", "--tail", "1") == ["2026-11-20 08:00:05 a5"]
     (found,) = map(json.loads, lines("-o", "json", "-i", "b2", "--tz", "+02:00"))
-    zone = found.pop("time")
-    assert found == {"run": RUN, "site": "site-2", "log": "log.txt", "offset": 0, "text": "2026-11-20 08:00:02 b2"}
+    zone = found.pop("timestamp")
+    assert found == {"run": RUN, "site": "site-2", "log": "log.txt", "offset": 0, "body": "2026-11-20 08:00:02 b2"}
     assert zone.endswith("+02:00")
     raw = place.call(command, RUN, *where(ended, how), *one, "-o", "raw")
     assert raw.printed.encode() == ended.stored("log.txt", "site-1")
@@ -244,7 +244,7 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
     [
         pytest.param(["logs", RUN], 2, "say where to look", id="nowhere"),
         pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
-        pytest.param(["logs", RUN, "--store", "."], 3, ". holds no such log of run run-1", id="no-run"),
+        pytest.param(["logs", RUN, "--store", "."], 3, ". holds no run run-1", id="no-run"),
         pytest.param(["logs", "..", "--store", "."], 2, "the run's name", id="a-name"),
         pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 2, "give SITE/LOG:OFFSET", id="a-place"),
         pytest.param(["follow", RUN, "--store", ".", "-i", "("], 2, "is no regular expression", id="a-pattern"),

@@ -93,8 +93,8 @@ def test_an_operator_begins_and_ends_runs_with_a_token(place: Place, receiver: R
 
 def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(place: Place, receiver: Receiver) -> None:
     assert receiver.program.said.splitlines()[:2] == [
-        f"receiving at {receiver.address} into {receiver.store}",
-        f"readers with a token at {receiver.reader_address}",
+        f"receiver: receiving at {receiver.address} into {receiver.store}",
+        f"receiver: readers with a token at {receiver.reader_address}",
     ]
     (ready,) = place.directory.glob("*.ready")
     assert ready.read_text() == receiver.address + "\n"

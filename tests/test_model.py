@@ -180,6 +180,7 @@ def test_a_stream_as_scripts_see_it() -> None:
         "digest",
         "generations",
         "attributes",
+        "zone",
         "gaps",
         "notes",
         "redacted",

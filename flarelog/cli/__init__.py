@@ -40,6 +40,7 @@ _COMMANDS = {
     "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
 }
 
+_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar"}  # whose talk says who speaks
 _NO_FILE = ("config", "completion")  # commands whose options no file has
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -66,7 +67,7 @@ class _Lazy(click.Group):
         if cmd_name not in _NO_FILE:
             from flarelog.cli.settings import configured
 
-            configured(command, _talk)
+            configured(command, lambda level: _talk(level, _SPEAKERS.get(cmd_name, "")))
         command.short_help = _COMMANDS[cmd_name]
         return command
 
@@ -99,19 +100,19 @@ class _Lazy(click.Group):
     show_default=True,
     help="Least level of the messages on stderr.",
 )
-def main(log_level: str) -> None:
+@click.pass_context
+def main(context: click.Context, /, log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""
     gc.enable()
-    _talk(log_level)
+    _talk(log_level, _SPEAKERS.get(context.invoked_subcommand or "", ""))
 
 
-def _talk(level: str) -> None:
+def _talk(level: str, speaker: str = "") -> None:
     import logging  # half of the time that help takes would go into these two
 
-    from flarelog.talk import OneLine, worth_saying
+    from flarelog.talk import Talk, worth_saying
 
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine())
+    handler = Talk(speaker, all_of_them=level.lower() == "debug")
     handler.addFilter(worth_saying)
     for name in ("flarelog", "asyncio", "grpc"):  # what the libraries say of a call may quote a peer as well
         logger = logging.getLogger(name)

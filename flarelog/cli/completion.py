@@ -60,7 +60,9 @@ def _items(what: Literal["run", "site"], context: click.Context, incomplete: str
     # Options that make no sense end a command with a sentence; here they only complete nothing.
     with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stderr(io.StringIO()):
         names = _names(what, context)
-    return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(incomplete)]
+    from flarelog.names import natural
+
+    return [CompletionItem(name) for name in sorted(set(names), key=natural) if name.startswith(incomplete)]
 
 
 def _names(what: Literal["run", "site"], context: click.Context) -> Iterable[str]:

@@ -24,7 +24,7 @@ Examples:
   # in the order of the lines' own times
   flarelog follow job-1 --order time -t --tz local
   # an object a line
-  flarelog follow job-1 -o json | jq .text
+  flarelog follow job-1 -o json | jq .body
   # one log, from this byte on
   flarelog follow job-1 --from site-1/log.txt:4096
 """
@@ -35,6 +35,7 @@ class FollowOptions:
     tail: int | None = typed(
         None,
         "Begin with the last N lines of each log; -1: all lines.  [default: 100 on a terminal, else all]",
+        short="-n",
         metavar="N",
         least=-1,
     )

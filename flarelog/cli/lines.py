@@ -12,12 +12,14 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.options import option, typed
 from flarelog.render.choose import Choice, moment, patterns
 from flarelog.render.container import Form, Renderer
+from flarelog.render.levels import NAMES, Level
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
@@ -36,11 +38,18 @@ class LineOptions:
     exclude: tuple[str, ...] = typed(
         (), "Leave out lines that match, even if -i matches them. Repeatable.", short="-e", metavar="REGEX"
     )
+    fixed_strings: bool = typed(False, "Take patterns as plain text, not as regular expressions.", short="-F")
+    ignore_case: bool = typed(False, "Match capital and small letters alike.")
+    level: str | None = typed(
+        None, "Show only lines of this level or a graver one. A traceback is an error.", choices=NAMES
+    )
     after: int = typed(0, "Show N lines after each match.", short="-A", metavar="N", least=0)
     before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
     context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)
     highlight: tuple[str, ...] = typed((), "Highlight text that matches. Repeatable.", short="-H", metavar="REGEX")
-    since: str | None = typed(None, "Show lines from this time on: 5m, 2h30m, 2026-11-20T08:00:00Z.", metavar="TIME")
+    since: str | None = typed(
+        None, "Show lines from this time on: 5m, 90 (seconds), 13:50, yesterday, 2026-11-20T08:00:00Z.", metavar="TIME"
+    )
     until: str | None = typed(None, "Show lines before this time.", metavar="TIME")
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
     zones: tuple[str, ...] = typed(
@@ -74,7 +83,7 @@ class LineOptions:
     @property
     def choosing(self) -> bool:
         """Whether they choose or change lines."""
-        return bool(self.include or self.exclude or self.since or self.until or self.timestamps)
+        return bool(self.include or self.exclude or self.since or self.until or self.timestamps or self.level)
 
     @property
     def timed(self) -> bool:
@@ -93,15 +102,18 @@ class Lines:
         self.options = options
         self._now, self._zones = now, _zones(options.zones)
         self.stamped = partial(stamp, zone=lambda local: self._shift(local), now=now)
-        self.highlight = (*patterns(options.highlight), *patterns(options.include))
+        made = partial(patterns, fixed=options.fixed_strings, ignore_case=options.ignore_case)
+        self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
+        clock = _clock(options.tz)
         self.choice = Choice(
-            patterns(options.include),
-            patterns(options.exclude),
+            made(options.include),
+            made(options.exclude),
             options.before or around,
             options.after or around,
-            moment(options.since, now) if options.since else None,
-            moment(options.until, now) if options.until else None,
+            moment(options.since, now, clock) if options.since else None,
+            moment(options.until, now, clock) if options.until else None,
+            Level[options.level.upper()] if options.level else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")
         self.colour = colours(options.color, os.environ.get, sys.stdout.isatty())
@@ -187,6 +199,15 @@ def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
         check((glob or "*",))
         found.append((glob or "*", zone))
     return found[::-1]
+
+
+def _clock(tz: str) -> tzinfo | None:
+    """The zone of a time of the day that somebody types: the one in which times are shown, if that was said, else this
+    machine's.
+    """
+    context = click.get_current_context(silent=True)
+    said = context is not None and context.get_parameter_source("tz") not in (None, ParameterSource.DEFAULT)
+    return _zone(tz if said else "local")
 
 
 def _zone(text: str) -> tzinfo | None:

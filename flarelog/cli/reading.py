@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import shlex
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,8 +18,10 @@ from click.core import ParameterSource
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
 from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.cli.pager import Pager
 from flarelog.cli.running import ended_by
 from flarelog.cli.tuning import many_lines, tune_memory
+from flarelog.cli.which import which
 from flarelog.errors import FAILED, GAPS, NOT_FOUND, OK, TIMEOUT, FlarelogError, InvalidOption
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import log_name, run_name, site_name
@@ -41,7 +39,6 @@ from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
 _GLOB = set("*?[")
-_PAGER = "less"
 AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 LAST = 100  # lines of each log that a terminal shows first
@@ -63,6 +60,7 @@ class LogOptions:
         "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
+    latest: bool = typed(False, "Show the run that began last.")
     starts: tuple[str, ...] = typed(
         (), "Show only this log, from this byte on. Repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
     )
@@ -144,7 +142,7 @@ def reads(kind: type) -> Callable[[F], F]:
             return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
 
         options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
-        run = click.argument("run_id", metavar="RUN", shell_complete=complete_run)
+        run = click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
         return run(place_options()(options))  # type: ignore[return-value]
 
     return decorated
@@ -175,6 +173,7 @@ def read(context: click.Context, asked: Asked) -> int:
 
 
 def _read(context: click.Context, asked: Asked) -> int:
+    asked = replace(asked, run=which(asked.run, asked.place, latest=asked.logs.latest))
     terminal, follow, shown = sys.stdout.isatty(), asked.follow, asked.shown
     raw = asked.lines.output == "raw"
     if raw:
@@ -202,7 +201,7 @@ def _read(context: click.Context, asked: Asked) -> int:
         return _raw(found, chosen, follow=follow)
     if asked.first_error:
         return _first_error(found, chosen, asked)
-    with _Pager(wanted=not follow and terminal and asked.pager) as pager:
+    with Pager(wanted=not follow and terminal and asked.pager) as pager:
         options = asked.lines
         if pager and options.bars is None:
             options = replace(options, bars="off")  # their last state is what a terminal would show
@@ -241,16 +240,16 @@ def _read(context: click.Context, asked: Asked) -> int:
             return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
-                _talk(f"go on with: {_again(context, reader.places)}")
+                _talk(f"go on with: {_again(context, asked.run, reader.places)}")
             raise
     return OK  # the user has left the pager
 
 
-def _again(context: click.Context, places: Mapping[StreamId, int]) -> str:
+def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> str:
     """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
     few = len(places) <= NAMED
-    changed = {"from", "tail", "since", *(("site", "log") if few else ())}
-    words = [*context.command_path.split(), context.params["run_id"]]
+    changed = {"from", "tail", "since", "latest", *(("site", "log") if few else ())}
+    words = [*context.command_path.split(), run]
     for each in context.command.params:
         name = each.name or ""
         if not isinstance(each, click.Option) or name in changed:
@@ -384,46 +383,3 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
 
 def _talk(text: str) -> None:
     click.echo(f"flarelog: {text}", err=True)
-
-
-# --- a pager
-
-
-class _Pager:
-    """Where to write: the user's pager, if it is *wanted* and there is one, else stdout. It ends when the user says
-    so; if that is before everything was written, the rest is not wanted.
-    """
-
-    def __init__(self, *, wanted: bool) -> None:
-        command = _pager_command() if wanted else ""
-        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
-        self._process = (
-            subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
-            if command
-            else None
-        )
-        self.fd = self._process.stdin.fileno() if self._process and self._process.stdin else sys.stdout.fileno()
-
-    def __enter__(self) -> _Pager:
-        return self
-
-    def __bool__(self) -> bool:
-        return self._process is not None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        if self._process is None or self._process.stdin is None:
-            return False
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the pager alone from now on
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        return kind is not None and issubclass(kind, BrokenPipeError)
-
-
-def _pager_command() -> str:
-    chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
-    if chosen is None:
-        import shutil  # as in lines: for a terminal alone
-
-        return _PAGER if shutil.which(_PAGER) else ""
-    return "" if chosen.strip() in ("", "cat") else chosen

@@ -13,7 +13,7 @@ from flarelog.cli.options import Place, place_options
 from flarelog.cli.running import aligned, run
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo
-from flarelog.names import run_name
+from flarelog.names import meant, natural, run_name
 from flarelog.records import moment, run_record
 from flarelog.stores.base import totals
 
@@ -58,9 +58,13 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
     else:
         async with place.client() as connected:
             found = await connected.runs(run_id)
+            others = await connected.runs() if run_id and not found else []
     if run_id and not found:
-        raise NotFound(f"{place} knows no run {run_id}")
-    return found
+        from flarelog.stores import choose  # who asks a receiver does not wait for it
+
+        names = [info.run for info in others] if place.store is None else await choose.reader(place.store).runs()
+        raise NotFound(f"{place} knows no run {run_id}{meant(run_id, names)}")
+    return sorted(found, key=lambda info: natural(info.run))
 
 
 async def _held(store: str, run_id: str) -> list[RunInfo]:

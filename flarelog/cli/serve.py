@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 
 import click
 
+from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
 from flarelog.cli.supervise import forget, place_of, say_ready, supervise, until_told
@@ -98,16 +100,18 @@ def command(
     settings = checked(lambda: server(tls=tls, policy=policy, tokens=Tokens(tokens_path(store))))
     checked(lambda: check(workers))
     kept = checked(keep)
+    service = Service()
+    announce = partial(_announce, service, store, ready_file)
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
         mine = choose.store(store, durability, lock=place.lock, mine=place.mine)
-        run(_serve(mine, settings, None, kept, Workers(place)))
+        run(_serve(mine, settings, kept, workers=Workers(place)))
         forget(place)
     elif workers > 1:
-        run(supervise(choose.store(store, durability), settings, workers, partial(_announce, store, ready_file)))
+        run(_watched(service, supervise(choose.store(store, durability), settings, workers, announce)))
     else:
-        run(_serve(choose.store(store, durability), settings, ready_file, kept))
+        run(_watched(service, _serve(choose.store(store, durability), settings, kept, announce)))
 
 
 def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
@@ -126,9 +130,20 @@ def _policy(path: str, tls: Tls | None) -> PolicyFile:
     return PolicyFile(path)
 
 
+async def _watched(service: Service, work: Coroutine[object, None, None]) -> None:
+    async with service.alive():
+        await work
+
+
 async def _serve(
-    store: Store, options: ServerOptions, ready_file: str | None, keep: Keep, workers: Workers | None = None
+    store: Store,
+    options: ServerOptions,
+    keep: Keep,
+    announce: Callable[[str, str], object] = lambda address, readers: None,
+    *,
+    workers: Workers | None = None,
 ) -> None:
+    """Serve until told to stop; *announce* gets both addresses where no other process does that."""
     stopped = asyncio.Event()
     if workers is None:
         on_stop(stopped.set)
@@ -144,7 +159,7 @@ async def _serve(
             server.spawn(Retention(store, keep, server.expire).run())
         try:
             if workers is None:
-                _announce(store.name, ready_file, server.address, server.reader_address)
+                announce(server.address, server.reader_address)
             else:
                 say_ready()
             await stopped.wait()
@@ -156,15 +171,16 @@ async def _serve(
                 await asyncio.wait(left, timeout=1.0)
 
 
-def _announce(store: str, ready_file: str | None, address: str, reader_address: str) -> None:
+def _announce(service: Service, store: str, ready_file: str | None, address: str, reader_address: str) -> None:
     """Say where connections are accepted."""
     if ready_file is not None:
         if reader_address:  # first: who sees the other file may look for this one
             _write(f"{ready_file}.reader", reader_address)
         _write(ready_file, address)
-    say(f"receiving at {address} into {store}")
+    say(f"receiver: receiving at {address} into {store}")
+    service.ready(f"STATUS=receiving at {address}")
     if reader_address:
-        say(f"readers with a token at {reader_address}")
+        say(f"receiver: readers with a token at {reader_address}")
 
 
 def _write(path: str, address: str) -> None:

@@ -6,7 +6,6 @@ options themselves. What a command does not know is an error that names the file
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import stat
@@ -18,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
+from flarelog.names import meant
 from flarelog.text import legible, quoted
 
 DIRECTORY = "/etc/flarelog"
@@ -124,12 +124,6 @@ def values(document: Document, context: click.Context, names: tuple[str, ...]) -
         except click.BadParameter as error:
             faults.append(Fault(at, f"{key}: {error.message.rstrip('.')}", value=True))
     return found, faults
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """``: did you mean ...?``; empty where none of *known* is like *name*."""
-    close = difflib.get_close_matches(name, list(known), 1)
-    return f": did you mean {close[0]}?" if close else ""
 
 
 def _converted(value: object, param: click.Option, context: click.Context) -> object:

@@ -11,6 +11,7 @@ from functools import partial
 
 import click
 
+from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run
 from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
@@ -117,10 +118,18 @@ async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
         if not [sidecar for sidecar in sidecars if sidecar.reread()]:
             log.info("there is nothing to read again: this sidecar has no certificates")
 
-    on_stop(drain)
+    service = Service()
+
+    def stop() -> None:
+        service.tell("STOPPING=1")
+        drain()
+
+    on_stop(stop)
     on_hangup(reread)
     give_memory_back()
-    return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
+    service.ready()
+    async with service.alive():
+        return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
 
 
 def _redacted(receipt: Receipt | None) -> dict[str, int] | None:

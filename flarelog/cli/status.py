@@ -9,7 +9,7 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from flarelog.errors import CannotConnect, NotFound
 from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
+from flarelog.names import meant
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
 from flarelog.text import legible
 
@@ -79,7 +80,9 @@ def command(
     quiet_after: float,
     output: str,
 ) -> None:
-    asked = _Asked(run_id, patterns, quiet_after, output == "json")
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    columns = shutil.get_terminal_size().columns if terminal else None
+    asked = _Asked(run_id, patterns, quiet_after, output == "json", columns)
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -109,12 +112,14 @@ class _Asked:
     patterns: tuple[str, ...]
     quiet_after: float
     as_json: bool
+    columns: int | None = None  # of the terminal
 
     def lines(self, found: list[StreamInfo], state: str) -> list[str]:
         if self.as_json:
             return [json.dumps(self._record(info)) for info in found]
         head = summary(found, self.quiet_after)
-        return [f"{self.run} {state}: {head}" if state else head, *self._table(found), *self._reasons(found)]
+        head = f"{self.run} {state}: {head}" if state else head
+        return [head, *fitting(self._table(found), self.columns), *self._reasons(found)]
 
     def _record(self, info: StreamInfo) -> dict[str, object]:
         one, state = standing(info, self.quiet_after), info.state or State()
@@ -134,8 +139,8 @@ class _Asked:
             "clock_ahead_seconds": state.skew,
         }
 
-    def _table(self, found: list[StreamInfo]) -> list[str]:
-        rows = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
+    def _table(self, found: list[StreamInfo]) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
         for info in found:
             state, behind = info.state or State(), lag(info)
             known = state.linked is not None and not info.sealed
@@ -150,7 +155,7 @@ class _Asked:
                     str(len(info.gaps)),
                 )
             )
-        return aligned([row[bool(self.run) :] for row in rows], range(4 - bool(self.run), 9)) if found else []
+        return [row[bool(self.run) :] for row in rows] if found else []
 
     def _reasons(self, found: list[StreamInfo]) -> list[str]:
         said: dict[str, list[str]] = {}
@@ -162,6 +167,35 @@ class _Asked:
             f"paused: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
             for why, names in said.items()
         ]
+
+
+_LEAST = ("CLOCK", "BYTES/S", "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
+_SHORTEST = 8  # columns to which names are shortened
+
+
+def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
+    """*rows*, the first of which has the names of columns, as lines of a table that *columns* have room for: without
+    what is needed least, and with the middle of long names left out.
+    """
+    if not rows:
+        return []
+    head, shown = rows[0], [list(row) for row in rows]
+    for name in _LEAST:
+        if columns is None or _width(shown) < columns:
+            break
+        at = shown[0].index(name)
+        shown = [row[:at] + row[at + 1 :] for row in shown]
+    for at in sorted(range(head.index("STATE")), key=lambda at: -max(len(row[at]) for row in rows)):
+        over = 0 if columns is None else _width(shown) - columns + 1
+        room = max(_SHORTEST, max(len(row[at]) for row in shown) - over)
+        for row in shown if over > 0 else ():
+            row[at] = row[at] if len(row[at]) <= room else f"{row[at][: (room - 1) // 2]}…{row[at][-(room // 2) :]}"
+    numbers = range(shown[0].index("STATE") + 1, len(shown[0]))
+    return aligned(shown, numbers)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
 
 
 def _called(one: Standing) -> str:
@@ -184,7 +218,9 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if asked.patterns:
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
-            raise NotFound(f"no site is called {' or '.join(asked.patterns)}: look at all of them without --site")
+            sites = {info.stream.site for info in await look(asked.run, store, connected)}
+            what = f"no site is called {' or '.join(asked.patterns)}{meant(asked.patterns[0], sites)}"
+            raise NotFound(what if what.endswith("?") else f"{what}: look at all of them without --site")
     state = ""
     if connected is not None:
         state = (await connected.about(asked.run)).state if asked.run else ""
@@ -223,6 +259,8 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
             )
         try:
             shown = looking.result()
+            if in_place:
+                asked = replace(asked, columns=shutil.get_terminal_size().columns)
             ended = all(one.phase is Phase.ENDED for one in sites(shown.streams, asked.quiet_after).values())
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Sequence
 
@@ -11,11 +12,12 @@ from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, redaction_text, run
 from flarelog.client import Client
-from flarelog.errors import NotFound
+from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, StreamInfo
-from flarelog.names import run_name
+from flarelog.names import meant, run_name
 from flarelog.records import stream_record
 from flarelog.text import legible
+from flarelog.viewers.reading import order
 
 
 @click.command
@@ -66,8 +68,13 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
 
         found = [info async for info in choose.reader(store).list(f"{run_id}/" if run_id else "", wanted=wanted)]
     if run_id and not found and not sites:
-        raise NotFound(f"{connected.address if connected is not None else store} holds no stream of run {run_id}")
-    return found
+        runs = [] if store is None else list(await choose.reader(store).runs())
+        if connected is not None:
+            with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
+                runs = [info.run for info in await connected.runs()]
+        where = connected.address if connected is not None else store
+        raise NotFound(f"{where} holds no stream of run {run_id}{meant(run_id, set(runs) - {run_id})}")
+    return sorted(found, key=lambda info: order(info.stream))
 
 
 def _table(found: list[StreamInfo]) -> list[str]:

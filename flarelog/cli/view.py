@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import select
@@ -12,15 +13,18 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import click
 
 from flarelog.cli.lines import LineOptions, Lines, demand_alone
-from flarelog.cli.options import Whole, asks
+from flarelog.cli.options import Switches, Whole, asks
+from flarelog.cli.pager import Pager
 from flarelog.cli.running import checked, ended_by
 from flarelog.cli.tuning import many_lines
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, InvalidOption
+from flarelog.options import typed
 from flarelog.render.choose import Chooser
 from flarelog.render.container import FORMS, Form
 from flarelog.render.merge import by_time
@@ -50,16 +54,22 @@ Examples:
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", older="no-pager")
+
+
 @click.command(
+    cls=Switches,
     help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
     "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
     "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, messages to"
     " stderr. "
-    "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read."
+    "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@asks(lines=LineOptions)
-@click.option("--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
+@asks(lines=LineOptions, own=ViewOptions)
+@click.option("-n", "--tail", type=Whole(0), metavar="N", help="Show the last N lines.")
 @click.option("--order", type=click.Choice(["given", "time"]), default="given", show_default=True,
               help="Order of the lines: one file after the other, or by the times in the lines.")  # fmt: skip
 @click.option(
@@ -74,6 +84,7 @@ Examples:
 def command(
     files: tuple[str, ...],
     lines: partial[LineOptions],
+    own: partial[ViewOptions],
     tail: int | None,
     order: str,
     form: Form,
@@ -92,7 +103,20 @@ def command(
         if options.output == "raw":
             demand_alone(options.choosing, tail is not None, order == "time")
             return _raw(files, limit_bytes)
-        return _View(files, options, form, encoding, tail, limit_bytes, by_time=order == "time").run()
+        wanted = own().pager and limit_bytes is None and sys.stdout.isatty() and all(map(os.path.isfile, files))
+        with Pager(wanted=wanted and options.bars != "live") as paged:
+            made = replace(options, bars=options.bars or "off") if paged else options  # as a terminal leaves them
+            view = _View(files, made, form, encoding, tail, limit_bytes, by_time=order == "time", paged=bool(paged))
+            if paged:
+                os.dup2(paged.fd, sys.stdout.fileno())  # the process ends with it
+            try:
+                return view.run()
+            finally:
+                if paged:
+                    with contextlib.suppress(BrokenPipeError):  # the user has left it
+                        sys.stdout.flush()
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the pager waits for more
+        return 0  # the user has left the pager
 
     try:
         sys.exit(checked(work))
@@ -141,12 +165,13 @@ class _View:
         limit_bytes: int | None,
         *,
         by_time: bool,
+        paged: bool = False,
     ) -> None:
         self._troubles = _Troubles()
         self._logs = _logs(files)
         self._names = [legible(log[0]) for log in self._logs]
         self._name, self._encoding = _codec(encoding)
-        terminal = sys.stdout.isatty()
+        terminal = sys.stdout.isatty() and not paged
         self._lines = lines = Lines(options, terminal=terminal)
         self._form = form
         self._stamped, self._choice = lines.stamped, lines.choice

@@ -25,6 +25,7 @@ from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.stores.base import CLOSED, LEFT, OPENED, Appender
+from flarelog.talk import each
 from flarelog.wire.packing import Unpacking
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class Intake:
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:
             self.happenings.note(stream, OPENED)
-        log.info("%s: opened at offset %d", stream, committed)
+        log.info("%s: opened at offset %d", stream, committed, extra=each("are open"))
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -109,7 +110,7 @@ class Intake:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
-            log.info("%s: sealed at offset %d", stream, committed)
+            log.info("%s: sealed at offset %d", stream, committed, extra=each("are sealed"))
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()

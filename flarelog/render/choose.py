@@ -9,12 +9,15 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
+from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, rfc3339, stamp
 
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
@@ -28,10 +31,12 @@ class Choice:
     after: int = 0
     since: int | None = None  # nanoseconds since 1970
     until: int | None = None
+    level: Level | None = None  # the least
 
     @property
     def everything(self) -> bool:
-        return not (self.include or self.exclude) and self.since is None and self.until is None
+        timeless = self.since is None and self.until is None
+        return timeless and not (self.include or self.exclude) and self.level is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class Chooser:
         self._before: deque[Line] = deque(maxlen=choice.before)
         self._after = 0  # lines of context that are still to come
         self._time: int | None = None
+        self._levels = Levels() if choice.level is not None else None
         self._gap = self._shown = False  # since the last one that was shown some were not; any was shown
 
     def feed(self, lines: Iterable[Line]) -> Iterator[Line | None]:
@@ -80,9 +86,10 @@ class Chooser:
                 yield line
                 continue
             text = plain(line.text)
+            level = None if self._levels is None else self._levels.of(text)
             if not self._in_time(line, text):
                 continue
-            if self._wanted(text):
+            if self._wanted(text, level):
                 if context and self._gap and self._shown:
                     yield None
                 yield from self._before
@@ -101,8 +108,10 @@ class Chooser:
         self._before.clear()
         self._after, self._gap = 0, True
 
-    def _wanted(self, text: str) -> bool:
+    def _wanted(self, text: str, level: Level | None) -> bool:
         choice = self._choice
+        if choice.level is not None and (level is None or level < choice.level):
+            return False
         if any(pattern.search(text) for pattern in choice.exclude):
             return False
         return not choice.include or any(pattern.search(text) for pattern in choice.include)
@@ -129,23 +138,43 @@ class Chooser:
         return unknown if self._time is None else self._time >= moment
 
 
-def patterns(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """*texts* as patterns. Raises InvalidOption."""
+def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = False) -> tuple[re.Pattern[str], ...]:
+    """*texts* as patterns, which match themselves if they are *fixed*. Raises InvalidOption."""
     found = []
     for text in texts:
         try:
-            found.append(re.compile(text))
+            found.append(re.compile(re.escape(text) if fixed else text, re.IGNORECASE if ignore_case else 0))
         except (re.error, OverflowError, RecursionError) as error:
             raise InvalidOption(f"{text!r} is no regular expression: {error}") from error
     return tuple(found)
 
 
-def moment(text: str, now: int) -> int:
-    """The time that *text* tells: RFC 3339, a date, or how long ago (``5m``, ``2h30m``). Raises InvalidOption."""
+def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
+    """The time that *text* tells: RFC 3339, a date, how long ago (``5m``, ``2h30m``, ``90`` seconds), or by the clock
+    and the calendar of *zone*, None being UTC, ``13:50`` (the last time that it was), ``today`` and ``yesterday``.
+
+    Raises InvalidOption.
+    """
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        return now - int(text) * SECOND
+    if re.fullmatch(r"\d{10}", text, re.ASCII):
+        return int(text) * SECOND
+    if (clock := _CLOCK.fullmatch(text)) is not None or text in ("now", "today", "yesterday"):
+        return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
     if re.fullmatch(r"-?(\d{1,9}[smhdw])+", text):
         return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
     for candidate in (text, f"{text}Z", f"{text}:00Z", f"{text}T00:00:00Z"):
         time = rfc3339(candidate.replace(" ", "T"))
         if time is not None:
             return time
-    raise InvalidOption(f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, or how long ago as 5m or 2h30m")
+    raise InvalidOption(
+        f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, 13:50 or yesterday, or how long ago as 5m or 2h30m"
+    )
+
+
+def _of_the_day(text: str, clock: re.Match[str] | None, now: datetime) -> int:
+    hour, minute, second = (int(part or 0) for part in clock.groups()) if clock is not None else (0, 0, 0)
+    found = now.replace(hour=hour, minute=minute, second=second)
+    if text == "yesterday" or found > now:
+        found -= timedelta(days=1)
+    return int(found.timestamp()) * SECOND

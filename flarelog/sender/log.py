@@ -22,6 +22,7 @@ from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Finder, Source
+from flarelog.talk import each
 from flarelog.wire import statuses
 from flarelog.wire.packing import Compressing, Packing
 from flarelog.wire.uplink import Gone, Stream
@@ -152,7 +153,7 @@ class Log:
             await self.wake.wait()
         stream.check()
         link.answers(delivery.producer.epoch)
-        log.info("%s: sending from offset %d", self.stream, self.acked)
+        log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
             self._site.finder.resume(record, time.monotonic())

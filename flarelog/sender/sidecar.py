@@ -26,6 +26,7 @@ from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced
 from flarelog.sender.progress import Progress
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
+from flarelog.talk import each
 from flarelog.wire import calls, codec
 from flarelog.wire.packing import Compressing
 
@@ -226,7 +227,7 @@ class Sidecar:
         self._failed += error is not None
         self._fenced += isinstance(error, StreamFenced)
         if error is None:
-            log.info("%s: sealed at offset %d", stream, ended.acked)
+            log.info("%s: sealed at offset %d", stream, ended.acked, extra=each("are sealed"))
         elif not isinstance(error, StreamFenced) or self._fenced == 1:
             log.error("%s: %s", stream, error, exc_info=traced(error))
         self.brought()

@@ -17,6 +17,7 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Block, Display, Item
 from flarelog.viewers.follow import LIVE_READS, Order
+from flarelog.viewers.missing import missing
 from flarelog.viewers.reading import SLICE, Reading, Stream
 
 SHOWN_AT_ONCE = 2000  # lines that are merged before they are handed on
@@ -37,7 +38,8 @@ class Batch:
         """Show what is there. Raises FlarelogError, OSError; NotFound where nothing is."""
         infos = await self._reading.listed()
         if not infos:
-            raise NotFound(f"{self._reading.origin.name} holds no such log of run {self._reading.selection.run}")
+            what, meant = await missing(self._reading.origin, self._reading.selection)
+            raise NotFound(f"{what}: did you mean {meant}?" if meant else what)
         for info in infos:
             self._reading.add(info)
         self._ranks.learn(infos, over=all(info.sealed for info in infos))

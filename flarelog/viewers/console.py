@@ -18,6 +18,8 @@ from string import Formatter
 from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
+from flarelog.render.levels import STYLES as LEVEL_STYLES
+from flarelog.render.levels import Levels
 from flarelog.render.rows import Line, Note, width
 from flarelog.render.sgr import RESET, highlighted, painted, plain
 from flarelog.render.times import SECOND, shown, stamp
@@ -84,6 +86,7 @@ class Console:
         self._left = options.limit_bytes
         self.prefix = options.prefix  # may grow
         self._heads: dict[tuple[str, str, int], str] = {}
+        self._levels: dict[str, Levels] = {}  # by the name of the source
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
 
@@ -100,6 +103,8 @@ class Console:
             if len(texts) > AT_ONCE:
                 self._said(texts)
                 texts = []
+            if options.colour and options.output == "text":
+                lines = self._coloured(lines, source)
             if options.output == "json":
                 head = "".join(f"{_dumped(name)}: {_dumped(value)}, " for name, value in source.fields.items())
                 texts += [self._object(line, source, head) for line in lines if line is not None]
@@ -111,6 +116,19 @@ class Console:
             else:
                 texts += [GAP if line is None else line.text for line in lines]
         self._said(texts)
+
+    def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
+        """*lines* in the colours of their levels, but for those that have colours of their own."""
+        levels = self._levels.setdefault(source.name, Levels())
+        found: list[Line | None] = []
+        for line in lines:
+            if line is not None and not isinstance(line, Note):
+                level = levels.of(plain(line.text))
+                style = LEVEL_STYLES.get(level, "") if level is not None else ""
+                if style and "\x1b" not in line.text:
+                    line = line._replace(text=f"{painted('', style)}{line.text}{RESET}")
+            found.append(line)
+        return found
 
     def _said(self, texts: list[str]) -> None:
         if texts:
@@ -179,9 +197,15 @@ class Console:
         return found
 
     def _object(self, line: Line, source: Label, head: str) -> str:
-        """*line* as JSON, from *head* on, which says of whom it is. Piece by piece: json.dumps takes twice as long."""
+        """*line* as JSON, from *head* on, which says of whom it is, with OpenTelemetry's names where it has one.
+
+        Piece by piece: json.dumps takes twice as long.
+        """
         if isinstance(line, Note):
-            return _dumped({**source.fields, "offset": line.offset, **line.event})
+            event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
+            return _dumped({**source.fields, "offset": line.offset, **event})
+        text = plain(line.text)
+        level = self._levels.setdefault(source.name, Levels()).of(text)
         time, rank = self._time(line), source.rank(line)
         found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
         if line.stream:
@@ -189,10 +213,12 @@ class Console:
         if self._options.offsets:
             found += f'"offset": {line.offset}, '
         if time is not None:
-            found += f'"time": "{shown(time, self._options.zone)}", '
+            found += f'"timestamp": "{shown(time, self._options.zone)}", '
         if line.bar:
             found += '"bar": true, '
-        return f'{found}"text": {_dumped(plain(line.text))}}}'
+        if level is not None:
+            found += f'"severity_text": "{level.name}", "severity_number": {level.value}, '
+        return f'{found}"body": {_dumped(text)}}}'
 
     def _time(self, line: Line) -> int | None:
         return line.time if line.time is not None else self._stamped(line.text) if line.text else None

@@ -80,6 +80,8 @@ class View:
         choice = self.choice
         if self.raw or not choice.include or choice.since is not None or choice.until is not None:
             return None
+        if choice.level is not None:  # of a line that tells none it is that of the line before it
+            return None
         return sieve(choice.include, choice.before, choice.after)
 
 

@@ -23,6 +23,7 @@ from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Display, Item
+from flarelog.viewers.missing import missing
 from flarelog.viewers.reading import SLICE, Reading, Stream
 
 Order = Literal["arrival", "time"]
@@ -104,9 +105,14 @@ class Follow:
                 self._found(infos, group, over=state is RunState.ENDED)
                 if not infos and not self._waiting and not self._over:
                     self._waiting = True
-                    origin, run = self._reading.origin.name, self._reading.selection.run
-                    self._reading.say(f"{origin} holds no such log of run {run} yet: waiting")
+                    await self._say_waiting()
             await asyncio.sleep(pause)
+
+    async def _say_waiting(self) -> None:
+        what, meant = f"{self._reading.origin.name} holds no such log", ""
+        with contextlib.suppress(FlarelogError):  # the next look tells
+            what, meant = await missing(self._reading.origin, self._reading.selection)
+        self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:

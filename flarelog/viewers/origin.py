@@ -42,6 +42,9 @@ class Origin(Protocol):
         each stream was. Raises CannotConnect, NotAllowed.
         """
 
+    async def runs(self) -> list[str]:
+        """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
+
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
 
@@ -81,6 +84,9 @@ class ReceiverOrigin:
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
+    async def runs(self) -> list[str]:
+        return [info.run for info in await self._client.runs()]
+
     async def state(self, run: str) -> RunState:
         return await self._client.state(run)
 
@@ -113,6 +119,9 @@ class StoreOrigin:
         if not times:
             return found
         return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
+
+    async def runs(self) -> list[str]:
+        return list(await self._store.runs())
 
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)

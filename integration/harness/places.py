@@ -212,7 +212,9 @@ class Program:
             line
             for line in self.said.splitlines()
             if line.strip()
-            and not line.startswith(("Usage: ", "Try ", "receiving at ", "readers with a token at "))
+            and not line.startswith(
+                ("Usage: ", "Try ", "receiver: receiving at ", "receiver: readers with a token at ")
+            )
             and " INFO " not in line[:40]
             and " WARNING " not in line[:40]
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from flarelog.errors import InvalidOption
 from flarelog.render.choose import Arrived, Choice, Chooser, moment, patterns
 from flarelog.render.container import Renderer
+from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.render.times import SECOND, rfc3339
 from flarelog.viewers.console import Console, ConsoleOptions, Enough, Template, colours
@@ -70,7 +72,7 @@ def test_a_moment(text: str, ago: int) -> None:
     assert moment(text, NOW) == NOW - ago * SECOND
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "5", "5 m", "2026-13-01", "1x"])
+@pytest.mark.parametrize("text", ["", "tomorrow", "5x", "5 m", "2026-13-01", "1x"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InvalidOption, match="is no time"):
         moment(text, NOW)
@@ -109,7 +111,7 @@ RED = Line(5, 9, "\x1b[31mred\x1b[0m", "stderr", NOW)
         pytest.param(
             {"output": "json"},
             '{"log.file.path": "a.log", "log.iostream": "stderr", "offset": 5, '
-            '"time": "2026-11-20T12:00:00.000000000Z", "text": "red"}\n',
+            '"timestamp": "2026-11-20T12:00:00.000000000Z", "body": "red"}\n',
             id="json",
         ),
     ],
@@ -129,7 +131,7 @@ def test_json_is_one_line_for_every_reader() -> None:
     parting = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
     found = written([Line(0, 9, f"é{parting}")], output="json")
     assert len(found.splitlines()) == 1
-    assert json.loads(found)["text"] == f"é{parting}"
+    assert json.loads(found)["body"] == f"é{parting}"
     assert "é" in found
 
 
@@ -269,3 +271,75 @@ def test_a_clock_that_is_ahead_is_taken_back() -> None:
     lines = [Line(at, at + 10, str(at), time=at * SECOND) for at in range(0, 50, 10)]
     chooser = Chooser(Choice(since=20 * SECOND), ahead=10 * SECOND)
     assert [line.text for line in chooser.feed(lines) if line] == ["30", "40"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed", "ignore_case", "matches"),
+    [
+        ("a.b", False, False, {"a.b", "axb"}),
+        ("a.b", True, False, {"a.b"}),
+        ("A.B", True, True, {"a.b"}),
+        ("A.b", False, True, {"a.b", "axb"}),
+        ("[", True, False, {"[x"}),
+    ],
+)
+def test_a_pattern_may_be_plain_text_and_of_any_case(
+    text: str, fixed: bool, ignore_case: bool, matches: set[str]
+) -> None:
+    (pattern,) = patterns([text], fixed=fixed, ignore_case=ignore_case)
+    assert {one for one in ("a.b", "axb", "[x", "other") if pattern.search(one)} == matches
+
+
+def test_a_level_chooses_lines_of_it_and_of_graver_ones_with_what_belongs_to_them() -> None:
+    texts = ["INFO a", "  of a", "WARNING b", "  of b", "plain", "ERROR c", "DEBUG d"]
+    lines = [Line(n, n + 1, text) for n, text in enumerate(texts)]
+    for level, wanted in ((Level.WARNING, texts[2:4] + texts[5:6]), (Level.INFO, texts[:4] + texts[5:6])):
+        found = Chooser(Choice(level=level)).feed(lines)
+        assert [line.text for line in found if line is not None] == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "hours", "found"),
+    [
+        ("90", 0, "2026-11-20T13:53:30Z"),
+        ("1763640000", 0, "2025-11-20T12:00:00Z"),
+        ("now", 0, "2026-11-20T13:55:00Z"),
+        ("13:50", 0, "2026-11-20T13:50:00Z"),
+        ("13:50:09", 0, "2026-11-20T13:50:09Z"),
+        ("14:00", 0, "2026-11-19T14:00:00Z"),
+        ("14:00", 2, "2026-11-20T12:00:00Z"),
+        ("8:00", -5, "2026-11-20T13:00:00Z"),
+        ("today", 0, "2026-11-20T00:00:00Z"),
+        ("today", 11, "2026-11-20T13:00:00Z"),
+        ("yesterday", 0, "2026-11-19T00:00:00Z"),
+    ],
+)
+def test_a_time_as_people_say_it(text: str, hours: int, found: str) -> None:
+    now = rfc3339("2026-11-20T13:55:00Z")
+    assert now is not None
+    assert moment(text, now, timezone(timedelta(hours=hours))) == rfc3339(found)
+
+
+@pytest.mark.parametrize("text", ["24:00", "13:60", "12345678901", "-5", "tomorrow", "1:2:3:4"])
+def test_what_is_no_time_of_anything(text: str) -> None:
+    with pytest.raises(InvalidOption, match="is no time: give one as"):
+        moment(text, 0)
+
+
+def test_json_has_the_names_and_numbers_of_opentelemetry() -> None:
+    texts = ["2026-11-20 08:00:00Z WARNING a", "  of a", "b"]
+    note = Note.at(9, "a gap", {"event": "gap", "length": 3})
+    found = written([*(Line(n, n, text) for n, text in enumerate(texts)), note], output="json")
+    warning = {"severity_text": "WARNING", "severity_number": 13}
+    assert [json.loads(line) for line in found.splitlines()] == [
+        {
+            "log.file.path": "a.log",
+            "offset": 0,
+            "timestamp": "2026-11-20T08:00:00.000000000Z",
+            **warning,
+            "body": texts[0],
+        },
+        {"log.file.path": "a.log", "offset": 1, **warning, "body": "  of a"},
+        {"log.file.path": "a.log", "offset": 2, "body": "b"},
+        {"log.file.path": "a.log", "offset": 9, "event_name": "gap", "length": 3},
+    ]

@@ -50,6 +50,9 @@ class Held:
     async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         return [StreamInfo(stream, 0, len(data), 0, True) for stream, data in self._logs.items()]
 
+    async def runs(self) -> list[str]:
+        return [RUN]
+
     async def state(self, run: str) -> RunState:
         return RunState.ENDED
 
@@ -354,7 +357,7 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
 
 
 def test_nothing_there_is_said() -> None:
-    with pytest.raises(NotFound, match="here holds no such log of run run-1"):
+    with pytest.raises(NotFound, match="here holds no log of run run-1"):
         read(Held({}), Selection(RUN))
 
 

@@ -1,0 +1,54 @@
+"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+_LESS = "less"
+
+
+class Pager:
+    """Where to write: the user's pager, if it is *wanted* and there is one, else stdout. It ends when the user says
+    so; if that is before everything was written, the rest is not wanted.
+    """
+
+    def __init__(self, *, wanted: bool) -> None:
+        command = _pager_command() if wanted else ""
+        environment = {"LESS": "FRX", "LV": "-c", **os.environ}
+        self._process = (
+            subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environment)  # noqa: S602  # as git does
+            if command
+            else None
+        )
+
+    @property
+    def fd(self) -> int:
+        return self._process.stdin.fileno() if self._process and self._process.stdin else sys.stdout.fileno()
+
+    def __enter__(self) -> Pager:
+        return self
+
+    def __bool__(self) -> bool:
+        return self._process is not None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        if self._process is None or self._process.stdin is None:
+            return False
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the pager alone from now on
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.wait()
+        return kind is not None and issubclass(kind, BrokenPipeError)
+
+
+def _pager_command() -> str:
+    chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
+    if chosen is None:
+        import shutil  # as in lines: for a terminal alone
+
+        return _LESS if shutil.which(_LESS) else ""
+    return "" if chosen.strip() in ("", "cat") else chosen

@@ -1,0 +1,36 @@
+"""Which run is meant where a command names none."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from flarelog.cli.options import Place
+from flarelog.cli.runs import known
+from flarelog.errors import NotFound
+from flarelog.model import RunInfo
+from flarelog.names import natural
+
+NAMED = 5  # runs that are named where one is to be chosen
+
+
+def which(run: str, place: Place, *, latest: bool) -> str:
+    """*run*; without a name the *latest* run at *place*, or the only one. Raises UsageError, NotFound and its like."""
+    if run:
+        if latest:
+            raise click.UsageError("--latest says which run: leave out its name")
+        return run
+    return chosen(asyncio.run(known("", place)), str(place), latest=latest)
+
+
+def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
+    """The name of the one of *found* that is meant. Raises UsageError, NotFound."""
+    if not found:
+        raise NotFound(f"{where} holds no run")
+    newest = sorted(found, key=lambda info: (info.begun or info.grown, info.grown, natural(info.run)), reverse=True)
+    if len(newest) > 1 and not latest:
+        names = ", ".join(info.run for info in newest[:NAMED])
+        more = f" and {len(newest) - NAMED} more" if len(newest) > NAMED else ""
+        raise click.UsageError(f"{where} holds {len(newest)} runs, {names}{more}: name one, or give --latest")
+    return newest[0].run

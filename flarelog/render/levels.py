@@ -1,0 +1,110 @@
+"""How grave a line is, as its writer says: by a word, a letter or a key that stands near its beginning.
+
+The forms are those of common writers: Python's logging and warnings, glog (PyTorch, Kubernetes), NCCL, compilers,
+logfmt, JSON lines. A line that tells no level belongs to the one before it if it is indented, or in a traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+from flarelog.render.merge import TRACEBACK
+
+_HEAD = 256  # characters that are looked at
+
+
+class Level(IntEnum):
+    """The numbers are OpenTelemetry's SeverityNumber: the first of each of its ranges."""
+
+    TRACE = 1
+    DEBUG = 5
+    INFO = 9
+    WARNING = 13
+    ERROR = 17
+    FATAL = 21
+
+
+NAMES = tuple(level.name.lower() for level in Level)
+STYLES = {Level.TRACE: "2", Level.DEBUG: "2", Level.WARNING: "33", Level.ERROR: "31", Level.FATAL: "1;31"}
+
+_WORDS = {
+    **{level.name: level for level in Level},
+    "WARN": Level.WARNING,
+    "NOTICE": Level.INFO,
+    "ERR": Level.ERROR,
+    **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
+}
+_LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+# Without \b before them: where a pattern begins with letters, the search skips to one of them.
+_CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
+_LETTER = re.compile(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{4}\s\d\d:\d\d:\d\d")
+_PARTS = ("rror", "arning", "xception", "evel", "everity", "lvl", "raceback", "fault", "dumped", "memory", "atal")
+"""One of them is in each line that the slower pattern below finds something in."""
+_SAID = re.compile(
+    rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
+    r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
+    r"|(?P<warning>[A-Za-z]Warning:)"
+    r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
+    r"|Segmentation fault|core dumped|Out of memory)"
+)
+_GOES_ON = ("The above exception was", "During handling of the above")
+_TRACEBACK = re.compile(r"^(.*?)(?:  [+|] )*(?:Exception Group )?Traceback \(most recent call last\):")
+
+
+def level_of(text: str) -> Level | None:
+    """The level that *text*, without colours, tells; the first one where it tells several."""
+    head = text[:_HEAD]
+    letter = _LETTER.match(head)
+    if letter is not None:
+        return _LETTERS[letter[1]]
+    found, at = None, len(head)
+    for word in _CAPITALS.finditer(head):
+        begin = word.start()
+        if not begin or not (head[begin - 1].isalnum() or head[begin - 1] == "_"):
+            found, at = _WORDS[word[0]], begin
+            break
+    if any(part in head for part in _PARTS):
+        said = _SAID.search(head, 0, at)
+        if said is not None:
+            name = said["value"] or said["said"]
+            return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR
+    return found
+
+
+class Levels:
+    """The levels of one log's lines, told in their order."""
+
+    def __init__(self) -> None:
+        self._last: Level | None = None
+        self._prefix = ""
+        self._inside = self._behind = False  # a traceback; the exception that it ended with
+
+    def of(self, text: str) -> Level | None:
+        """The level of *text*, without colours; None: nobody knows."""
+        if TRACEBACK in text and (began := _TRACEBACK.match(text)) is not None:
+            self._inside, self._behind, self._prefix, self._last = True, False, began[1], Level.ERROR
+            return Level.ERROR
+        if (self._inside or self._behind) and self._belongs(text):
+            return Level.ERROR
+        own = level_of(text)
+        if own is None and text[:1] in (" ", "\t"):
+            return self._last
+        self._last = own
+        return own
+
+    def _belongs(self, text: str) -> bool:
+        """Whether *text* goes on with the traceback."""
+        rest = text[len(self._prefix) :]
+        if not text.startswith(self._prefix.rstrip()):
+            self._inside = self._behind = False
+        elif rest.startswith(_GOES_ON) or not rest.strip():
+            return True
+        elif self._inside:
+            self._inside = rest[0] in " \t"
+            self._behind = not self._inside
+            return True
+        else:
+            self._behind = False
+        return False

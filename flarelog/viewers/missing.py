@@ -1,0 +1,44 @@
+"""Why a reader finds nothing: the run, the site or the log is unknown, and which one may have been meant."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+
+from flarelog import globs
+from flarelog.errors import FlarelogError
+from flarelog.lifecycle import RunState
+from flarelog.names import natural, nearest
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.reading import Selection
+
+NAMED = 3  # that are there
+
+
+async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
+    """What *origin* does not hold of *wanted*, as a sentence, and the name that may have been meant, or an empty one.
+
+    Raises CannotConnect, NotAllowed.
+    """
+    held = [info.stream for info in await origin.streams(wanted.run)]
+    if not held:
+        runs: list[str] = []
+        with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
+            runs = await origin.runs()
+        if wanted.run in runs or await origin.state(wanted.run) is not RunState.UNKNOWN:
+            return f"{origin.name} holds no log of run {wanted.run}", ""
+        return f"{origin.name} holds no run {wanted.run}", nearest(wanted.run, runs)
+    where = f"run {wanted.run} at {origin.name}"
+    of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
+    sites = {stream.site for stream in held}
+    if of_sites and not any(globs.any_of(of_sites, site) for site in sites):
+        return _unknown("site", of_sites, sites, where)
+    of_logs = wanted.logs or tuple(dict.fromkeys(log for _, log in wanted.starts))
+    logs = {stream.log for stream in held if not of_sites or globs.any_of(of_sites, stream.site)}
+    return _unknown("log", of_logs, logs, where)
+
+
+def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
+    names = sorted(known, key=natural)
+    listed = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
+    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names) if asked else ""

@@ -1,0 +1,38 @@
+"""The table of ``flarelog status`` on terminals of any width."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.cli.status import fitting
+
+HEAD = ("SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")
+ROWS = [
+    HEAD,
+    ("site-1", "rank-0/training-of-the-large-model.log", "quiet 42 s", "1,234,567", "0", "0", "+3 ms", "2"),
+    ("site-22", "log.txt", "ended: receipt", "3", "-", "-", "-", "10"),
+]
+
+
+@pytest.mark.parametrize("columns", [24, 40, 60, 80, 100, 200, None])
+def test_state_and_gaps_stay_and_no_row_is_wider_than_the_terminal(columns: int | None) -> None:
+    found = fitting(ROWS, columns)
+    assert found[0].split()[0] == "SITE"
+    assert "STATE" in found[0]
+    assert found[0].endswith("GAPS")
+    assert [line.split()[-1] for line in found[1:]] == ["2", "10"]
+    assert columns is None or columns < 40 or max(map(len, found)) < columns
+
+
+def test_what_is_needed_least_goes_first_and_then_the_middle_of_names() -> None:
+    assert fitting(ROWS, None)[0].split() == list(HEAD)
+    assert fitting(ROWS, 101)[0].split() == [*HEAD[:6], "GAPS"]
+    assert fitting(ROWS, 40) == [
+        "SITE     LOG       STATE           GAPS",
+        "site-1   ran….log  quiet 42 s         2",
+        "site-22  log.txt   ended: receipt    10",
+    ]
+
+
+def test_no_stream_is_no_row() -> None:
+    assert fitting([], 40) == []

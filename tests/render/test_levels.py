@@ -1,0 +1,84 @@
+"""Which level a line has."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from flarelog.render.levels import Level, Levels, level_of
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.viewers.console import Console, ConsoleOptions
+
+LINES = {
+    "2026-11-20 08:12:03,123 - root - WARNING - slow": Level.WARNING,
+    "INFO:flarelog:began": Level.INFO,
+    "[2026-11-20 08:12:03] [DEBUG] x": Level.DEBUG,
+    "W1120 08:07:57.833000 13383 torch/run.py:766] x": Level.WARNING,
+    "[rank0]: E1120 08:07:57.833000 13383 x] y": Level.ERROR,
+    "node:1:2 [0] NCCL INFO comm 0x0": Level.INFO,
+    "node:1:2 [0] NCCL WARN Cuda failure": Level.WARNING,
+    'time="x" level=warning msg="y"': Level.WARNING,
+    '{"ts": 1, "level":"error", "msg": "y"}': Level.ERROR,
+    '{"severity": "CRITICAL"}': Level.FATAL,
+    "/a/b.py:3: UserWarning: old": Level.WARNING,
+    "torch.cuda.OutOfMemoryError: CUDA out of memory": Level.ERROR,
+    "ValueError: bad": Level.ERROR,
+    "Error: no such file": Level.ERROR,
+    "a.c:3:4: warning: unused": Level.WARNING,
+    "a.c:3:4: fatal error: no such file": Level.FATAL,
+    "INFO handled ValueError: bad": Level.INFO,
+    "Traceback (most recent call last):": Level.ERROR,
+    "epoch 1 loss 0.7": None,
+    "no errors and no warnings": None,
+    "INFORMATION": None,
+    "error_rate: 3": None,
+    "": None,
+    f"{'x' * 300} ERROR": None,
+}
+
+
+@pytest.mark.parametrize(("text", "level"), LINES.items(), ids=[text[:40] or "empty" for text in LINES])
+def test_the_level_that_a_line_tells(text: str, level: Level | None) -> None:
+    assert level_of(text) == level
+
+
+def test_what_tells_no_level_belongs_to_a_line_before_it_if_it_is_indented() -> None:
+    levels = Levels()
+    texts = ["x", "  y", "WARNING a", "  more", "\tmore", "b", "  c"]
+    warning = Level.WARNING
+    assert [levels.of(text) for text in texts] == [None, None, warning, warning, warning, None, None]
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank1]: ", "| "])
+def test_a_traceback_is_an_error_from_its_first_line_to_its_last_exception(prefix: str) -> None:
+    error = [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 1, in <module>',
+        "    1 / 0",
+        "ZeroDivisionError: division by zero",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+        "Traceback (most recent call last):",
+        '  File "a.py", line 3, in <module>',
+        "SystemExit: 3",
+    ]
+    levels = Levels()
+    assert {levels.of(prefix + text) for text in error} == {Level.ERROR}
+    assert levels.of(f"{prefix}epoch 2") is None
+
+
+def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they_are() -> None:
+    texts = ["INFO a", "WARNING b", "  of b", "\x1b[32mERROR\x1b[0m c", "ERROR d", "e"]
+    lines = [*(Line(n, n + 1, text) for n, text in enumerate(texts)), Note.at(9, "an ERROR", {})]
+    shown = {}
+    for colour in (True, False):
+        out = io.BytesIO()
+        Console(out, ConsoleOptions(colour=colour)).show(lines, "log.txt")
+        shown[colour] = out.getvalue().decode().splitlines()
+    yellow, red = "\x1b[33m", "\x1b[31m"
+    wanted = [texts[0], f"{yellow}WARNING b\x1b[0m", f"{yellow}  of b\x1b[0m", texts[3], f"{red}ERROR d\x1b[0m", "e"]
+    assert shown[True] == [*wanted, "── an ERROR ──"]
+    assert shown[False] == [plain(text) for text in shown[True]]

@@ -1,0 +1,36 @@
+"""Names among others: their order, and the one that was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.names import meant, natural, nearest
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["rank-2", "rank-10"],
+        ["a", "a1", "a2", "a10", "a10b", "b"],
+        ["1", "2", "10", "a"],
+        ["a01", "a1"],
+        ["", "0", "x"],
+        ["a1b2", "a1b10", "a2b1"],
+    ],
+)
+def test_numbers_in_names_are_sorted_as_numbers(names: list[str]) -> None:
+    assert sorted(set(names), key=natural) == names
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        ("exp-24", ["exp-42", "other"], "exp-42"),
+        ("sites-1", ["site-1", "site-2"], "site-1"),
+        ("zzz", ["site-1"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_the_name_that_may_have_been_meant(name: str, known: list[str], found: str) -> None:
+    assert nearest(name, known) == found
+    assert meant(name, known) == (f": did you mean {found}?" if found else "")

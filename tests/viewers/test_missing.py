@@ -1,0 +1,62 @@
+"""What is told where a reader finds nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from flarelog.errors import NotAllowed
+from flarelog.lifecycle import RunState
+from flarelog.model import StreamInfo
+from flarelog.viewers.missing import missing
+from flarelog.viewers.reading import Selection
+from tests.viewers.test_following import RUN, Held
+
+
+class Known(Held):
+    """An origin with the logs of one run, that knows others."""
+
+    def __init__(self, logs: str, *runs: str, announced: bool = False, asked: bool = True) -> None:
+        super().__init__(dict.fromkeys(logs.split(), b""))
+        self._runs, self._announced, self._may_ask = runs, announced, asked
+
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        return await super().streams(run) if run == RUN else []
+
+    async def state(self, run: str) -> RunState:
+        return RunState.RUNNING if self._announced else RunState.UNKNOWN
+
+    async def runs(self) -> list[str]:
+        if not self._may_ask:
+            raise NotAllowed("no")
+        return list(self._runs)
+
+
+TEN = " ".join(f"site-{n}/log.txt" for n in range(1, 11))
+WHERE = f"run {RUN} at here has no"
+
+
+@pytest.mark.parametrize(
+    ("origin", "selection", "found"),
+    [
+        (Known("", "exp-42"), Selection("exp-24"), ("here holds no run exp-24", "exp-42")),
+        (Known("", "a"), Selection("exp-24"), ("here holds no run exp-24", "")),
+        (Known("", asked=False), Selection("exp-24"), ("here holds no run exp-24", "")),
+        (Known("", "exp-24", "exp-42"), Selection("exp-24"), ("here holds no log of run exp-24", "")),
+        (Known("", announced=True), Selection("exp-24"), ("here holds no log of run exp-24", "")),
+        (
+            Known(TEN),
+            Selection(RUN, ("sit-10",)),
+            (f"{WHERE} site sit-10 (it has site-1, site-2, site-3 and 7 more)", "site-10"),
+        ),
+        (Known("a/log.txt"), Selection(RUN, ("x", "y*")), (f"{WHERE} site x or y* (it has a)", "")),
+        (Known("a/log.txt b/x"), Selection(RUN, ("a",), ("log",)), (f"{WHERE} log log (it has log.txt)", "log.txt")),
+        (Known("a/x"), Selection(RUN, starts={("b", "x"): 3}), (f"{WHERE} site b (it has a)", "")),
+    ],
+)
+def test_what_is_unknown_and_what_may_have_been_meant(
+    origin: Known, selection: Selection, found: tuple[str, str]
+) -> None:
+    assert asyncio.run(missing(origin, selection)) == found
