@@ -297,7 +297,7 @@ class Renderer:
 
     def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
         """Add *lines* of *screen* behind what the other streams ended before."""
-        if len(self._screens) == 1:
+        if len(self._screens) == 1 or not lines:
             out += lines
             return
         for line in lines:
@@ -306,7 +306,8 @@ class Renderer:
 
     def _others(self, screen: Screen, before: int | None) -> list[Line]:
         """What the streams but that of *screen* ended before *before*."""
-        return _together([other.settle(before) for other in self._screens.values() if other is not screen])
+        found = [lines for other in self._screens.values() if other is not screen and (lines := other.settle(before))]
+        return _together(found) if found else []
 
 
 def _together(streams: list[list[Line]]) -> list[Line]:

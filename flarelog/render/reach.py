@@ -198,6 +198,7 @@ class Reach:
         """The first *count* rows are final; those without an LF end at *end*, if that is known."""
         if count <= 0:
             return
+        waiting = bool(self._waiting)
         for index in range(count):
             entry = self.rows[index]
             if isinstance(entry, Row):
@@ -205,13 +206,13 @@ class Reach:
                 out += self._given(entry, end)
             elif index >= self._settled:
                 out.append(entry)
-            if self._waiting:
+            if waiting:
                 self._released(self._dropped + index + 1, out)
         if self._passed:
             gone = {id(row) for row in self.rows[:count]}
             self._passed = [row for row in self._passed if id(row) not in gone]
         del self.rows[:count]
-        self.row, self.page, self.low = (max(0, each - count) for each in (self.row, self.page, self.low))
+        self.row, self.page, self.low = max(0, self.row - count), max(0, self.page - count), max(0, self.low - count)
         self._settled = max(0, self._settled - count)
         self._dropped += count
 
