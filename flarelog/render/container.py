@@ -52,6 +52,11 @@ class Record(NamedTuple):
     attributes: dict[str, object]
 
 
+def may_be_records(data: bytes) -> bool:
+    """Whether a line of *data* looks like a record of a container runtime."""
+    return _TRIED.match(data) is not None or _NEXT.search(data) is not None
+
+
 def parse(line: bytes, form: Form = "auto") -> Record | None:
     """The record that *line*, with or without its LF, is; None when it is none of that *form*."""
     line = line.removesuffix(b"\n")
@@ -136,9 +141,18 @@ class Renderer:
         self._runtime = ""  # whose records they were
 
     @property
+    def decided(self) -> bool:
+        """Whether it is known if a container runtime wrote this log."""
+        return self._decided
+
+    @property
     def plain(self) -> bool:
         """Whether it is known that no container runtime wrote this log."""
         return self._plain
+
+    def decide(self, plain: bool) -> None:
+        """It is known from the log's first lines whether a container runtime wrote it."""
+        self._decided, self._plain = True, plain
 
     def jump(self, position: int) -> None:
         """What is fed next stands at *position*. Of a log that is not known to be plain only before the first byte."""
@@ -283,7 +297,7 @@ class Renderer:
 
     def _give(self, screen: Screen, lines: list[Line], out: list[Line]) -> None:
         """Add *lines* of *screen* behind what the other streams ended before."""
-        if len(self._screens) == 1:
+        if len(self._screens) == 1 or not lines:
             out += lines
             return
         for line in lines:
@@ -292,7 +306,8 @@ class Renderer:
 
     def _others(self, screen: Screen, before: int | None) -> list[Line]:
         """What the streams but that of *screen* ended before *before*."""
-        return _together([other.settle(before) for other in self._screens.values() if other is not screen])
+        found = [lines for other in self._screens.values() if other is not screen and (lines := other.settle(before))]
+        return _together(found) if found else []
 
 
 def _together(streams: list[list[Line]]) -> list[Line]:

@@ -37,6 +37,7 @@ class Reach:
         self.rows: list[Line | Row] = []
         self.row = 0  # the cursor's; it need not be there yet
         self.page = 0  # the first row that the cursor can reach
+        self.low = 0  # the last one: it was there; it need not be there yet, either
         self.held = 0  # cells and characters of the rows that the cursor has left
         self._settled = 0  # the rows before this one were given out, bars excepted
         self._passed: list[Row] = []  # those bars, and rows that the cursor came back to later
@@ -85,7 +86,7 @@ class Reach:
         """*row*, the last one, is full: *texts* is what it shows, final, and so are all rows above it."""
         self.held -= row.held
         self.rows[-1:] = [Line(row.offset, row.end, text, row.stream, row.time) for text in texts]
-        self.row = self.page = len(self.rows)
+        self.row = self.page = self.low = len(self.rows)
         self.drop(self.row, out)
 
     def new_page(self, final: int, out: list[Line]) -> None:
@@ -94,7 +95,7 @@ class Reach:
         for entry in self.rows[self.page :]:  # without an LF it ends here; where in the stream is not known any more
             if isinstance(entry, Row):
                 entry.end = entry.end or entry.offset + 1
-        self.page = self.row = len(self.rows)
+        self.page = self.row = self.low = len(self.rows)
         self.drop(final, out)
 
     def left(self, out: list[Line]) -> bool:
@@ -197,6 +198,7 @@ class Reach:
         """The first *count* rows are final; those without an LF end at *end*, if that is known."""
         if count <= 0:
             return
+        waiting = bool(self._waiting)
         for index in range(count):
             entry = self.rows[index]
             if isinstance(entry, Row):
@@ -204,13 +206,13 @@ class Reach:
                 out += self._given(entry, end)
             elif index >= self._settled:
                 out.append(entry)
-            if self._waiting:
+            if waiting:
                 self._released(self._dropped + index + 1, out)
         if self._passed:
             gone = {id(row) for row in self.rows[:count]}
             self._passed = [row for row in self._passed if id(row) not in gone]
         del self.rows[:count]
-        self.row, self.page = max(0, self.row - count), max(0, self.page - count)
+        self.row, self.page, self.low = max(0, self.row - count), max(0, self.page - count), max(0, self.low - count)
         self._settled = max(0, self._settled - count)
         self._dropped += count
 

@@ -22,6 +22,7 @@ _SHAPE = re.compile(
     r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})"
 )  # what a text begins with, and what stands behind its first number
 _SIGNS = re.compile(r"[\W_]+")
+_ALIKE = {ord(char): None for char in "0123456789 #"}
 _WORDS = re.compile(r"[^\W\d_]{2,}")
 _TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 
@@ -237,6 +238,8 @@ def resembles(one: str, other: str) -> bool:
     """Whether *other* may be a later state of the bar *one*: the same before its first number and behind it, and no new
     words.
     """
+    if one.translate(_ALIKE) == other.translate(_ALIKE):  # most often
+        return "%" in other or not other.isdigit()
     shapes = [_SHAPE.match(text[:256]) for text in (one, other)]
     found = {(_SIGNS.sub("", shape[1]), shape[2]) for shape in shapes if shape}
     return len(found) == 1 and found != {("", "")} and not {*_WORDS.findall(other)} - {*_WORDS.findall(one)}

@@ -507,9 +507,9 @@ class Screen:
         if final in "AF":
             self._move(self._reach.row - count, now, out)
         elif final in "BE":
-            self._move(min(self._reach.row + count, max(self._reach.row, len(self._reach.rows) - 1)), now, out)
+            self._move(min(self._reach.row + count, self._lowest()), now, out)
         elif final in "Hf":
-            self._move(min(self._reach.page + count - 1, max(self._reach.row, len(self._reach.rows) - 1)), now, out)
+            self._move(min(self._reach.page + count - 1, self._lowest()), now, out)
             self._to_column(numbers[1] - 1 if len(numbers) > 1 else 0)
         elif final == "C":
             self._to_column(self._column + count)
@@ -526,10 +526,15 @@ class Screen:
         if final in "EF":
             self._column = 0
 
+    def _lowest(self) -> int:
+        """The lowest row that the cursor can go to."""
+        return max(self._reach.row, self._reach.low, len(self._reach.rows) - 1)
+
     def _move(self, row: int, now: float, out: list[Line]) -> None:
         if self._steps:
             self._presented(now, out)
         self._allowance.work -= MOVE
+        self._reach.low = max(self._reach.low, self._reach.row)
         if self._reach.left(out):
             return
         self._reach.row = max(self._reach.page, row)

@@ -41,7 +41,7 @@ class Batch:
             what, meant = await missing(self._reading.origin, self._reading.selection)
             raise NotFound(f"{what}: did you mean {meant}?" if meant else what)
         for info in infos:
-            self._reading.add(info)
+            self._reading.add(info, over=True)
         self._ranks.learn(infos, over=all(info.sealed for info in infos))
         self._display.known(self._reading.streams)
         if self._by_times:
@@ -81,7 +81,9 @@ class Batch:
             self._display.show([(each.info.stream, items)])
 
     def _rest(self, each: Stream) -> list[Item]:
-        return each.flow.close(time.monotonic()) + (each.flow.end(True) if each.info.sealed else [])
+        return each.flow.close(time.monotonic()) + (
+            each.flow.end(True, each.info.committed) if each.info.sealed else []
+        )
 
     async def _by_time(self) -> None:
         """Each line in its turn: what is there need not be waited for."""

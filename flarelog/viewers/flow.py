@@ -85,8 +85,37 @@ class View:
         return sieve(choice.include, choice.before, choice.after)
 
 
+class _Last:
+    """The last *most* lines, and what stands between them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._items: deque[Item] = deque()
+        self._lines = 0
+
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self._items.append(item)
+            self._lines += _is_line(item)
+            while self._items and (self._lines > self._most or not self._lines):
+                self._lines -= _is_line(self._items.popleft())
+                while self._items and not _is_line(self._items[0]):
+                    self._items.popleft()
+
+    def take(self) -> list[Item]:
+        return list(self._items)
+
+
+def _is_line(item: Item) -> bool:
+    return item is not None and not isinstance(item, Note)
+
+
 class Flow:
-    """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it."""
+    """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it.
+
+    *over*: nothing more than that will come. Then the last lines are those that there are in the end, and no row that
+    may still change is shown before another one.
+    """
 
     def __init__(
         self,
@@ -96,6 +125,8 @@ class Flow:
         *,
         tail: int | None = None,
         until: int = 0,
+        over: bool = False,
+        plain: bool | None = None,
         arrived: Arrived = UNKNOWN,
         ahead: int = 0,
     ) -> None:
@@ -105,6 +136,8 @@ class Flow:
         self._view, self._start = view, start
         self._renderer = view.new()
         self._renderer.jump(start)
+        if plain is not None:
+            self._renderer.decide(plain)
         self.stamps = view.stamps(stream) if view.stamps is not None else None
         self._chooser = Chooser(view.choice, view.stamped, arrived, ahead)
         self._blocks = Blocks() if view.blocks else None
@@ -112,8 +145,8 @@ class Flow:
         self._last: Mark | None = None
         self._identities: set[str] = set()
         self._ranked = view.ranks(stream) if view.ranks is not None else None
-        self._tail: deque[Item] | None = None if tail is None or until <= start else deque(maxlen=tail)
-        self._until = until
+        self._tail = None if tail is None or until <= start else _Last(tail)
+        self._until, self._over = until, over
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
         self._dirty = False  # something may be complete that was not given out
@@ -189,7 +222,7 @@ class Flow:
         """What is complete, when for a while nothing came or nothing was given out; and the notes that are due."""
         out = self._noted(self.position) if self._pending else []
         if self._dirty and (now - self._fed >= QUIET or now - self._settled >= SETTLE):
-            out += self._chosen(self._renderer.settle())
+            out += self._chosen(self._renderer.settle()) if self._tail is None else []
             self._settled = now
             if now - self._fed >= QUIET:
                 out += self._whole()
@@ -200,7 +233,7 @@ class Flow:
         """Nothing more comes, for now."""
         out = self._noted(self.position)
         out += self._chosen(self._renderer.close(now)) + self._whole()
-        self._dirty, self._until = False, 0
+        self._dirty, self._until, self._over = False, 0, False
         return self._given(out)
 
     def skip(self, offset: int, text: str, now: float) -> list[Item]:
@@ -219,10 +252,11 @@ class Flow:
         text = "this log costs too much to draw: the rest of it comes behind the other logs"
         return self._note(text, "later", {})
 
-    def end(self, sealed: bool) -> list[Item]:
-        """The note that nothing more will come."""
+    def end(self, sealed: bool, length: int | None = None) -> list[Item]:
+        """The note that nothing more will come; *length*: bytes of the stream, whatever was asked for."""
+        at = self.position if length is None else min(self.position, length)
         how = "its end was agreed on" if sealed else "without a receipt: what its site wrote last may be missing"
-        return self._note(f"ended at {self.position:,} bytes, {how}", "ended", {"sealed": sealed})
+        return self._note(f"ended at {at:,} bytes, {how}", "ended", {"sealed": sealed}, at)
 
     # --- what is shown
 
@@ -264,12 +298,13 @@ class Flow:
     def _given(self, items: list[Item]) -> list[Item]:
         if self._tail is None:
             return items
-        self._tail.extend(items)
-        if self.position < self._until:
+        self._tail.add(items)
+        if self._over or self.position < self._until:
             return []
-        items = [*self._tail, *([] if self._until == 0 else self._chosen(self._renderer.settle()))]
-        maxlen, self._tail = self._tail.maxlen, None
-        return items[len(items) - maxlen :] if maxlen else []
+        if self._until:  # more comes
+            self._tail.add(self._chosen(self._renderer.settle()) + self._whole())
+        tail, self._tail = self._tail, None
+        return tail.take()
 
     # --- notes
 
@@ -358,5 +393,5 @@ class Bytes(Flow):
     def close(self, now: float) -> list[Any]:
         return []
 
-    def end(self, sealed: bool) -> list[Any]:
+    def end(self, sealed: bool, length: int | None = None) -> list[Any]:
         return []

@@ -116,7 +116,7 @@ class Follow:
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:
-            each = self._reading.streams.get(info.stream) or self._reading.add(info)
+            each = self._reading.streams.get(info.stream) or self._reading.add(info, over=over)
             each.info = info
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
@@ -280,7 +280,7 @@ class Follow:
     def _end(self, each: Stream) -> None:
         if not each.ended:
             each.ended = True
-            self._give(each, each.flow.close(time.monotonic()) + each.flow.end(each.info.sealed))
+            self._give(each, each.flow.close(time.monotonic()) + each.flow.end(each.info.sealed, each.info.committed))
 
     def _give(self, each: Stream, items: list[Item]) -> None:
         if not items:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,9 @@ from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
 from flarelog.names import natural
+from flarelog.render.container import may_be_records
 from flarelog.render.past import Past
+from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
@@ -31,7 +34,9 @@ HEAD = 64 << 10  # bytes that are read before it is told what may be left out
 SLICE = 64 << 10  # bytes of one stream that are shown before what is shown is handed on
 WORK = 250_000  # units of work a second, a tenth of a core, that a stream may take beside what every log takes
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
-TAIL_MORE = 64  # rows that a cursor can reach: so many more lines than are wanted are read
+TAIL_MORE = WINDOW  # rows that a cursor can reach: so many more lines than are wanted are read
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one of them it is known which colours there are
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 
 
@@ -79,6 +84,7 @@ class Stream:
         self.reading: asyncio.Task[None] | None = None
         self.last = False  # it is read for the last time
         self._paid, self._paid_at = 0.0, now  # units of work, and when they were
+        self.over = False  # no more of it will be shown than there was when it was found
         self.ended = False  # and it was said
         flow.learn(0, info.marks)
         self.known = len(info.marks)
@@ -162,20 +168,45 @@ class Reading:
         self._clocks.learn(found)
         return sorted((info for info in found if self.selection.has(info.stream)), key=lambda info: order(info.stream))
 
-    def add(self, info: StreamInfo) -> Stream:
-        """Begin with a stream that was found."""
+    def add(self, info: StreamInfo, *, over: bool = False) -> Stream:
+        """Begin with a stream that was found. *over*: no more of it will be shown than there is."""
         stream, tail = info.stream, self.selection.tail
         start = self.selection.starts.get((stream.site, stream.log), 0)
-        found = self.streams[stream] = Stream(info, self._flow(info, start, tail, info.committed), time.monotonic())
+        over = over or info.sealed
+        flow = self._flow(info, start, tail, info.committed, over=over)
+        found = self.streams[stream] = Stream(info, flow, time.monotonic())
         if info.lengths and self.view.choice.since is not None:
             found.old = info.lengths[-1]
+        found.over = over
+        if start > info.committed:
+            there = f"{stream.site}/{stream.log} {'ended at' if over else 'has'} {info.committed:,} bytes"
+            self.say(f"{there}: there is nothing at byte {start:,}{'' if over else ' yet'}")
         return found
 
-    def _flow(self, info: StreamInfo, start: int, tail: int | None, until: int) -> Flow:
+    def _flow(
+        self,
+        info: StreamInfo,
+        start: int,
+        tail: int | None,
+        until: int,
+        *,
+        over: bool = False,
+        plain: bool | None = None,
+    ) -> Flow:
         kind = Bytes if self.view.raw else Flow
         arrived = arrived_at(self.view.choice, info.lengths)
         ahead = self.ahead(info.stream)
-        flow = kind(info.stream, self.view, start, tail=tail, until=until, arrived=arrived, ahead=ahead)
+        flow = kind(
+            info.stream,
+            self.view,
+            start,
+            tail=tail,
+            until=until,
+            over=over,
+            plain=plain,
+            arrived=arrived,
+            ahead=ahead,
+        )
         flow.learn(0, info.marks)
         if flow.stamps is not None:
             for sentence in self._clocks.notes(info.stream, flow.stamps.unknown, ordered=self._ordered):
@@ -193,21 +224,60 @@ class Reading:
             yield number + at, what[at : at + size]
 
     async def begin(self, each: Stream) -> None:
-        """Find where the last lines that are wanted begin."""
+        """Find where to begin, so that the last lines that are wanted are those of the whole log."""
         tail, view = self.selection.tail, self.view
         if each.old and not each.received:
             each.received = await self.line_start(each.info.stream, each.old, 0)
-            each.flow = self._flow(each.info, each.received, tail, each.first)
-        if tail is None or not view.choice.everything or each.received or not each.first:
+            each.flow = self._flow(each.info, each.received, tail, each.first, over=each.over)
+        if tail is None or not view.choice.everything or view.ranks or each.received or not each.first:
             return
-        start = await self.line_start(each.info.stream, each.first, tail + TAIL_MORE)
+        stream, lines, plain, earlier = each.info.stream, tail + TAIL_MORE, None, -1
+        while True:
+            start, data = await self._last_lines(stream, each.first, lines)
+            if not start:
+                return
+            if plain is None and may_be_records(data):  # its first lines tell whether they are any
+                head = view.new()
+                head.feed((await self._last_lines(stream, min(HEAD, each.first), -1))[1])
+                plain = head.plain if head.decided else None
+            far = start == earlier or each.first - start >= TAIL_MOST
+            earlier = start
+            if self._is_sure(start, data, tail, plain):
+                break
+            if far:  # of a log that grows it is better to show something soon
+                start = 0 if each.over else start
+                break
+            lines *= 4
         if start:
-            each.flow = self._flow(each.info, start, tail, each.first)
+            each.flow = self._flow(each.info, start, tail, each.first, over=each.over, plain=plain)
             each.received = start
+
+    def _is_sure(self, start: int, data: bytes, tail: int, plain: bool | None) -> bool:
+        """Whether the last *tail* lines of *data*, which stands at *start*, are those of the whole log."""
+        moves = b"\x1b" in data or b"\x9b" in data
+        if not moves and plain is None:
+            return data.count(b"\n") >= tail + WINDOW
+        renderer = self.view.new()
+        renderer.jump(start)
+        if plain is not None:
+            renderer.decide(plain)
+        lines = [line for line in renderer.feed(data) + renderer.close() if not isinstance(line, Note)]
+        before, shown = lines[: max(0, len(lines) - tail)], lines[max(0, len(lines) - tail) :]
+        if sum(not line.bar for line in before) < WINDOW:  # a cursor may go from what is shown to what is not there
+            return False
+        end = data.find(b"\n", max(0, before[-1].offset - start))
+        if moves and _COLOUR.search(data) and not any(each in data[: max(0, end)] for each in RESETS):
+            return False  # a colour may go on from what is not there
+        return {line.stream for line in shown} <= {line.stream for line in before}
 
     async def line_start(self, stream: StreamId, end: int, lines: int) -> int:
         """Where the last *lines* lines before *end* begin; not further back than TAIL_MOST bytes."""
-        begin, wanted, first = end, lines + 1, -1  # how many ends of lines are wanted, and where the first of all is
+        return (await self._last_lines(stream, end, lines))[0]
+
+    async def _last_lines(self, stream: StreamId, end: int, lines: int) -> tuple[int, bytes]:
+        """Where the last *lines* lines before *end* begin, -1: all, and their bytes; not more than TAIL_MOST."""
+        begin, wanted, parts = end, lines + 1 or end, list[bytes]()
+        first = -1  # where the end of the line before them is
         while begin > max(0, end - TAIL_MOST) and wanted:
             behind, begin = begin, max(0, end - TAIL_MOST, end - max(TAIL_WINDOW, 4 * (end - begin)))
             found = bytearray()
@@ -215,10 +285,13 @@ class Reading:
                 async for _, what in pieces:
                     found += what if isinstance(what, Buffer) else b""
             del found[behind - begin :]
+            parts.append(bytes(found))
             at = len(found)
             while wanted and (at := found.rfind(b"\n", 0, at)) >= 0:
                 first, wanted = begin + at, wanted - 1
-        return 0 if wanted and not begin else max(begin, first + 1)
+        data = b"".join(reversed(parts))
+        start = 0 if wanted and not begin else max(begin, first + 1)
+        return start, data[start - begin :]
 
     async def pieces(
         self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[None]] | None = None

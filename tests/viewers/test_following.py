@@ -35,6 +35,7 @@ from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
 RUN = "run-1"
+PLAIN = View(new=partial(Renderer, "plain"), notes=False)
 
 
 class Held:
@@ -178,7 +179,20 @@ def test_from_a_byte_on_and_the_last_lines() -> None:
         assert all(start > len(data) - 100_000 for _, start, _ in origin.asked)
 
 
-def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("follow", [False, True], ids=["logs", "follow"])
+def test_a_place_behind_the_end_of_a_log_is_no_place(follow: bool) -> None:
+    heard: list[str] = []
+    shown, data = Shown(), b"x" * 305 + b"\n"
+    selection = Selection(RUN, starts={("a", "l"): 99_999_999})
+    reading = Reading(Held({"a/l": data}), selection, View(), heard.append)
+    asyncio.run((Follow if follow else Batch)(reading, shown).run())
+    assert heard == [f"a/l ended at {len(data)} bytes: there is nothing at byte 99,999,999"]
+    assert shown.lines == [f"a: ── ended at {len(data)} bytes, its end was agreed on ──"]
+
+
+def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reads, "TAIL_WINDOW", 10)
     monkeypatch.setattr(reads, "TAIL_MOST", 800)
     monkeypatch.setattr(reads, "TAIL_MORE", 0)
@@ -186,15 +200,19 @@ def test_the_last_lines_are_looked_for_in_so_many_bytes_and_no_more(monkeypatch:
     def starts(data: bytes, tail: int) -> list[int]:
         """From where on *data* was read: first for its last lines, and then to be shown."""
         origin = Held({"a/l": data}, 7)
-        read(origin, Selection(RUN, tail=tail))
-        return [start for _, start, _ in origin.asked]
+        reading = Reading(origin, Selection(RUN, tail=tail), PLAIN, pytest.fail)
+        (info,) = asyncio.run(reading.listed())
+        each = reading.add(replace(info, sealed=False))
+        asyncio.run(reading.begin(each))
+        return [*(start for _, start, _ in origin.asked), each.received]
 
     one = b"x" * 5000
     assert starts(one, 3) == [4990, 4960, 4840, 4360, 4200, 4200]
     lines = b"x" * 5000 + b"".join(b"\n%03d" % n for n in range(300))  # the first ones lie further back
     assert starts(lines, 300)[-2:] == [5400, 5401]
-    assert starts(lines, 3)[-1] == len(lines) - 15  # the last one has no end yet
     assert starts(b"x" * 500, 3)[-1] == 0
+    origin = Held({"a/l": one}, 7)
+    assert read(origin, Selection(RUN, tail=3), PLAIN) == [f"a: {one.decode()}"]  # what has ended is read whole
 
 
 def test_of_a_store_the_state_of_the_sites_is_what_comes_of_them() -> None:
