@@ -92,7 +92,7 @@ class Guard:
             try:
                 self.certificates.trust.check(presented, time.time())
             except FlarelogError as error:
-                self._refused({**_what(NOBODY, action, peer), "identity": _named(presented)}, str(error))
+                self._refused({**_what(NOBODY, action, peer), **_shown(presented)}, str(error))
                 self.unwelcome.add(peer)
                 raise
             self.connections.called(peer, presented, time.monotonic())
@@ -105,7 +105,7 @@ class Guard:
 
     def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
         """Say that a connection of *presented* ends, and *why*."""
-        audit.warning("ended %s", json.dumps({"identity": _named(presented), "peer": peer, "why": str(why)}))
+        audit.warning("ended %s", json.dumps({**_shown(presented), "peer": peer, "why": str(why)}))
 
     async def meet_token(self, context: Any, action: Action | None) -> Any:
         """A call at the readers' port.
@@ -285,11 +285,12 @@ def bearer(metadata: Any) -> str:
     return secret.strip(" ") if scheme.lower() == "bearer" else ""
 
 
-def _named(presented: Presented) -> str:
+def _shown(presented: Presented) -> dict[str, str]:
+    """What an audit line says of a certificate, whatever it is."""
     try:
-        return str(presented.identity())
+        return told_of(presented.identity())
     except NotAllowed:
-        return "a certificate that names nobody"
+        return {"identity": "a certificate that names nobody", "fingerprint": presented.fingerprint()}
 
 
 def _what(
