@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
-from flarelog.cli.supervise import forget, place_of, say_ready, supervise, until_told
+from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.receiver.options import ServerOptions
@@ -147,6 +147,7 @@ async def _serve(
                 _announce(store.name, ready_file, server.address, server.reader_address)
             else:
                 say_ready()
+                server.spawn(beat())
             await stopped.wait()
         finally:
             collecting.cancel()

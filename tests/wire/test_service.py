@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from grpc._cython import cygrpc
+from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
 import flarelog
 from flarelog.wire import service
