@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
@@ -24,11 +25,13 @@ from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
+from flarelog.security.refusals import MINUTE, Repetitions
 from flarelog.stores.base import CLOSED, LEFT, OPENED, Appender
 from flarelog.wire.packing import Unpacking
 
 log = logging.getLogger(__name__)
 
+MOST_SAID = 100  # logs of a site in a run that are said to be opened, and as many to be sealed, in a minute
 UNPACKED = 2  # chunks that are in memory unpacked: one is stored while the next is unpacked
 
 
@@ -59,6 +62,21 @@ class Intake:
         self.states, self.happenings = states, happenings
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
+        self._said = Repetitions(("other runs", "other sites", "begun or ended"), MOST_SAID)
+
+    def _say(self, stream: StreamId, what: str, offset: int) -> None:
+        if self._said.says((stream.run, stream.site, what), time.monotonic()):
+            log.info("%s: %s at offset %d", stream, what, offset)
+
+    async def telling(self) -> None:
+        """Say, again and again, how many logs were opened and sealed that nobody was told of."""
+        while True:
+            await asyncio.sleep(1.0)
+            self._tell()
+
+    def _tell(self, at_once: bool = False) -> None:
+        for (run, site, what), more in self._said.over(time.monotonic(), at_once):
+            log.info("%s/%s: logs were %s %d times more within %g s", run, site, what, more, MINUTE)
 
     # --- who comes and goes
 
@@ -89,7 +107,7 @@ class Intake:
         self.states.opened(stream, session.producer)
         if stream not in self.happenings.paused:
             self.happenings.note(stream, OPENED)
-        log.info("%s: opened at offset %d", stream, committed)
+        self._say(stream, "opened", committed)
         self._bus.publish(Event.STREAM_OPENED, stream.run, stream=stream)
 
     def left(self, session: Session, sealed: bool) -> None:
@@ -109,7 +127,7 @@ class Intake:
             self.happenings.note(stream, LEFT, session.left_because)
         self._quota.holds(stream, committed)
         if sealed:
-            log.info("%s: sealed at offset %d", stream, committed)
+            self._say(stream, "sealed", committed)
             self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text="sealed by a receipt")
         else:
             loop = asyncio.get_running_loop()
@@ -134,6 +152,7 @@ class Intake:
     def close(self) -> None:
         for timer in self._silent.values():
             timer.cancel()
+        self._tell(at_once=True)
         self.unpacking.close()
 
     # --- what comes

@@ -113,6 +113,7 @@ class Server:
         await self.listening.start(self._handlers)
         self.spawn(self.pressure.watch())
         self.spawn(self.happenings.run())
+        self.spawn(self.intake.telling())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
         self.spawn(Standing(self.guard, self.sessions, self.calls, age, port, self.spawn).run())
         if self.is_home:
