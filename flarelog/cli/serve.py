@@ -122,7 +122,10 @@ def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:
     if tls is None:
-        raise InvalidOption(f"the policy {path} is of no use without TLS: nobody could say who he is")
+        raise InvalidOption(
+            f"the policy {path} is of no use without TLS, because callers are not known: give --tls-ca, --tls-cert"
+            " and --tls-key, or leave --policy out"
+        )
     return PolicyFile(path)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import cast
 
+from flarelog.contents import contents
 from flarelog.errors import InvalidFile, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
 from flarelog.policy import NOBODY, Identity
 from flarelog.security.callers import name_of
@@ -300,6 +300,6 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 
 def _contents(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return contents(path, MAX_CRL, regular=True)[1]
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
