@@ -10,7 +10,6 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TypeVar
 

@@ -346,7 +346,9 @@ def read_token(path: str | os.PathLike[str]) -> str:
     """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
 
     The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. Root alone
-    can read another user's, as in a container, and is told whose it is. A pipe will do as well. Raises NotAllowed, InvalidOption.
+    can read another user's, as in a container, and is told whose it is. A pipe will do as well.
+
+    Raises NotAllowed, InvalidOption.
     """
     try:
         status, raw = contents(path, MAX_SECRET)

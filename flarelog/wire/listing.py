@@ -40,8 +40,8 @@ async def streams(
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
     that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
-    Raises grpc.RpcError, TimeoutError; Malformed for
-    an answer that makes no sense, or that is larger than MAX_LISTED.
+
+    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
     listed = _Listed(run, site, heard)
     while True:
