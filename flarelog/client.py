@@ -10,7 +10,6 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -121,14 +120,33 @@ class Client:
         return trouble
 
     async def streams(
-        self, run: str = "", site: str = "", *, one_a_site: bool = False, times: Sequence[int] = ()
+        self, run: str = "", site: str = "", *, one_a_site: bool = False, times: Sequence[int] = (), some: bool = False
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
-        each was. Raises CannotConnect, NotAllowed.
+        each was. With *some* what its workers that hang have is left out, and said. Raises CannotConnect, NotAllowed.
         """
-        ask = partial(listing.streams, self._channel, run, site, TIMEOUT, one_a_site=one_a_site, times=times)
-        return await self._answer(ask)
+        left_out = ""
+
+        def missing(workers: str) -> None:
+            nonlocal left_out
+            left_out = workers
+
+        def heard() -> None:
+            self._waited = True
+
+        found = await self._answer(
+            lambda: listing.streams(
+                *(self._channel, run, site, TIMEOUT),
+                one_a_site=one_a_site,
+                times=times,
+                heard=heard,
+                missing=missing if some else None,
+            )
+        )
+        if left_out:
+            log.warning("worker %s of %s does not answer: its sites are not shown here", left_out, self.address)
+        return found
 
     async def find(
         self,

@@ -29,7 +29,7 @@ def _part(what: str, part: str, limit: int) -> str:
     if part in (".", ".."):
         raise InvalidName(f"{what} has the part {part!r}; names are relative and plain")
     if len(part) > limit:
-        raise InvalidName(f"{what} has a part of {len(part)} characters; at most {limit} are allowed")
+        raise InvalidName(f"{what} has a part that is too long; at most {limit} characters are allowed")
     if not _PART.fullmatch(part):
         raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
     return part

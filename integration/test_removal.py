@@ -169,7 +169,9 @@ def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_o
 ) -> None:
     often = place.directory / "often"
     often.mkdir()
-    often_enough = "import flarelog.receiver.retention as retention\nretention.EVERY = 0.5\n"
+    often_enough = (
+        "import flarelog.receiver.retention as retention\nretention.EVERY = 0.5\nretention.LEAST_DAYS = 0.0\n"
+    )
     (often / "sitecustomize.py").write_text(often_enough)
     days = str(4 / DAY)
     receiver = place.serve("--workers", "2", "--keep-days", days, PYTHONPATH=str(often))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
@@ -302,7 +303,8 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
     assert receiver.stop() == 0
     said = [line for line in receiver.program.said.splitlines() if '"action": "PUSH"' in line]
     assert all(f"certificate '{OF[0]}'" in line and "127.0.0.1" in line for line in said)
-    assert sum("allowed" in line for line in said) == CONNECTIONS
+    allowed = [json.loads(line[line.index("{") :]) for line in said if "allowed" in line]
+    assert sum(line.get("more", 1) for line in allowed) == CONNECTIONS
 
 
 def test_a_call_of_a_token_is_its_token_s_at_every_worker(place: Place) -> None:
@@ -416,3 +418,25 @@ def test_a_number_of_workers_that_makes_no_sense(place: Place, count: str) -> No
     program = place.start("serve", "--store", str(place.directory / "store"), "--workers", count)
     assert program.ends() == 2
     assert "--workers must be a number from 1 to 64" in program.sentence()
+
+
+def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: Receiver) -> None:
+    where = roots(place)
+    for site, root in where.items():
+        place.sidecar(receiver, root=root, site=site)
+    for site in SITES:
+        receiver.gets(DATA, site=site)
+    hung = next(pid for pid in processes(receiver) if has_open(pid, receiver.file(site=OF[1])))
+    began = time.monotonic()
+    os.kill(hung, signal.SIGSTOP)
+
+    def answered() -> bool:
+        status = place.call("status", RUN, "--receiver", receiver.address)  # may get to the one that hangs
+        return "does not answer: its sites are not shown" in status.said and OF[0] in status.printed
+
+    until(answered, "the other worker's sites are shown")
+    assert receiver.program.ends() == 1
+    assert time.monotonic() - began < 60
+    said = [line for line in receiver.program.complaints() if f"(process {hung})" in line]
+    assert ["has not answered for 10 s" in said[0], "hangs, and is ended" in said[1]] == [True, True]
+    assert "start it again: nothing that was acknowledged is lost" in said[-1]

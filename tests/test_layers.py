@@ -15,7 +15,7 @@ LAYERS = [
     {"errors"},
     {"names"},
     {"model"},
-    {"globs", "records", "talk", "watched"},
+    {"globs", "records", "talk", "watched", "contents"},
     {"bus", "delivery", "policy", "render"},
     {"sources", "stores", "security"},
     {"wire"},

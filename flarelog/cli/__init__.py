@@ -41,6 +41,7 @@ _COMMANDS = {
 }
 
 _SPEAKERS = {"serve": "receiver", "sidecar": "sidecar"}  # whose talk says who speaks
+_LEVELS = ["debug", "info", "warning", "error"]
 _NO_FILE = ("config", "completion")  # commands whose options no file has
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -68,6 +69,7 @@ class _Lazy(click.Group):
             from flarelog.cli.settings import configured
 
             configured(command, lambda level: _talk(level, _SPEAKERS.get(cmd_name, "")))
+        _levelled(command, _SPEAKERS.get(cmd_name, ""))
         command.short_help = _COMMANDS[cmd_name]
         return command
 
@@ -95,7 +97,7 @@ class _Lazy(click.Group):
     "--log-level",
     envvar="FLARELOG_LOG_LEVEL",
     show_envvar=True,
-    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    type=click.Choice(_LEVELS, case_sensitive=False),
     default="info",
     show_default=True,
     help="Least level of the messages on stderr.",
@@ -105,6 +107,23 @@ def main(context: click.Context, /, log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""
     gc.enable()
     _talk(log_level, _SPEAKERS.get(context.invoked_subcommand or "", ""))
+
+
+def _levelled(command: click.Command, speaker: str) -> None:
+    """Let *command* take ``--log-level`` too, and those of a group: where it stands does not matter."""
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            _levelled(each, speaker)
+    elif all(param.name != "log_level" for param in command.params):
+        command.params.append(
+            click.Option(
+                ("--log-level",),
+                type=click.Choice(_LEVELS, case_sensitive=False),
+                hidden=True,
+                expose_value=False,
+                callback=lambda _, __, level: _talk(level, speaker) if level is not None else None,
+            )
+        )
 
 
 def _talk(level: str, speaker: str = "") -> None:

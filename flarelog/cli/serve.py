@@ -12,7 +12,7 @@ import click
 from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
-from flarelog.cli.supervise import forget, place_of, say_ready, supervise, until_told
+from flarelog.cli.supervise import beat, forget, place_of, say_ready, supervise, until_told
 from flarelog.cli.tuning import collect, give_memory_back, more_descriptors, tune_memory, tune_pauses
 from flarelog.errors import InvalidOption, NotAllowed
 from flarelog.receiver.options import ServerOptions
@@ -126,7 +126,10 @@ def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:
     if tls is None:
-        raise InvalidOption(f"the policy {path} is of no use without TLS: nobody could say who he is")
+        raise InvalidOption(
+            f"the policy {path} is of no use without TLS, because callers are not known: give --tls-ca, --tls-cert"
+            " and --tls-key, or leave --policy out"
+        )
     return PolicyFile(path)
 
 
@@ -162,6 +165,7 @@ async def _serve(
                 announce(server.address, server.reader_address)
             else:
                 say_ready()
+                server.spawn(beat())
             await stopped.wait()
         finally:
             collecting.cancel()

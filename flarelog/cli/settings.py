@@ -16,6 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.names import meant
 from flarelog.text import legible, quoted
@@ -69,8 +70,7 @@ def read(path: str) -> Document:
     import tomllib  # most calls have no file
 
     try:
-        with open(path, "rb") as file:
-            mode, raw = os.fstat(file.fileno()).st_mode, file.read(MAX_FILE + 1)
+        status, raw = contents(path, MAX_FILE)
         if len(raw) > MAX_FILE:
             raise InvalidFile(f"the configuration {path} has more than {MAX_FILE} bytes; give a smaller file")
         text = raw.decode()
@@ -80,7 +80,7 @@ def read(path: str) -> Document:
             raise
         why = error.strerror if isinstance(error, OSError) else "no UTF-8" if _undecoded(error) else str(error)
         raise InvalidFile(f"the configuration {path} cannot be read: {why}") from error
-    if stat.S_ISREG(mode) and mode & 0o002:
+    if stat.S_ISREG(status.st_mode) and status.st_mode & 0o002:
         raise NotAllowed(f"the configuration {path} can be changed by every user; chmod o-w it")
     return Document(path, text, tables)
 

@@ -21,13 +21,15 @@ from flarelog.cli.options import Finite, Place, place_options
 from flarelog.cli.running import aligned, run
 from flarelog.cli.streams import look
 from flarelog.client import Client
-from flarelog.errors import CannotConnect, NotFound
+from flarelog.errors import CannotConnect, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.names import meant
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
 from flarelog.text import legible
+
+log = logging.getLogger(__name__)
 
 ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a receiver under load takes one
 
@@ -223,7 +225,7 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
             raise NotFound(what if what.endswith("?") else f"{what}: look at all of them without --site")
     state = ""
     if connected is not None:
-        state = (await connected.about(asked.run)).state if asked.run else ""
+        state = await _state(asked.run, connected) if asked.run else ""
     elif store is not None:
         from flarelog.stores import choose  # who asks a receiver does not wait for it
         from flarelog.stores.base import RunRecord
@@ -234,6 +236,15 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
     if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
         state = "sealed"
     return Found(found, "" if state == RunState.UNKNOWN.value else state)
+
+
+async def _state(run: str, connected: Client) -> str:
+    """As the receiver says it; empty, and said, where the worker that knows it does not answer."""
+    try:
+        return (await connected.about(run)).state
+    except TimedOut as error:
+        log.warning("the state of run %s is not known: %s", run, error)
+        return ""
 
 
 def _age(info: StreamInfo) -> float | None:

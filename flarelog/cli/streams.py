@@ -61,7 +61,7 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
         run_name(run_id)
     found: list[StreamInfo] = []
     if connected is not None:
-        found = [info for site in sites or ("",) for info in await connected.streams(run_id, site)]
+        found = [info for site in sites or ("",) for info in await connected.streams(run_id, site, some=True)]
     elif store is not None:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         from flarelog.stores import choose  # who asks a receiver does not wait for it

@@ -2,7 +2,7 @@
 
 It takes the store's lock, which the workers keep until the last of them has ended, and holds the port, so that no other
 receiver gets it. What ends one of them ends all: a receiver is there as a whole, or not at all. A worker ends when its
-stdin does, and so with the process that started it, however that ended.
+stdin does, and so with the process that started it, however that ended. A worker that hangs is ended.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import shutil
 import signal
@@ -25,10 +26,13 @@ from flarelog.errors import CannotListen, FlarelogError
 from flarelog.names import parse_address
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.workers.place import HOME, Place
+from flarelog.receiver.workers.pulse import EVERY, HUNG, SILENT, Pulses
 from flarelog.stores.base import Store
 
+log = logging.getLogger(__name__)
+
 _STDIN = 0
-_READY = b"ready\n"
+_READY, _BEAT = b"ready\n", b"\n"
 END_WITHIN = 30.0  # seconds, after which a worker that was told to end is killed
 
 _Process = asyncio.subprocess.Process
@@ -72,6 +76,15 @@ def until_told(stop: Callable[[], object]) -> None:
 def say_ready() -> None:
     """Tell the process that started this one that connections are accepted."""
     os.write(1, _READY)
+
+
+async def beat() -> None:
+    """Tell that process again and again that the event loop runs, for ever."""
+    os.set_blocking(1, False)
+    while True:
+        await asyncio.sleep(EVERY)
+        with contextlib.suppress(OSError):  # it does not read, or has ended: stdin tells
+            os.write(1, _BEAT)
 
 
 def forget(place: Place) -> None:
@@ -134,11 +147,13 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
 
     waits = [asyncio.create_task(worker.wait()) for worker in workers]
     beginning, stopping = asyncio.create_task(begun()), asyncio.create_task(stopped.wait())
+    watching: list[asyncio.Task[None]] = []
     try:
         await asyncio.wait((beginning, stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
         have_begun = beginning.done() and beginning.result()
         if have_begun:
             announce()
+            watching = _watching(workers)
         await asyncio.wait((stopping, *waits), return_when=asyncio.FIRST_COMPLETED)
         ended = [(number, wait.result()) for number, wait in enumerate(waits) if wait.done()]
         if not have_begun:
@@ -153,8 +168,33 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
             " it again: nothing that was acknowledged is lost"
         )
     finally:
-        for task in (beginning, stopping, *waits):
+        for task in (beginning, stopping, *waits, *watching):
             task.cancel()
+
+
+def _watching(workers: list[_Process]) -> list[asyncio.Task[None]]:
+    """What ends a worker that hangs."""
+    clock = asyncio.get_running_loop().time
+    pulses = Pulses(range(len(workers)), clock())
+
+    async def hear(number: int, worker: _Process) -> None:
+        while worker.stdout is not None and await worker.stdout.readline():
+            pulses.beat(number)
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(EVERY)
+            silent, hung = pulses.look(clock())
+            for number in silent:
+                log.error(
+                    "worker %d (process %d) has not answered for %g s: its sites' logs wait; it is ended after %g s",
+                    *(number, workers[number].pid, SILENT, HUNG),
+                )
+            for number in hung:
+                log.error("worker %d (process %d) hangs, and is ended", number, workers[number].pid)
+                _end([workers[number]], signal.SIGKILL)
+
+    return [asyncio.create_task(look()), *(asyncio.create_task(hear(*each)) for each in enumerate(workers))]
 
 
 async def _ended(workers: list[_Process]) -> None:

@@ -7,7 +7,6 @@ less than one chunk; a question costs the same however much is held. ``Full`` sa
 from __future__ import annotations
 
 import contextlib
-import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ from flarelog.model import StreamId
 from flarelog.options import option
 
 MIN_WINDOW = 64 << 10
+LONGEST = 4_294_967  # seconds: a reply tells a time as 32 bits of milliseconds
 MAX_SITE_RUNS = 1_000
 """Where sites have certificates."""
 
@@ -65,8 +65,10 @@ class Limits:
     read_timeout: float = option(30.0, "Seconds after which a reader that accepts no data is disconnected.")
 
     def __post_init__(self) -> None:
-        if not 0 < self.read_timeout < math.inf:
-            raise InvalidOption("read_timeout must be a positive number of seconds")
+        if not 0.1 <= self.read_timeout <= LONGEST:
+            raise InvalidOption(
+                f"read_timeout must be a number of seconds from 0.1 to {LONGEST}, not {self.read_timeout:g}"
+            )
         for limit in fields(Limits):
             if limit.name == "read_timeout":
                 continue

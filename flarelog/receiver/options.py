@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from flarelog.delivery.quota import Limits
+from flarelog.delivery.quota import LONGEST, Limits
 from flarelog.errors import InvalidOption
 from flarelog.names import is_loopback, parse_address
 from flarelog.options import option
@@ -18,7 +17,6 @@ from flarelog.wire.packing import COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import IDLE_TIMEOUT
 
 LISTEN = "127.0.0.1:4721"
-LONGEST_IDLE = 4_294_967  # seconds: a reply tells it as 32 bits of milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +60,12 @@ class ServerOptions(Limits):
         check(self.compression)
         if self.reader_listen:
             self._check_readers()
-        if not 0.1 <= self.idle_timeout <= LONGEST_IDLE:
+        if not 0.1 <= self.idle_timeout <= LONGEST:
             raise InvalidOption(
-                f"idle_timeout must be a number of seconds from 0.1 to {LONGEST_IDLE}, not {self.idle_timeout:g}"
+                f"idle_timeout must be a number of seconds from 0.1 to {LONGEST}, not {self.idle_timeout:g}"
             )
-        if not 0 < self.end_timeout < math.inf:
-            raise InvalidOption(f"end_timeout must be a positive number of seconds, not {self.end_timeout:g}")
+        if not 0 < self.end_timeout <= LONGEST:
+            raise InvalidOption(f"end_timeout must be a positive number of seconds up to {LONGEST}")
         if not 1 <= self.max_connection_age <= MAX_AGE:
             raise InvalidOption(f"max_connection_age must be a number of seconds from 1 to {MAX_AGE}")
 

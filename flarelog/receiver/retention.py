@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 DAY = 86_400.0  # seconds
 EVERY, EVERY_FULL = 3600.0, 60.0  # seconds between two looks; where there is a limit in bytes
 SPARE = 20  # times as long as a look takes passes until the next one, at least
+LEAST_DAYS, MOST_DAYS = 0.0007, 1_000_000  # less is a slip that removes all, and more is for ever
 SAY_AGAIN = 86_400.0  # seconds until the same trouble is said again
 _STAMP = "retention"  # what the store remembers it by
 
@@ -50,8 +51,11 @@ class Keep:
     )
 
     def __post_init__(self) -> None:
-        if self.days is not None and not 0 < self.days < math.inf:
-            raise InvalidOption("--keep-days must be a positive number of days; leave it out to keep all runs")
+        if self.days is not None and not LEAST_DAYS <= self.days <= MOST_DAYS:
+            raise InvalidOption(
+                f"--keep-days must be a positive number of days, from {LEAST_DAYS} (a minute) to {MOST_DAYS:,}, not"
+                f" {self.days:g}; leave it out to keep all runs"
+            )
         if self.size is not None and self.size < 1:
             raise InvalidOption("--keep-bytes must be a positive number of bytes; leave it out to keep all runs")
 

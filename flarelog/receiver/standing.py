@@ -105,7 +105,8 @@ class Standing:
         known = among(self._guard.connections.addresses())
         wanted = (lambda place: not known(place)) if changed else among(gone)
         count = await asyncio.to_thread(shut, self._port, wanted)
-        log.info("%d connections were ended, whose peers would not be let in now or came to no call", count)
+        if count:
+            log.info("%d connections were ended, whose peers would not be let in now or came to no call", count)
 
     def _move(self, now: float) -> None:
         """Let the calls over old connections go on over new ones."""

@@ -10,6 +10,7 @@ import logging
 import os
 from pathlib import Path
 
+from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.policy import Policy, parse
 from flarelog.watched import Watched
@@ -22,11 +23,10 @@ MAX_FILE = 1 << 20  # bytes
 def load(path: str | os.PathLike[str]) -> Policy:
     """The policy in the file at *path*. Raises NotAllowed, InvalidFile."""
     try:
-        with open(path, "rb") as file:
-            mode, raw = os.fstat(file.fileno()).st_mode, file.read(MAX_FILE + 1)
+        status, raw = contents(path, MAX_FILE)
     except OSError as error:
         raise InvalidFile(f"the policy {path} cannot be read: {error.strerror}") from error
-    if mode & 0o002:
+    if status.st_mode & 0o002:
         raise NotAllowed(f"the policy {path} can be written by everyone; chmod o-w it, and look who did")
     if len(raw) > MAX_FILE:
         raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes; grant by patterns")

@@ -174,7 +174,12 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
     with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
         path = directory / f"{name}.crt"
-        if name == "ca" or os.sep in name or not path.exists():
+        if name == "ca":
+            raise NotAllowed(
+                f"the CA {path} cannot revoke itself: name a certificate that it signed, or let receivers and sites"
+                " believe another CA (--tls-ca)"
+            )
+        if os.sep in name or not path.exists():
             raise NotFound(f"there is no certificate {path}; flarelog certs list shows those that are")
         one = _issued(path, _read_certificate(path, directory), ca)
         if not one.by_this_ca:

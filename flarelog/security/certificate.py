@@ -7,17 +7,20 @@ certificate at the handshake alone, once a connection; here it is asked again, o
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import cast
 
+from flarelog.contents import contents
 from flarelog.errors import InvalidFile, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
 from flarelog.policy import NOBODY, Identity
+from flarelog.security.callers import name_of
 
 try:
     from cryptography import x509
@@ -36,6 +39,7 @@ MAX_CHAIN = 8  # certificates between a peer's and its CA's
 MAX_CRL = 64 << 20  # bytes; some 800,000 revoked certificates
 KNOWN = 4096  # certificates of which is remembered what was found
 
+_PEM_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
 _PEM_CRL = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----\r?\n?", re.DOTALL)
 # What is wrong with bytes that are no certificate, or with those of one: cryptography parses when it is asked.
 _BROKEN = (
@@ -65,6 +69,11 @@ class Presented:
     def identity(self) -> Identity:
         """Raises NotAllowed where the certificate cannot be read, or a name in it holds a NUL."""
         return _read(self)[1]
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, hexadecimal, also of one that cannot be read: by it its CA finds whose it is."""
+        found = _PEM_CERTIFICATE.search(self.pem)
+        return hashlib.sha256(base64.b64decode(found[1] + b"==") if found else self.pem).hexdigest()
 
 
 def identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
@@ -179,7 +188,8 @@ class Trust:
             Revoked: a list names it.
             Outdated: it has expired, or the CAs are others now.
         """
-        certificates, who = _read(presented)
+        certificates, identity = _read(presented)
+        who = name_of(identity)
         if presented not in self._found:
             if len(self._found) >= KNOWN:
                 self._found.clear()
@@ -290,6 +300,6 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 
 def _contents(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return contents(path, MAX_CRL, regular=True)[1]
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error

@@ -33,6 +33,8 @@ audit = logging.getLogger("flarelog.audit")
 ASK_AGAIN = 5.0  # seconds after which a call that goes on is asked again whether it may
 MAX_WAITING = 1000  # answers that wait; a refusal beyond that is heard at once
 MAX_NAMED = 100  # tokens that one line names
+MOST_ALLOWED = 100  # calls of one kind that are said of one caller a minute, whatever runs and sites they name
+CHANGES = frozenset((Action.START_RUN, Action.END_RUN, Action.DELETE))  # each of which is said
 MAX_TOLD = 20_000  # connections that are told apart
 
 UNKNOWN = (
@@ -63,6 +65,8 @@ class Guard:
         self._waits = Waits()
         self._waiting = 0
         self._refusals = Repetitions(("anybody", "", "anywhere", "ANY"))  # identity, fingerprint, address, action
+        self._allowed = Repetitions(("anybody", "", "anywhere", "ANY", "", ""))  # and run, site
+        self._allowances = Repetitions(("anybody", "", "anywhere", "ANY"), MOST_ALLOWED)
         self._arrivals = Arrivals()
         self.certificates: ServerCertificates | None = None  # who is believed at the main port
         self.connections = Connections(MAX_TOLD)
@@ -92,7 +96,7 @@ class Guard:
             try:
                 self.certificates.trust.check(presented, time.time())
             except FlarelogError as error:
-                self._refused({**_what(NOBODY, action, peer), "identity": _named(presented)}, str(error))
+                self._refused({**_what(NOBODY, action, peer), **_shown(presented)}, str(error))
                 self.unwelcome.add(peer)
                 raise
             self.connections.called(peer, presented, time.monotonic())
@@ -105,7 +109,7 @@ class Guard:
 
     def ended(self, presented: Presented, peer: str, why: FlarelogError) -> None:
         """Say that a connection of *presented* ends, and *why*."""
-        audit.warning("ended %s", json.dumps({"identity": _named(presented), "peer": peer, "why": str(why)}))
+        audit.warning("ended %s", json.dumps({**_shown(presented), "peer": peer, "why": str(why)}))
 
     async def meet_token(self, context: Any, action: Action | None) -> Any:
         """A call at the readers' port.
@@ -155,8 +159,15 @@ class Guard:
         except NotAllowed as error:
             self._refused(what, str(error))
             raise
-        audit.info("allowed %s", json.dumps(what))
+        if action in CHANGES or self._is_news(what, time.monotonic()):
+            audit.info("allowed %s", json.dumps(what))
         return identity
+
+    def _is_news(self, what: dict[str, object], now: float) -> bool:
+        """Whether *what* is to be said that is allowed: who first did what is, and not how often he does it again."""
+        caller = _caller(what)
+        run, site = str(what["run"] or ""), str(what["site"] or "")
+        return self._allowed.says((*caller, run, site), now) and self._allowances.says(caller, now)
 
     def still(self, identity: Identity, action: Action, peer: str, run: str, site: str) -> None:
         """Ask again for a call that was allowed and goes on.
@@ -219,9 +230,7 @@ class Guard:
     # --- what is said
 
     def _refused(self, what: dict[str, object], why: str, **more: object) -> None:
-        peer = str(what["peer"])
-        who = str(what["identity"]), str(what.get("fingerprint", ""))
-        if self._refusals.says((*who, address_of(peer), str(what["action"])), time.monotonic()):
+        if self._refusals.says(_caller(what), time.monotonic()):
             audit.warning("refused %s", json.dumps({**what, "why": why, **more}))
 
     def look(self, connections: int, at_once: bool = False) -> None:
@@ -230,10 +239,14 @@ class Guard:
         *connections*: how many were begun, over TLS, since the start.
         """
         now = time.monotonic()
-        for (identity, of, address, action), more in self._refusals.over(now, at_once):
-            who = {"identity": identity, **({"fingerprint": of} if of else {})}
-            said = {"action": action, **who, "address": address, "more": more, "seconds": MINUTE}
-            audit.warning("refused %s", json.dumps(said))
+        for refused, more in self._refusals.over(now, at_once):
+            audit.warning("refused %s", json.dumps(_more(*refused, more)))
+        for (*caller, run, site), more in self._allowed.over(now, at_once):
+            identity, fingerprint, address, action = caller
+            said = _more(identity, fingerprint, address, action, more)
+            audit.info("allowed %s", json.dumps({**said, "run": run or None, "site": site or None}))
+        for allowed, more in self._allowances.over(now, at_once):
+            audit.info("allowed %s", json.dumps(_more(*allowed, more)))
         lost = self._arrivals.lost(connections, now)
         if lost:
             log.warning(
@@ -285,11 +298,12 @@ def bearer(metadata: Any) -> str:
     return secret.strip(" ") if scheme.lower() == "bearer" else ""
 
 
-def _named(presented: Presented) -> str:
+def _shown(presented: Presented) -> dict[str, str]:
+    """What an audit line says of a certificate, whatever it is."""
     try:
-        return str(presented.identity())
+        return told_of(presented.identity())
     except NotAllowed:
-        return "a certificate that names nobody"
+        return {"identity": "a certificate that names nobody", "fingerprint": presented.fingerprint()}
 
 
 def _what(
@@ -297,6 +311,17 @@ def _what(
 ) -> dict[str, object]:
     named = action.name if action is not None else "HEALTH"
     return {"action": named, "run": run, "site": site, **told_of(identity), "peer": peer}
+
+
+def _caller(what: dict[str, object]) -> tuple[str, str, str, str]:
+    """Whose calls of which kind are counted together, of an audit line."""
+    address = address_of(str(what["peer"]))
+    return str(what["identity"]), str(what.get("fingerprint", "")), address, str(what["action"])
+
+
+def _more(identity: str, fingerprint: str, address: str, action: str, more: int) -> dict[str, object]:
+    who = {"identity": identity, **({"fingerprint": fingerprint} if fingerprint else {})}
+    return {"action": action, **who, "address": address, "more": more, "seconds": MINUTE}
 
 
 def _token(token: Token) -> dict[str, object]:

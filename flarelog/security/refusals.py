@@ -63,10 +63,11 @@ class _Kind:
 
 
 class Repetitions(Generic[K]):
-    """The same thing is said SAID_A_MINUTE times a minute, and then once, with how often more it happened."""
+    """The same thing is said *most* times a minute, and then once, with how often more it happened."""
 
-    def __init__(self, others: K) -> None:
+    def __init__(self, others: K, most: int = SAID_A_MINUTE) -> None:
         self._others = others  # what those are called that come when the table is full
+        self._most = most
         self._kinds: dict[K, _Kind] = {}
 
     def says(self, what: K, now: float) -> bool:
@@ -75,12 +76,12 @@ class Repetitions(Generic[K]):
             what = self._others
         kind = self._kinds.setdefault(what, _Kind(now))
         kind.count += 1
-        return kind.count <= SAID_A_MINUTE
+        return kind.count <= self._most
 
     def over(self, now: float, at_once: bool = False) -> list[tuple[K, int]]:
         """What happened more often than it was said in a minute that is over (*at_once*: or not), and how much more."""
         ended = [what for what, kind in self._kinds.items() if at_once or now - kind.began >= MINUTE]
-        counts = [(what, self._kinds.pop(what).count - SAID_A_MINUTE) for what in ended]
+        counts = [(what, self._kinds.pop(what).count - self._most) for what in ended]
         return [(what, more) for what, more in counts if more > 0]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.names import parse_address
 from flarelog.options import option
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_FILE = 16 << 20  # bytes
 PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 
 T = TypeVar("T")
@@ -260,8 +262,7 @@ class ServerCertificates:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return contents(path, MAX_FILE, regular=True)[1]  # OpenSSL reads it once more
     except OSError as error:
         raise InvalidFile(f"{path} cannot be read: {error.strerror}") from error
 

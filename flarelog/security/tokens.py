@@ -9,6 +9,7 @@ changed: what is revoked is refused at the next call.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import hmac
@@ -24,6 +25,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+from flarelog.contents import contents
 from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
 from flarelog.replace import make_directory, replace_file
@@ -98,6 +100,7 @@ class Tokens:
         self._told: tuple[Token, ...] = ()
         self._changed_by = ""
         self._believed = True
+        self._lost = False  # since the changes were asked for
 
     def identify(self, secret: str, now: float) -> Identity | None:
         """Who shows *secret* at *now* (seconds since 1970); None if it is unknown, expired or revoked.
@@ -170,10 +173,17 @@ class Tokens:
             raise NotFound(f"there is no token {id[:80]!r} in {self.path}; flarelog token list shows those that are")
 
     def changes(self) -> tuple[list[Token], list[Token], str]:
-        """(made, revoked, who made the last change) since this was asked before; at first, all that there are."""
+        """(made, revoked, who made the last change) since this was asked before; at first, all that there are.
+
+        A file that is damaged or gone revokes nothing, and one that comes back makes only what was not there before.
+        """
         there = self._file.look()
         if not self._believed:
+            self._lost = True
             return [], [], ""
+        if self._lost:
+            self._lost, self._changed_by = False, "nobody known: the file was gone or could not be used"
+            self._told = self._told or there
         told, self._told = self._told, there
         return [t for t in there if t not in told], [t for t in told if t not in there], self._changed_by
 
@@ -191,11 +201,16 @@ class Tokens:
         """What is in the file now; a file that cannot be believed takes every token out of force, and is said."""
         self._believed = True
         try:
-            return self._read()
+            return self._kept()
         except (InvalidOption, NotAllowed) as error:
             self._believed = False
             log.error("no token lets anyone in: %s", error)
             return ()
+
+    def _kept(self) -> tuple[Token, ...]:
+        if self._told and not self.path.exists():
+            raise NotAllowed(f"the tokens {self.path} are gone; restore the file, or create the tokens anew")
+        return self._read()
 
     def _read(self) -> tuple[Token, ...]:
         try:
@@ -204,6 +219,10 @@ class Tokens:
         except FileNotFoundError:
             return ()
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotAllowed(
+                    f"the tokens {self.path} are a link, which is not followed: put the file itself in its place"
+                ) from error
             raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
         try:
             status = os.fstat(file)
@@ -326,17 +345,19 @@ def moment(seconds: int) -> str:
 def read_token(path: str | os.PathLike[str]) -> str:
     """The secret in the file at *path*, without the newline that may end it: what ``--token-file`` names.
 
-    The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. A pipe
-    will do as well. Raises NotAllowed, InvalidOption.
+    The file must be its owner's alone; where that is root, a group may read it, as it does a mounted secret. Root alone
+    can read another user's, as in a container, and is told whose it is. A pipe will do as well.
+
+    Raises NotAllowed, InvalidOption.
     """
     try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            raw = file.read(MAX_SECRET + 1)
+        status, raw = contents(path, MAX_SECRET)
     except (OSError, ValueError) as error:
         raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
         raise NotAllowed(f"the token file {path} can be read by others; chmod 600 it")
+    if stat.S_ISREG(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+        log.warning("the token file %s belongs to user %d, who can read and change it", path, status.st_uid)
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
     if len(raw) > MAX_SECRET or not _SECRET.fullmatch(secret):
         raise InvalidFile(f"the token file {path} holds no token: one line, as flarelog token create prints it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from flarelog.delivery.producer import DeliveryOptions
@@ -14,6 +13,7 @@ from flarelog.sources.base import Wanted
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import HEARTBEAT
 
+LEAST, LONGEST = 0.001, 1e9  # seconds
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
 
 
@@ -61,8 +61,10 @@ class SidecarOptions:
         site_name(self.site)
         for name in ("drain_timeout", "drain_limit", "heartbeat"):
             bound = getattr(self, name)
-            if bound is not None and not 0 < bound < math.inf:
-                raise InvalidOption(f"{name} must be a positive number of seconds, not {bound:g}")
+            if bound is not None and not LEAST <= bound <= LONGEST:
+                raise InvalidOption(
+                    f"{name} must be a positive number of seconds, not {bound:g}: from {LEAST} to {LONGEST:g}"
+                )
         if self.tls is not None:
             self.tls.whole()
         check(self.compression)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from flarelog.model import (
     RunInfo,
 )
 from flarelog.security.tls import Tls
+from flarelog.text import legible
 from flarelog.wire.codec import (
     MAX_MESSAGE,
     SERVICE,
@@ -102,6 +103,27 @@ def push(channel: grpc.aio.Channel) -> Any:
 
 def read(channel: grpc.aio.Channel) -> Any:
     return _answers(channel.unary_stream(f"/{SERVICE}/Read", request_serializer=encode_read), decode_piece)
+
+
+_SOME, _MISSING = "flarelog-some", "flarelog-missing"
+TAKES_SOME = ((_SOME, "1"),)
+"""Metadata of a List of which some answer is better than none: a worker of the receiver that hangs is left out."""
+
+
+def takes_some(metadata: Any) -> bool:
+    """Whether whoever calls with *metadata* gave TAKES_SOME."""
+    return any(key == _SOME for key, _ in metadata or ())
+
+
+def missing_some(workers: Iterable[int]) -> tuple[tuple[str, str], ...]:
+    """The last metadata of a List that lacks what *workers* have."""
+    return ((_MISSING, ", ".join(map(str, workers))),)
+
+
+def missing_in(metadata: Any) -> str:
+    """Which workers are missing, by the last metadata of a List; empty where none is."""
+    found = [value for key, value in metadata or () if key == _MISSING and isinstance(value, str)]
+    return legible(found[0], 80) if found else ""
 
 
 def list_streams(channel: grpc.aio.Channel) -> Any:

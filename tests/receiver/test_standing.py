@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flarelog.errors import NotAllowed
+from flarelog.errors import FlarelogError, NotAllowed
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Code, Open, Reply, StreamId
 from flarelog.policy import Policy
@@ -136,3 +139,31 @@ def test_a_site_is_told_of_the_runs_that_it_is_in(tmp_path: Path) -> None:
             return [before, *found]
 
     assert asyncio.run(go()) == ["unknown", "running", "unknown"]
+
+
+def test_a_certificate_that_is_not_let_in_is_audited_by_the_policys_name_and_its_fingerprint(
+    ca: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    revoked = ca.issue("revoked", common="evil", named=[("dns", b"good")])
+    expired = ca.issue("expired", common="evil", named=[("dns", b"good")], days=(-2, -1))
+    hidden = ca.issue("hidden", common="evil", named=[("dns", b"good\0evil")])
+    own = ca.issue("receiver")
+    guard = Guard(Policy())
+    guard.certificates = ServerCertificates(Tls(own.ca, own.cert, own.key, crl=ca.revokes(revoked.cert)))
+    for files, name in ((revoked, "'good'"), (expired, "'good'"), (hidden, "a certificate that names nobody")):
+        stranger = Shown([], files)
+        with pytest.raises(FlarelogError) as refused:
+            asyncio.run(guard.meet(stranger, Action.PUSH))
+        presented = Presented.of(stranger.properties)
+        assert presented is not None
+        guard.ended(presented, stranger.peer(), refused.value)
+        der = ssl.PEM_cert_to_DER_cert(Path(files.cert).read_text())
+        for record in caplog.records[-2:]:
+            said = json.loads(record.getMessage().split(" ", 1)[1])
+            assert name in said["identity"]
+            assert said["fingerprint"] == hashlib.sha256(der).hexdigest()
+            assert "evil" not in record.getMessage()
+
+
+def test_what_cannot_be_read_has_a_fingerprint() -> None:
+    assert len({Presented(pem).fingerprint() for pem in (b"nothing", b"-", b"\xff")}) == 3

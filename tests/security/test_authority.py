@@ -517,7 +517,9 @@ def test_what_is_revoked_is_on_the_list_and_receivers_believe_it(ca: Path) -> No
             trust.check(shown[name], now)
     states = {one.name: one.state(NOW) for one in authority.issued(directory)[0]}
     assert [states[name] for name in ("site-1", "site-2", "site-3")] == ["revoked", "revoked", "valid"]
-    for name in ("ca", "site-9", "../site-1"):
+    with pytest.raises(NotAllowed, match="cannot revoke itself: name a certificate that it signed"):
+        authority.revoke(directory, "ca", now=NOW)
+    for name in ("site-9", "../site-1"):
         with pytest.raises(NotFound, match="there is no certificate"):
             authority.revoke(directory, name, now=NOW)
     (directory / "ca.crl").write_text("half of a l")

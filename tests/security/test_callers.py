@@ -12,10 +12,11 @@ import pytest
 
 from flarelog.errors import NotAllowed
 from flarelog.model import Action
-from flarelog.policy import NOBODY, Identity, Policy
+from flarelog.policy import NOBODY, Grant, Identity, Policy, Role
 from flarelog.receiver.workers.relay import said_of, understood
 from flarelog.security.callers import key_of, name_of
 from flarelog.security.guard import Guard, identity_of
+from flarelog.security.refusals import SAID_A_MINUTE
 from tests.certificates import auth_context, pem_of
 
 
@@ -81,6 +82,29 @@ def test_the_audit_tells_identity_and_fingerprint(caplog: pytest.LogCaptureFixtu
     assert [what for what, _ in said] == ["allowed", *["refused"] * 11]
     assert {(line["identity"], line["fingerprint"]) for _, line in said} == {("certificate 'evil'", call.fingerprint)}
     assert said[-1][1]["more"] == 2
+
+
+def test_what_is_allowed_is_said_and_then_counted_and_what_changes_a_run_is_said_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    guard, site, operator = Guard(Policy((Grant(Role.OPERATOR, cn=("boss",)),))), Call("site-1"), Call("boss")
+    with caplog.at_level(logging.INFO, "flarelog.audit"):
+        for _ in range(1000):
+            guard.asks(site, Action.PUSH, "run-1", "site-1")
+        for number in range(1000):
+            guard.asks(site, Action.PUSH, f"run-{number}", "site-1")
+        for _ in range(50):
+            guard.asks(operator, Action.START_RUN, "run-1")
+        guard.asks(site, Action.GET_RUN, "run-1")
+        guard.look(0, at_once=True)
+    said = [json.loads(line.removeprefix("allowed ")) for line in caplog.messages]
+    pushes = [line for line in said if line["action"] == "PUSH"]
+    one = [line for line in pushes if line.get("run") == "run-1"]
+    assert [line.get("more") for line in one] == [*[None] * SAID_A_MINUTE, 1001 - SAID_A_MINUTE]
+    assert len(pushes) == 100 + 2, "one caller's lines are bounded, whatever he names"
+    assert sum(line.get("more", 1) for line in pushes) == 2000, "and nothing is left uncounted"
+    assert [line["action"] for line in said if line["action"] != "PUSH"] == [*["START_RUN"] * 50, "GET_RUN"]
+    assert {line["fingerprint"] for line in pushes} == {site.fingerprint}
 
 
 def test_another_worker_is_told_the_fingerprint() -> None:

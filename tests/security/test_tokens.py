@@ -328,6 +328,54 @@ def test_a_group_may_read_roots_file_alone(tmp_path: Path, mocker: MockerFixture
         mocker.stopall()
 
 
+def test_who_can_change_a_token_file_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mocker: MockerFixture
+) -> None:
+    path = tmp_path / "token"
+    path.write_text("flarelog_x\n")
+    path.chmod(0o600)
+    assert read_token(path) == "flarelog_x"
+    assert not caplog.messages
+    mocker.patch("os.geteuid", return_value=path.stat().st_uid + 1)
+    of_root = path.stat().st_uid == 0
+    assert read_token(path) == "flarelog_x"
+    assert len(caplog.messages) == (0 if of_root else 1)
+    if of_root:
+        mocker.stopall()
+        os.chown(path, 1234, -1)
+        assert read_token(path) == "flarelog_x"
+        assert caplog.messages == [f"the token file {path} belongs to user 1234, who can read and change it"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_file_that_was_damaged_or_gone_and_is_restored_made_and_revoked_nothing(tokens: Tokens, gone: bool) -> None:
+    for name in ("wall", "door"):
+        tokens.create(name, lifetime=DAY, now=NOW)
+    first = tokens.all()
+    assert tokens.changes()[0] == [*tokens._file.look()]
+    kept = tokens.path.read_bytes()
+    if gone:
+        tokens.path.unlink()
+        assert tokens.changes()[:2] == ([], [])
+        assert not tokens.identify("flarelog_x", NOW)
+    tokens.path.write_bytes(b"{{{")
+    assert tokens.changes()[:2] == ([], [])
+    tokens.path.unlink()
+    assert tokens.changes()[:2] == ([], [])
+    tokens.path.write_bytes(kept)
+    tokens.path.chmod(0o600)
+    assert tokens.changes()[:2] == ([], [])
+    tokens.revoke(first[0].id)
+    assert tokens.changes()[:2] == ([], [first[0]])
+
+
+def test_a_link_in_the_place_of_the_tokens_is_told_what_to_do_about(tokens: Tokens) -> None:
+    tokens.path.parent.mkdir()
+    tokens.path.symlink_to("elsewhere")
+    with pytest.raises(NotAllowed, match="are a link, which is not followed: put the file itself in its place"):
+        tokens.all()
+
+
 def test_a_token_file_that_is_none(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path, "a\0b"):
         with pytest.raises(InvalidOption, match=r"the token file .* cannot be read: "):

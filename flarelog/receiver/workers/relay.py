@@ -22,6 +22,8 @@ from flarelog.wire import calls, codec
 from flarelog.wire.uplink import ENDED
 
 CALLER = "flarelog-caller-bin"  # metadata
+ANSWERS_WITHIN = 3.0  # seconds in which another worker lists something, where it may be left out
+LEFT_OUT = 10.0  # seconds for which one that did not is not asked again
 
 
 class Passed(TokenCall):
@@ -71,6 +73,7 @@ class Relay:
 
     def __init__(self, place: Place, channels: Mapping[int, grpc.aio.Channel]) -> None:
         self._place, self._channels = place, channels
+        self._silent: dict[int, float] = {}  # workers that did not answer, and until when they are left out
 
     async def push(self, number: int, first: bytes, context: Any, who: bytes, patience: float) -> None:
         """Pass a Push, of which *first* is what was read of it, on to worker *number*, to its end. *patience*: seconds
@@ -112,15 +115,30 @@ class Relay:
     async def list(
         self, asked: codec.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
     ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to a List, in the order of the streams' names; *own* is what this one does."""
+        """What all workers answer to a List, in the order of the streams' names; *own* is what this one does. Where the
+        caller takes what there is, those that do not answer are left out, and named in its last metadata.
+        """
+        clock, some = asyncio.get_running_loop().time, calls.takes_some(context.invocation_metadata())
         others = sorted(self._channels)
         if asked.run and (asked.site or self._place.whole_runs):
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
 
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
+            if some and clock() < self._silent.get(number, 0.0):
+                missing.append(number)
+                return
             call = calls.raw_list(self._channels[number])(asked, metadata=((CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
-                async for raw in pieces:
+                while True:
+                    try:
+                        async with asyncio.timeout(ANSWERS_WITHIN if some else None):
+                            raw = await anext(pieces, None)
+                    except TimeoutError:
+                        self._silent[number] = clock() + LEFT_OUT
+                        missing.append(number)
+                        return
+                    if raw is None:
+                        return
                     names = codec.listed(raw)
                     yield names, (names, raw)
 
@@ -131,14 +149,17 @@ class Relay:
                     names = stream.run, stream.site, stream.log
                     yield names, (names, part)
 
+        missing: list[int] = []
         streams, latest = 0, ("", "", "")
         async with contextlib.aclosing(merged(here(), *map(of, others))) as found:
             async for names, part in found:
                 streams += names != latest
                 latest = names
                 if asked.limit and streams > asked.limit:
-                    return
+                    break
                 yield part
+        if missing:
+            context.set_trailing_metadata(calls.missing_some(missing))
 
     async def list_runs(
         self, run: str, own: AsyncGenerator[RunInfo, None], context: Any, who: bytes

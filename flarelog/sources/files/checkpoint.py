@@ -12,6 +12,7 @@ import json
 import logging
 from pathlib import Path
 
+from flarelog.contents import contents
 from flarelog.errors import NotAllowed
 from flarelog.model import extend
 from flarelog.names import log_name, run_name, site_name
@@ -20,6 +21,7 @@ from flarelog.replace import make_directory, replace_file
 log = logging.getLogger(__name__)
 
 VERSION = 1
+MAX_FILE = 256 << 20  # bytes
 _LONGEST = 200  # characters of a file's name, to which the digest is added
 Starts = dict[str, tuple[str, int]]
 """File identity: (log, the source offset where its reading began)."""
@@ -53,7 +55,7 @@ class Checkpoint:
     def _load(self, path: Path, owner: str) -> Starts | None:
         """None where nothing is there."""
         try:
-            raw = path.read_bytes()
+            raw = contents(path, MAX_FILE)[1]
         except OSError:
             return None
         try:

@@ -1,0 +1,41 @@
+"""What a file holds that an option names: read without waiting for whatever else may stand at its name.
+
+A pipe is read while its writer goes on writing; one that nobody writes into is an error, and no command hangs at it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+
+WRITES_WITHIN = 10.0  # seconds that a pipe's writer may be silent
+
+
+def contents(path: str | os.PathLike[str], most: int, *, regular: bool = False) -> tuple[os.stat_result, bytes]:
+    """The state of the file at *path*, and at most *most* + 1 bytes of it; *regular*: nothing but a file will do.
+
+    Raises OSError, ValueError.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(file)
+        if regular and not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        raw = b""
+        while len(raw) <= most:
+            try:
+                more = os.read(file, most + 1 - len(raw))
+            except BlockingIOError:
+                if not select.select([file], [], [], WRITES_WITHIN)[0]:
+                    raise OSError(errno.ETIMEDOUT, f"nothing was written into it for {WRITES_WITHIN:g} s") from None
+                continue
+            if not more:
+                break
+            raw += more
+        if not raw and stat.S_ISFIFO(status.st_mode):
+            raise OSError(errno.ENODATA, "it is a pipe that nobody writes into")
+        return status, raw
+    finally:
+        os.close(file)
