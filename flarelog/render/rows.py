@@ -14,6 +14,7 @@ from flarelog.render.sgr import RESET, painted
 WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
 SHORT_MARK = "\u2026"  # where the line has no room for that
+ROOM = 8  # characters of a line that has room for the short mark
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
@@ -274,8 +275,8 @@ def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> l
 
 
 def mark_of(limit: int) -> str:
-    """What ends a line of *limit* characters that was cut."""
-    return MARK if limit > len(MARK) else SHORT_MARK
+    """What ends a line of *limit* characters that was cut; a line of few characters has no room for a mark."""
+    return MARK if limit > len(MARK) else SHORT_MARK if limit >= ROOM else ""
 
 
 @lru_cache(maxsize=4096)

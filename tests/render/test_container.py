@@ -233,9 +233,9 @@ def test_the_pieces_make_no_difference(data: bytes, form: Any, steps: bool, size
     assert rendered(data, form=form, steps=steps, size=1) == whole
 
 
-def test_what_is_cut_has_a_mark_however_short_the_line() -> None:
-    assert [shortened("abcdefghijklmnop", limit, "cut") for limit in (1, 4, 11, 12)] == [
-        *(["\u2026"], ["abc\u2026"], ["abcdefghij\u2026"], ["a..TRUNCATED"]),
+def test_what_is_cut_has_a_mark_where_there_is_room_for_one() -> None:
+    assert [shortened("abcdefghijklmnop", limit, "cut") for limit in (1, 7, 8, 11, 12)] == [
+        *(["a"], ["abcdefg"], ["abcdefg\u2026"], ["abcdefghij\u2026"], ["a..TRUNCATED"]),
     ]
 
 
