@@ -30,6 +30,7 @@ MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more
 EMPTY_DIGEST = 0
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
+SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins
 
 
 def extend(digest: int, data: Buffer) -> int:

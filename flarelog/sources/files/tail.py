@@ -17,6 +17,7 @@ from typing import NamedTuple
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
 from flarelog.render.zones import told
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.gaps import missing
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
 
@@ -237,6 +238,10 @@ class Tail:
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             file.begin_anew(0, file.seen)
         self._gap(file)
+        lost = missing(self.marks, self.end, file.spool, file.position)
+        if lost:
+            why = "the command's output was not spooled, or the spool was full before it was sent"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             why = "a hole that nobody wrote is not sent; it reads as NULs"
@@ -245,7 +250,7 @@ class Tail:
             hole = 0
         file.hole_end = file.position + hole
         file.begins()
-        notes = [*file.lacks]
+        notes = [*file.lacks, *filter(None, (file.spool,))]
         if hole > 0:
             notes.append(f"hole:{hole}")
         if file.born is not None:
