@@ -52,7 +52,8 @@ def command(
 
     \b
     Exit codes:
-      those of the command; of a signal as it died of it (as PID 1: 128 and the signal)
+      the command's; flarelog dies of the signal that the command died of, or as
+      PID 1 ends with 128 and its number
       126, 127  the command cannot be started, or is not there
       2   an option makes no sense; nothing was started
 

@@ -113,6 +113,8 @@ def on_hangup(again: Callable[[], object]) -> None:
 
 def on_end_of_stdin(first: Callable[[], object]) -> None:
     """The end of stdin calls *first*."""
+    import asyncio
+
     loop = asyncio.get_running_loop()
 
     def heard() -> None:

@@ -4,8 +4,7 @@ The command writes into pipes of 1 MiB. A small process, the spooler, moves what
 ordinary sidecar sends those, and copiers write them on to flarelog's own stdout and stderr. The process that was
 started, the guard, looks after all of them and passes signals and the exit status on.
 
-**Nothing slows, blocks or fails the command.** A pipe's read end is held by the guard and the spooler: a spooler that is
-killed costs no byte, and the guard starts another. Who writes on what is spooled reads files, so a terminal that is
-blocked and a receiver that is away hold up nothing but the copy. A spool that cannot be written is passed over, counted,
-and becomes a gap.
+**Nothing slows, blocks or fails the command.** A pipe's read end is held by guard and spooler: a spooler that is killed
+costs no byte, and the guard starts another. Copiers and sidecar read files, so a terminal that is blocked and a receiver
+that is away hold up nothing but the copy. What cannot be spooled is passed over and counted, and becomes a gap.
 """

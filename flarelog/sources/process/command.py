@@ -119,7 +119,10 @@ def resize(master: int) -> None:
 
 
 def end_as(status: int) -> int:
-    """End as a process with the wait *status* did: die of its signal, or return its code; as PID 1 128 and the signal."""
+    """End as a process with the wait *status* did: die of its signal, or return its code.
+
+    PID 1 can die of none, and returns 128 and the signal's number.
+    """
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return code
