@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -23,18 +24,25 @@ SPEAK = "import os, sys, time\n"
 class Ran:
     """``flarelog run`` before a command, in a directory of its own."""
 
-    def __init__(self, directory: Path, *args: str, command: list[str], before: tuple[str, ...] = (), **how: object):
+    def __init__(
+        self,
+        directory: Path,
+        *args: str,
+        command: list[str],
+        before: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        stdout: int | IO[bytes] = subprocess.PIPE,
+        stderr: int | IO[bytes] = subprocess.PIPE,
+    ) -> None:
         self.directory, self.spool = directory, directory / "spool"
         named = () if any(arg == "--spool" for arg in args) else ("--spool", str(self.spool))
-        env = environment() | {str(k): str(v) for k, v in how.pop("env", {}).items()}  # type: ignore[attr-defined]
         self.process = subprocess.Popen(
             [*before, *FLARELOG, "run", *named, *args, "--", *command],
-            stdin=how.pop("stdin", subprocess.DEVNULL),  # type: ignore[arg-type]
-            stdout=how.pop("stdout", subprocess.PIPE),  # type: ignore[arg-type]
-            stderr=how.pop("stderr", subprocess.PIPE),  # type: ignore[arg-type]
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
             cwd=directory,
-            env=env,
-            **how,  # type: ignore[arg-type]
+            env=environment() | (env or {}),
         )
 
     def ends(self, seconds: float = PATIENCE) -> tuple[int, bytes, bytes]:
@@ -237,7 +245,13 @@ def small(tmp_path: Path) -> Iterator[Path]:
 def test_on_a_full_disk_the_command_goes_on_and_a_gap_is_left(place: Place, small: Path) -> None:
     said = noise(20 << 20)
     (place.directory / "said").write_bytes(said)
-    text = "sys.stdout.buffer.write(open('said', 'rb').read()); sys.stdout.flush(); os.unlink(sys.argv[1]); time.sleep(2); print('end')"
+    text = """
+sys.stdout.buffer.write(open('said', 'rb').read())
+sys.stdout.flush()
+os.unlink(sys.argv[1])
+time.sleep(2)
+print('end')
+"""
     fill = small / "fill"
     fill.write_bytes(bytes(4 << 20))
     ran = Ran(place.directory, "--spool", str(small / "logs"), command=python(text, str(fill)))

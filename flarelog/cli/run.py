@@ -30,9 +30,17 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
 @option("--site", help="The site's name.  [default: the host's]")
 @asks(how=RunOptions)
 @option(
-    "--redact", multiple=True, metavar="NAME", help="Mask these kinds of secrets, as flarelog sidecar does; repeatable."
+    "--redact",
+    multiple=True,
+    metavar="NAME",
+    help="Mask these kinds of secrets: tokens, passwords, keys, email or all.",
 )
-@option("--site-policy", multiple=True, type=click.Path(dir_okay=False), help="As flarelog sidecar has it; repeatable.")
+@option(
+    "--site-policy",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="A TOML file that says what may leave the site; repeatable.",
+)
 @tls_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(

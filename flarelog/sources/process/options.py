@@ -19,13 +19,13 @@ class RunOptions:
 
     log: str = option(
         "",
-        "The directory of the two logs, stdout.log and stderr.log; with --merge and --pty the name of the one.",
+        "Directory of the logs stdout.log and stderr.log; with --merge and --pty the name of the one log.",
         metavar="NAME",
     )
-    merge: bool = option(False, "One log, output.log, of stdout and stderr together, in the order of their writes.")
+    merge: bool = option(False, "Keep one log, output.log, of stdout and stderr, in the order of their writes.")
     pty: bool = option(
         False,
-        "Give the command a terminal to write to, so that it draws progress bars and writes line by line; one log.",
+        "Give the command a terminal to write to, for progress bars and line by line; one log.",
     )
     capture: Literal["both", "stdout", "stderr"] = option(
         "both", "Which outputs are kept; the other one stays as it is.", choices=("both", "stdout", "stderr")
@@ -33,17 +33,13 @@ class RunOptions:
     copy: bool = option(True, "Write everything on to flarelog's own stdout and stderr.")
     spool: str | None = option(
         None,
-        "Directory for what the command says until a receiver has it. Without --receiver the logs are files in it, for"
-        " a sidecar with that --root.  [default: /var/tmp/flarelog-UID]",
+        "Directory that keeps the output; without --receiver, a sidecar's --root.  [default: in /var/tmp]",
         path="directory",
     )
-    spool_max: int = option(
-        SPOOL_MAX, "Bytes that the spool keeps of each log; the oldest go first, and become a gap.", least=LEAST
-    )
+    spool_max: int = option(SPOOL_MAX, "Bytes that the spool keeps of each log; the oldest go first.", least=LEAST)
     linger: float = option(
         5.0,
-        "Seconds to wait, once the command has ended, for processes that it left behind; and, without progress, for"
-        " the receiver.",
+        "Seconds to wait, after the command's end, for what it left behind, and for a receiver.",
         least=0,
     )
     diagnostics: bool = option(
