@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shlex
 import sys
 import time
 from functools import partial
@@ -21,6 +19,7 @@ from flarelog.sources.process.guard import Guard, Plan, python, say
 from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.sending import Sending
 
+_SAID = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)  # what the sidecar does not find by itself
 _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
 
 
@@ -94,7 +93,7 @@ def command(
             options,
             root,
             _logs(options, place.log) if place is not None else {},
-            secrets.token_hex(8),
+            os.urandom(8).hex(),
             sending,
         )
     )
@@ -137,11 +136,13 @@ def _sending(
     for address in receivers:
         asked += ["--receiver", address]
     for param in context.command.params:
-        if param.name in _OWN or context.get_parameter_source(str(param.name)) is not ParameterSource.COMMANDLINE:
+        if param.name in _OWN or context.get_parameter_source(str(param.name)) not in _SAID:
             continue
         said = context.params[str(param.name)]
         for value in said if isinstance(said, tuple) else (said,):
-            asked += [param.opts[0]] if value is True else [param.opts[0], str(value)]
+            asked += [param.opts[0], str(value)]
+    import shlex
+
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]

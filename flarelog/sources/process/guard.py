@@ -14,7 +14,6 @@ import select
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -165,6 +164,8 @@ class Guard:
             work()
             code = 0
         except BaseException:
+            import traceback
+
             traceback.print_exc()
         finally:
             os._exit(code)

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import os
 import re
-import socket
 import stat
 import time
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ def filled(name: str, env: Mapping[str, str]) -> str:
 
 
 def default_site(env: Mapping[str, str]) -> str:
-    return _fit(env.get("SLURMD_NODENAME") or socket.gethostname())
+    return _fit(env.get("SLURMD_NODENAME") or os.uname().nodename)
 
 
 def default_run(command: str, env: Mapping[str, str], now: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -100,6 +99,8 @@ class Sending:
     def conclude(self, *, left: bool) -> None:
         """Remove a spool that is stored; of another one, say where it is. *left*: it is still written to."""
         if self._stored and not left:
+            import shutil  # the command began long ago
+
             shutil.rmtree(self._root, ignore_errors=True)
             with contextlib.suppress(OSError):
                 os.unlink(self._place.held)
