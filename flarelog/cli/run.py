@@ -138,11 +138,13 @@ def _sending(
     for param in context.command.params:
         if param.name in _OWN or context.get_parameter_source(str(param.name)) not in _SAID:
             continue
-        said = context.params[str(param.name)]
+        said = context.params.get(str(param.name), ())
         for value in said if isinstance(said, tuple) else (said,):
             asked += [param.opts[0], str(value)]
     import shlex
 
+    if file := context.meta.get("flarelog.config"):
+        asked += ["--config", str(file)]
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
