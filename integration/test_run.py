@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -320,6 +322,37 @@ def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signal
     ran.process.send_signal(number)
     code, out, err = ran.ends()
     assert (code, out, err) == (0, b"[%d]\n" % number, b"")
+
+
+def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
+    """With a terminal as stdin, both are in its process group."""
+    master, slave = os.openpty()
+    command = [sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)]
+    with subprocess.Popen(
+        [*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as ran:
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"ready\n"
+        os.write(master, b"\x03")
+        assert ran.communicate(timeout=PATIENCE) == (b"[2]\n", b"")
+    os.close(master)
+    os.close(slave)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_descriptors_that_are_closed_are_no_trouble(tmp_path: Path, closed: str) -> None:
+    before = ("sh", "-c", f'"$@" {closed}', "sh")
+    assert Ran(tmp_path, command=["sh", "-c", "echo out; echo err >&2; exit 4"], before=before).ends()[0] == 4
+    ran = Ran(tmp_path, command=["true"])
+    assert ran.spooled() == b"out\n"
+    assert ran.spooled("stderr.log") == b"err\n"
+    ran.ends()
 
 
 def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ class Guard:
         self._stopping = False
 
     def run(self) -> int | None:
+        _open_outputs()
         self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED))
         self._open()
         env = dict(self.plan.env)
@@ -270,6 +271,13 @@ class Guard:
             if named:
                 more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
                 say(f"the command has ended, and its output is still held by {', '.join(named[:MOST])}{more}")
+
+
+def _open_outputs() -> None:
+    """Descriptors that this process was started without get no pipe's number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(fd)
 
 
 def say(sentence: str) -> None:
