@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import signal
@@ -17,7 +18,17 @@ from typing import IO
 
 import pytest
 
-from integration.harness.places import FLARELOG, PATIENCE, Place, difference, environment, free_address, noise, until
+from integration.harness.places import (
+    FLARELOG,
+    PATIENCE,
+    Place,
+    Receiver,
+    difference,
+    environment,
+    free_address,
+    noise,
+    until,
+)
 
 SITE, RUN = "site-1", "job-1"
 SPEAK = "import os, sys, time\n"
@@ -529,3 +540,133 @@ print([line.split()[1] for line in open('/proc/self/status') if line.startswith(
 """
     plain = subprocess.run(python(text), capture_output=True, stdin=subprocess.DEVNULL, check=True).stdout
     assert Ran(tmp_path, command=python(text)).ends()[1] == plain
+
+
+# --- how it ended, at the receiver
+
+
+def sent(receiver: Receiver) -> tuple[str, ...]:
+    return "--receiver", receiver.address, "--run", RUN, "--site", SITE
+
+
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        (["sh", "-c", "echo out; exit 3"], {"code": 3, "signal": None}),
+        (["true"], {"code": 0, "signal": None}),
+        (["sh", "-c", "kill -9 $$"], {"code": None, "signal": 9, "oom": "none"}),
+        (["sh", "-c", "exit 137"], {"code": 137, "signal": None, "oom": "none"}),
+    ],
+    ids=["code", "well", "killed", "137-is-no-signal"],
+)
+def test_how_it_ended_stands_in_each_log(place: Place, command: list[str], how: dict[str, object]) -> None:
+    receiver = place.serve()
+    Ran(place.directory, *sent(receiver), command=command).ends()
+    streams = receiver.streams(RUN)
+    assert sorted(streams) == [f"{SITE}/stderr.log", f"{SITE}/stdout.log"]
+    (one,), (other,) = (streams[f"{SITE}/{log}"]["exits"] for log in ("stdout.log", "stderr.log"))
+    if one["oom"] is None:  # no cgroup counts here
+        how.pop("oom", None)
+    assert {name: one[name] for name in how} == how
+    assert {**one, "offset": 0} == {**other, "offset": 0}
+    assert one["offset"] == streams[f"{SITE}/stdout.log"]["committed"]
+    assert one["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert one["started"] <= one["ended"]
+    assert one["maxrss"] > 0
+    assert all(stream["sealed"] for stream in streams.values())
+
+
+def test_each_command_of_one_name_has_its_end_in_its_place(place: Place) -> None:
+    receiver = place.serve()
+    for n in range(3):
+        assert Ran(place.directory, *sent(receiver), command=["sh", "-c", f"echo {n}; exit {n}"]).ends()[0] == n
+    record = receiver.holds(b"0\n1\n2\n", "stdout.log", SITE, RUN)
+    assert [(one["code"], one["offset"]) for one in record["exits"]] == [(0, 2), (1, 4), (2, 6)]
+
+
+def test_those_who_look_are_told(place: Place) -> None:
+    receiver = place.serve()
+    Ran(place.directory, *sent(receiver), command=["sh", "-c", "echo out; exit 3"]).ends()
+    at = ("--receiver", receiver.address)
+    assert f"exit: {RUN}/{SITE}: exit code 3 after " in place.call("status", RUN, *at).printed
+    assert f"exit: {RUN}/{SITE}: exit code 3 after " in place.call("streams", RUN, *at).said
+    assert "the command ended: exit code 3 after " in place.call("logs", RUN, *at).printed
+    rows = [line.split() for line in place.call("runs", *at).printed.splitlines()]
+    assert rows[1][rows[0].index("FAILED")] == "1"
+    assert json.loads(place.call("status", RUN, *at, "-o", "json").printed.splitlines()[0])["exit"]["code"] == 3
+
+
+def test_a_sidecar_beside_a_command_tells_of_its_end_while_it_goes_on(place: Place) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    sidecar = place.sidecar(receiver, root=spool, run=RUN, site=SITE)
+    Ran(place.directory, "--spool", str(spool), command=["sh", "-c", "echo out; exit 5"]).ends()
+    until(lambda: receiver.stored("stdout.log", SITE, RUN) == b"out\n", "it is stored")
+    until(lambda: bool(receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]), "its end is told")
+    assert sidecar.stop() == 0
+    assert [one["code"] for one in receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]] == [5]
+
+
+def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
+    receiver = place.serve()
+    text = "print('early', flush=True); time.sleep(5); print('late', flush=True)"
+    ran = Ran(place.directory, *sent(receiver), command=python(text), stdout=subprocess.DEVNULL)
+    until(lambda: any(path.read_bytes() for path in ran.spool.rglob("stdout.log")), "it speaks")
+    ran.process.kill()
+    ran.ends()
+    receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
+    until(lambda: receiver.streams(RUN)[f"{SITE}/stdout.log"]["sealed"], "it is sealed")
+    assert receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"] == []
+
+
+@pytest.fixture
+def cgroup() -> Iterator[tuple[str, ...]]:
+    """What stands before a command that may have 64 MiB of memory."""
+    old, new = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    base, limit = (old, "memory.limit_in_bytes") if old.is_dir() else (new, "memory.max")
+    own = base / f"flarelog-test-{os.getpid()}"
+    try:
+        own.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        try:
+            (own / limit).write_text(str(64 << 20))
+            with contextlib.suppress(OSError):
+                (own / "memory.swap.max").write_text("0")
+        except OSError as error:
+            pytest.skip(f"memory cannot be limited here: {error}")
+        yield "sh", "-c", f'echo $$ > {own}/cgroup.procs && exec "$@"', "sh"
+    finally:
+        until(lambda: not (own / "cgroup.procs").read_text(), "the cgroup is empty")
+        own.rmdir()
+
+
+EATS = "print('eating', flush=True)\nkept = []\nwhile True: kept.append(b'x' * (1 << 20))"
+
+
+def test_a_command_that_is_killed_for_want_of_memory(place: Place, cgroup: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    ran = Ran(place.directory, "--spool", str(spool), command=python(EATS), before=cgroup)
+    assert ran.ends()[0] == -9
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
+    (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert (how["signal"], how["oom_kill_before"], how["oom_kill_after"]) == (9, 0, 1)
+    if how["oom"] == "certain":
+        assert how["sentence"].endswith("OOM")
+    else:
+        assert how["oom"] == "likely"
+        assert re.search(r"rose from 0 to 1 within [01]\.\d s before: likely OOM$", how["sentence"])
+
+
+def test_a_worker_that_is_killed_for_want_of_memory_is_not_the_command(place: Place, cgroup: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    text = f"import subprocess\nprint(subprocess.run([sys.executable, '-c', {EATS!r}]).returncode); sys.exit(7)"
+    ran = Ran(place.directory, "--spool", str(spool), command=python(text), before=cgroup)
+    assert ran.ends()[:2] == (7, b"eating\n-9\n")
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
+    (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert (how["code"], how["oom"]) == (7, "others")
+    assert how["sentence"].endswith("rose from 0 to 1 while it ran: another process was killed")

@@ -15,7 +15,7 @@ from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import meant, run_name
-from flarelog.records import stream_record
+from flarelog.records import exit_lines, stream_record
 from flarelog.text import legible
 from flarelog.viewers.reading import order
 
@@ -40,7 +40,7 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     found = run(_streams(run_id, place))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
-    for note in _notes(found) if not as_json else ():
+    for note in (*exit_lines(found), *_notes(found)) if not as_json else ():
         click.echo(note, err=True)
 
 

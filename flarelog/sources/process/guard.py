@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flarelog.exits import Exit
 from flarelog.sources.process import command as commands
 from flarelog.sources.process.copier import copy
+from flarelog.sources.process.evidence import Evidence
 from flarelog.sources.process.holders import MOST, holders
 from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.segments import Segments
@@ -65,6 +67,8 @@ class Guard:
         self._pid = 0
         self._own_group = False
         self._status: int | None = None
+        self._evidence: Evidence | None = None
+        self._exit: Exit | None = None
         self._spooler = 0
         self._failures = 0  # of the spooler, by itself
         self._copiers: dict[int, Stream] = {}
@@ -85,6 +89,7 @@ class Guard:
             self.code = began.code
             return None
         self._pid, self._own_group = began.pid, began.own_group
+        self._evidence = Evidence(time.monotonic())
         if self._streams:
             self._start_spooler()
             for stream in self._streams if self.plan.options.copy else []:
@@ -174,7 +179,7 @@ class Guard:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status, _ = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
+                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
@@ -182,8 +187,9 @@ class Guard:
             if os.WIFSTOPPED(status):
                 if pid == self._pid:
                     self._stop_too(os.WSTOPSIG(status))
-            elif pid == self._pid:
+            elif pid == self._pid and self._evidence is not None:
                 self._status = status
+                self._exit = self._evidence.end(self.plan.token, pid, status, used, time.monotonic())
             elif pid == self._spooler:
                 self._spooler = 0
                 if status and any(not stream.shared.done for stream in self._streams):
@@ -214,10 +220,15 @@ class Guard:
                 return
             sending = self.plan.sending
             due = min(until, sending.due if sending is not None else math.inf)
+            if self._status is None and self._evidence is not None:
+                due = min(due, self._evidence.due)
             told = signal.sigwaitinfo(AWAITED) if due == math.inf else signal.sigtimedwait(AWAITED, max(0.0, due - now))
             if told is None:
-                if sending is not None and sending.due <= time.monotonic():
+                now = time.monotonic()
+                if sending is not None and sending.due <= now:
                     sending.start(self._mask)
+                if self._evidence is not None and self._evidence.due <= now:
+                    self._evidence.look(now)
             elif told.si_signo == signal.SIGCHLD:
                 self._reap()
             else:
@@ -253,6 +264,7 @@ class Guard:
                 os.kill(self._spooler, signal.SIGTERM)
                 self._watch(lambda: not self._spooler, time.monotonic() + linger)
                 left = False
+        self._write_down()
         if not left:
             self._watch(lambda: not self._copiers)
         if self.plan.sending is not None:
@@ -263,6 +275,13 @@ class Guard:
         lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
         for name, count in lost.items():
             say(f"{name}: {count} bytes could not be spooled and are lost")
+
+    def _write_down(self) -> None:
+        """How the command ended, beside each of its logs."""
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                if self._exit is not None:
+                    stream.segments.end(self._exit)
 
     def _name_holders(self) -> None:
         pipes = {os.fstat(stream.pipe).st_ino for stream in self._streams if not stream.shared.done}

@@ -12,9 +12,10 @@ import errno
 import os
 import re
 
+from flarelog.exits import Exit
 from flarelog.replace import make_directory
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import Segment, beside, segments
+from flarelog.sources.spool import Segment, beside, ending_line, segments
 
 SHARE = 8  # a segment's part of all bytes that are granted
 LARGEST = 64 << 20  # bytes of a segment
@@ -108,6 +109,10 @@ class Segments:
         self.shared.lost += count
         return count
 
+    def end(self, how: Exit) -> None:
+        """Write down how the command ended. Raises OSError."""
+        self._write_down(ending_line(how))
+
     def close(self) -> None:
         """Nothing more comes: whoever reads the newest segment need not wait."""
         if self.fd >= 0:
@@ -144,7 +149,7 @@ class Segments:
             os.unlink(new)
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            self._write_down(Segment(self.token, number, self.shared.taken, os.fstat(fd).st_ino))
+            self._write_down(Segment(self.token, number, self.shared.taken, os.fstat(fd).st_ino).line())
             with contextlib.suppress(FileNotFoundError):
                 os.rename(self.path, f"{self.path}.{number - 1:08d}")
             os.rename(new, self.path)
@@ -154,10 +159,10 @@ class Segments:
         self.fd, self._size, self.shared.segment = fd, 0, number
         self._trim()
 
-    def _write_down(self, segment: Segment) -> None:
+    def _write_down(self, said: bytes) -> None:
         fd = os.open(beside(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            line = b"\n" + segment.line()  # what was cut off before ends here
+            line = b"\n" + said  # what was cut off before ends here
             if os.write(fd, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
