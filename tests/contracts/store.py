@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
-from flarelog.lifecycle import RunState
 from flarelog.exits import Exit
+from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
 
