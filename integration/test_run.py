@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -195,6 +196,31 @@ def test_commands_below_each_other_send_through_the_outermost(place: Place) -> N
     assert ran.ends() == (9, b"in\n", b"")
     for log in ("stdout.log", "inner/stdout.log"):
         receiver.holds(b"in\n", log, SITE, RUN)
+
+
+def test_below_one_of_another_machine_a_command_sends_for_itself(place: Place) -> None:
+    receiver = place.serve()
+    text = """
+where, _, root = os.environ['FLARELOG_RUN_ROOT'].partition(':')
+os.environ['FLARELOG_RUN_ROOT'] = 'another-boot:' + root
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+    inner = [*FLARELOG, "run", "--spool", "elsewhere", "--site", "node-2", "--log", "inner", "--", "echo", "in"]
+    ran = Ran(place.directory, *sent(receiver), command=python(text, *inner))
+    assert ran.ends() == (0, b"in\n", b"")
+    receiver.holds(b"in\n", "stdout.log", SITE, RUN)
+    receiver.holds(b"in\n", "inner/stdout.log", "node-2", RUN)
+
+
+def test_without_a_receiver_it_is_said_where_the_output_is(tmp_path: Path) -> None:
+    before = ("env", f"TMPDIR={tmp_path}")
+    with subprocess.Popen([*before, *FLARELOG, "run", "--run", f"flarelog-test-{os.getpid()}", "--", "echo", "hi"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:  # fmt: skip
+        out, err = ran.communicate(timeout=PATIENCE)
+    assert out == b"hi\n"
+    (root,) = re.findall(r"flarelog: (/\S+) has what the command said", err.decode())
+    assert (Path(root) / "stdout.log").read_bytes() == b"hi\n"
+    shutil.rmtree(Path(root).parent.parent)
 
 
 def test_two_commands_of_one_name_are_two_logs(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def command(
     for address in receivers:
         checked(partial(parse_address, address))
     context = click.get_current_context()
-    outer = env.get(environment.ROOT)
+    outer = environment.outer(env)
     if outer and context.get_parameter_source("receivers") is not ParameterSource.COMMANDLINE:
         receivers = ()
     place = _place(options, outer, run, where, log, own=bool(receivers))
@@ -89,7 +89,13 @@ def command(
     guard = Guard(
         Plan(
             command,
-            environment.of_command(env, root, place.log if place else "", diagnostics=options.diagnostics),
+            environment.of_command(
+                env,
+                root,
+                place.log if place else "",
+                diagnostics=options.diagnostics,
+                told={"FLARELOG_RECEIVER": " ".join(receivers), "FLARELOG_RUN": run} if receivers else None,
+            ),
             options,
             root,
             _logs(options, place.log) if place is not None else {},
@@ -98,6 +104,8 @@ def command(
         )
     )
     status = guard.run()
+    if place is not None and not (receivers or outer or options.spool):
+        say(f"{place.root} has what the command said: no --receiver and no --spool was named")
     sys.exit(guard.code if status is None else end_as(status))
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flarelog.exits import CERTAIN, LIKELY, NONE, OTHERS, Exit
+from flarelog.sources.process.environment import machine
 
 EVERY = 1.0  # seconds between two looks at the counter
 SHORTLY = 1.5  # seconds before the end in which a counter that rose speaks of the command: a look, and its delay
@@ -99,7 +100,7 @@ class Evidence:
             core=bool(died_of) and os.WCOREDUMP(status),
             started=self.started,
             ended=max(round(time.time() * 1000), self.started),
-            boot_id=_boot_id(),
+            boot_id=machine(),
             maxrss=used.ru_maxrss * 1024,
             user_cpu=round(used.ru_utime * 1000),
             sys_cpu=round(used.ru_stime * 1000),
@@ -157,9 +158,3 @@ def names(record: bytes, pid: int, since: float) -> bool:
         return False
     found = _KILLED.search(message) if own else None
     return found is not None and int(found[1]) == pid
-
-
-def _boot_id() -> str:
-    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()
-    return ""
