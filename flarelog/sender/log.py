@@ -110,7 +110,7 @@ class Log:
         self.ended = True
         if self._source.withheld:
             why = "the receiver's version is older and does not store it"
-            log.warning("%s: the command ended with %s; %s", self.stream, self._source.withheld, why)
+            log.warning("%s: the command ended: %s; %s", self.stream, self._source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
