@@ -19,6 +19,7 @@ from flarelog.sources.process.guard import Guard, Plan, python, say
 from flarelog.sources.process.options import RunOptions
 from flarelog.sources.process.sending import Sending
 
+_SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # to systemd the command speaks, if it does
 _SAID = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)  # what the sidecar does not find by itself
 _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
 
@@ -156,4 +157,5 @@ def _sending(
     later = shlex.join(["flarelog", *asked, "--once"])
     argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
     argv += ["--drain-timeout", str(max(options.linger, 0.1))]
-    return Sending(argv, env, place, later, say)
+    meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
+    return Sending(argv, meant_for_it, place, later, say)
