@@ -16,6 +16,7 @@
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
+    run       what a command pays below flarelog run, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
 fails or takes too long is left out, said, and makes the exit code 1; the others are kept.
@@ -50,6 +51,7 @@ from bench import (
     reading,
     render,
     results,
+    running,
     sites,
     streams,
     workers,
@@ -189,6 +191,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
             lambda source, places, rounds: reading.measure(source, places, rounds, sizes.seconds)
         ),
         "render": lambda: render.measure(sizes.render, rounds),
+        "run": lambda: running.measure(places, sizes.render, sizes.bytes, rounds),
     }
 
 

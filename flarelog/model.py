@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from flarelog.exits import Exit
 from flarelog.names import log_name, run_name, site_name
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more
 EMPTY_DIGEST = 0
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
+SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins
 
 
 def extend(digest: int, data: Buffer) -> int:
@@ -189,7 +191,7 @@ class Attributes:
         return self.values.get("zone", "")
 
 
-Mark = Generation | Ended | Gap | Attributes
+Mark = Generation | Ended | Gap | Attributes | Exit
 """Each has two times, in milliseconds since 1970, 0 where one is not known: *clock*, the producer's when it first sent
 the mark, and *at*, the receiver's when it took it. Times are no part of what a mark means: marks that differ in nothing
 else are the same.
@@ -228,6 +230,7 @@ class Reply:
     codecs: tuple[Codec, ...] = ()  # how chunks may be compressed from now on
     pace: float = 0.0  # seconds that should pass between two chunks which are not full
     elsewhere: bool = False  # another process of this receiver has the site
+    exits: bool = False  # it takes Exit marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +329,11 @@ class StreamInfo:
         return tuple(mark for mark in self.marks if isinstance(mark, Gap))
 
     @property
+    def exits(self) -> tuple[Exit, ...]:
+        """How the commands ended whose output it is."""
+        return tuple(mark for mark in self.marks if isinstance(mark, Exit))
+
+    @property
     def files(self) -> int:
         """How many files the stream came from; one that was truncated is still the same file."""
         return len({mark.identity for mark in self.marks if isinstance(mark, Generation)})
@@ -351,6 +359,7 @@ class RunInfo:
     gaps: int = 0
     begun: int = 0  # the first of its streams, as those of StreamInfo
     grown: int = 0  # the latest
+    failed: int = 0  # commands that ended with another code than 0, or by a signal
 
     def standing(self, *, live: bool) -> str:
         """What people are told of its state. A run that nobody has ended is as its logs are; *live*: it is known which
@@ -373,7 +382,7 @@ class RunInfo:
         return replace(self, state=self.state or other.state, begun=begun, grown=max(self.grown, other.grown), **counts)
 
 
-_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps")
+_COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 
+from flarelog.exits import Exit
 from flarelog.model import Attributes, RunInfo, StreamInfo, extents
+from flarelog.text import legible
 
 
 def moment(milliseconds: int) -> str | None:
@@ -19,6 +22,40 @@ def moment(milliseconds: int) -> str | None:
     return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
+def exit_record(mark: Exit) -> dict[str, object]:
+    """*mark* as JSON has it, wherever a command's end is shown; what is not known is null."""
+    return {
+        "process": mark.process,
+        "sentence": mark.sentence,
+        "code": None if mark.signal else mark.status,
+        "signal": mark.signal or None,
+        "core": mark.core,
+        "started": moment(mark.started),
+        "ended": moment(mark.ended),
+        "boot_id": mark.boot_id or None,
+        "maxrss": mark.maxrss,
+        "user_cpu": mark.user_cpu / 1000,
+        "sys_cpu": mark.sys_cpu / 1000,
+        "oom_kill_before": mark.oom_before if mark.oom_before >= 0 else None,
+        "oom_kill_after": mark.oom_after if mark.oom_after >= 0 else None,
+        "cgroup": mark.cgroup or None,
+        "oom": mark.oom or None,
+    }
+
+
+def exit_lines(found: Iterable[StreamInfo]) -> list[str]:
+    """A line for each command of which there is an end: its logs, and how it ended."""
+    ends: dict[tuple[str, str, str], tuple[Exit, list[str]]] = {}
+    for info in found:
+        for mark in info.exits:
+            key = info.stream.run, info.stream.site, mark.process
+            ends.setdefault(key, (mark, []))[1].append(info.stream.log)
+    return [
+        f"exit: {run}/{site}: {legible(mark.sentence)} ({', '.join(logs[:3])}{' and others' if len(logs) > 3 else ''})"
+        for (run, site, _), (mark, logs) in ends.items()
+    ]
+
+
 def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
     """*info* as ``flarelog runs --json`` shows it; *live*: a receiver said it."""
     return {
@@ -30,6 +67,7 @@ def run_record(info: RunInfo, *, live: bool) -> dict[str, object]:
         "sealed": info.sealed,
         "bytes": info.size,
         "gaps": info.gaps,
+        "failed": info.failed,
         "first": moment(info.begun),
         "last": moment(info.grown),
     }
@@ -71,6 +109,7 @@ def stream_record(info: StreamInfo) -> dict[str, object]:
             }
             for gap in info.gaps
         ],
+        "exits": [{**exit_record(mark), "offset": mark.offset} for mark in info.exits],
         "notes": list(info.notes),
         "redacted": None if info.redacted is None else asdict(info.redacted),
         "begun": moment(info.begun),

@@ -11,7 +11,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"backoff", "lifecycle", "options", "replace", "text", "version", "v1"},
+    {"backoff", "exits", "lifecycle", "options", "replace", "text", "version", "v1"},
     {"errors"},
     {"names"},
     {"model"},

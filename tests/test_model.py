@@ -182,6 +182,7 @@ def test_a_stream_as_scripts_see_it() -> None:
         "attributes",
         "zone",
         "gaps",
+        "exits",
         "notes",
         "redacted",
         "begun",

@@ -21,6 +21,7 @@ from flarelog.version import __version__
 
 _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
+    "run": "Run a command; keep what it says and how it ends, and send it to a receiver.",
     "sidecar": "Send the logs under a directory to a receiver.",
     "status": "Show how each stream fares: live, quiet, silent, paused, ended.",
     "follow": "Show what the sites of a run say, live.",

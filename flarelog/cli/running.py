@@ -111,6 +111,20 @@ def on_hangup(again: Callable[[], object]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again)
 
 
+def on_end_of_stdin(first: Callable[[], object]) -> None:
+    """The end of stdin calls *first*."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+
+    def heard() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            first()
+
+    loop.add_reader(0, heard)
+
+
 def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list[str]:
     """*rows* as lines of a table; the columns *to_the_right* hold numbers."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

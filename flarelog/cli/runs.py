@@ -83,16 +83,20 @@ async def _held(store: str, run_id: str) -> list[RunInfo]:
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:
     if not found:
         return []
-    rows = [("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", "FIRST", "LAST")]
+    failed = any(info.failed for info in found)
+    rows = [
+        ("RUN", "STATE", "SITES", "LOGS", "OPEN", "BYTES", "GAPS", *(["FAILED"] if failed else []), "FIRST", "LAST")
+    ]
     rows += [
         (
             *(info.run, info.standing(live=live), str(info.sites), str(info.streams)),
             *(str(info.open) if live else "-", f"{info.size:,}", str(info.gaps)),
+            *([str(info.failed)] if failed else []),
             *(_short(info.begun), _short(info.grown)),
         )
         for info in found
     ]
-    return aligned(rows, range(2, 7))
+    return aligned(rows, range(2, 8 if failed else 7))
 
 
 def _short(milliseconds: int) -> str:

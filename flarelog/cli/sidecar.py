@@ -13,7 +13,7 @@ import click
 
 from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, asks, option, tls_options
-from flarelog.cli.running import checked, on_hangup, on_stop, run
+from flarelog.cli.running import checked, on_end_of_stdin, on_hangup, on_stop, run
 from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.model import Receipt
@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 )
 @asks(sidecar=SidecarOptions)
 @tls_options
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Drain when stdin ends, as flarelog run wants it.")
 @option(
     "--json",
     "as_json",
@@ -66,6 +67,7 @@ def command(
     site_policy: tuple[str, ...],
     sidecar: partial[SidecarOptions],
     access: Access,
+    until_stdin_ends: bool,
     as_json: bool,
 ) -> None:
     """Send every log under a directory to a receiver, live, until SIGTERM; then drain and end.
@@ -98,7 +100,7 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
-    outcomes = run(_send(targets))
+    outcomes = run(_send(targets, until_stdin_ends))
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
@@ -107,7 +109,7 @@ def command(
     sys.exit(NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else 0)
 
 
-async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
+async def _send(targets: list[SidecarOptions], until_stdin_ends: bool) -> list[Outcome]:
     sidecars = [Sending(target) for target in targets]
 
     def drain() -> None:
@@ -125,6 +127,8 @@ async def _send(targets: list[SidecarOptions]) -> list[Outcome]:
         drain()
 
     on_stop(stop)
+    if until_stdin_ends:
+        on_end_of_stdin(stop)
     on_hangup(reread)
     give_memory_back()
     service.ready()

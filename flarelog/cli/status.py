@@ -27,6 +27,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.names import meant
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
+from flarelog.records import exit_lines, exit_record
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ class _Asked:
             return [json.dumps(self._record(info)) for info in found]
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head
-        return [head, *fitting(self._table(found), self.columns), *self._reasons(found)]
+        return [head, *fitting(self._table(found), self.columns), *self._reasons(found), *exit_lines(found)]
 
     def _record(self, info: StreamInfo) -> dict[str, object]:
         one, state = standing(info, self.quiet_after), info.state or State()
@@ -139,6 +140,7 @@ class _Asked:
             "last_byte_seconds": state.grown,
             "last_heard_seconds": state.heard,
             "clock_ahead_seconds": state.skew,
+            "exit": exit_record(info.exits[-1]) if info.exits else None,
         }
 
     def _table(self, found: list[StreamInfo]) -> list[tuple[str, ...]]:

@@ -13,9 +13,9 @@ from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, redaction_text, run
 from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
-from flarelog.model import BORN, REDACTED, StreamInfo
+from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import meant, run_name
-from flarelog.records import stream_record
+from flarelog.records import exit_lines, stream_record
 from flarelog.text import legible
 from flarelog.viewers.reading import order
 
@@ -40,7 +40,7 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     found = run(_streams(run_id, place))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)
-    for note in _notes(found) if not as_json else ():
+    for note in (*exit_lines(found), *_notes(found)) if not as_json else ():
         click.echo(note, err=True)
 
 
@@ -102,7 +102,7 @@ def _notes(found: list[StreamInfo]) -> list[str]:
     logs: dict[str, list[str]] = {}
     for info in found:
         for word in dict.fromkeys(word.partition(":")[0] for word in info.notes):
-            if word == BORN:
+            if word in (BORN, SPOOL):
                 continue
             redacted = info.redacted if word == REDACTED else None
             logs.setdefault(word, []).append(f"{info.stream}{f': {redaction_text(redacted)}' if redacted else ''}")

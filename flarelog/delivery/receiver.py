@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.errors import Fenced, FlarelogError
+from flarelog.exits import Exit
 from flarelog.model import (
     EMPTY_DIGEST,
     MAX_CHUNK,
@@ -55,6 +56,8 @@ def size_of(mark: Mark) -> int:
             texts = (mark.reason,)
         case Attributes():
             texts = (mark.words,)
+        case Exit():
+            texts = (mark.process, mark.boot_id, mark.cgroup, 300 * " ")  # its numbers
     # What is not plain is escaped, a character in up to twelve bytes.
     return _MARK + sum(len(text) * (1 if text.isascii() and text.isprintable() else 12) for text in texts)
 

@@ -251,6 +251,7 @@ class Session:
             codecs=house.unpacking.codecs,
             pace=house.pressure.pace_of(self.line.load),
             number=self.number,
+            exits=True,
         )
 
     # --- ending

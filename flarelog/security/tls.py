@@ -9,8 +9,6 @@ helps nobody, so ``why`` makes one of its own to find the reason.
 from __future__ import annotations
 
 import logging
-import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +22,8 @@ from flarelog.options import option
 from flarelog.watched import Watched
 
 if TYPE_CHECKING:
+    import ssl
+
     import grpc
 
     from flarelog.security.certificate import Trust
@@ -103,6 +103,8 @@ class Tls:
 
     def check(self, end: Literal["server", "client"]) -> None:
         """Try the files against each other. Raises InvalidOption with what is wrong with which, and what to do."""
+        import ssl
+
         if end == "client" and not self.cert:
             self.believe(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
             return
@@ -124,6 +126,8 @@ class Tls:
 
     def present(self, context: ssl.SSLContext) -> None:
         """Let *context* show the own certificate. Raises InvalidOption."""
+        import ssl
+
         for path in (self.cert, self.key):
             _read(path)  # what cannot be read is said by its name
         try:
@@ -138,6 +142,8 @@ class Tls:
 
     def believe(self, context: ssl.SSLContext) -> None:
         """Let *context* believe whom the CA signed. Raises InvalidOption."""
+        import ssl
+
         _read(self.ca)
         try:
             context.load_verify_locations(self.ca)
@@ -165,6 +171,9 @@ def why(address: str, tls: Tls | None) -> str:
 
     Blocks for PROBE seconds at most. *tls*: this end's files; None if it wants no TLS.
     """
+    import socket
+    import ssl
+
     host, port = parse_address(address)
     name = host.strip("[]")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -269,6 +278,8 @@ def _read(path: str) -> bytes:
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
     """A handshake in memory. Raises ssl.SSLError."""
+    import ssl
+
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         server.wrap_bio(to_server, to_client, server_side=True),

@@ -16,7 +16,7 @@ import grpc
 
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError
-from flarelog.model import Chunk, Gap, Generation, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, Gap, Generation, Receipt, Reply, StreamId
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -108,6 +108,9 @@ class Log:
         except Exception as bug:
             self.error = Mistake("flarelog failed at it, and the other logs go on", bug)
         self.ended = True
+        if self._source.withheld:
+            why = "the receiver's version is older and does not store it"
+            log.warning("%s: the command ended: %s; %s", self.stream, self._source.withheld, why)
         self._site.ended(self)
 
     def _is_whole(self) -> bool:
@@ -176,6 +179,8 @@ class Log:
             if self.delivery.most != most:
                 self._site.brought()
             self._packing.heard(reply)
+            if reply.code is Code.OK:
+                self._source.takes_exits(reply.exits)
         if reply.ending and self._site.options.heed:
             self._site.drain_early()
         return owed

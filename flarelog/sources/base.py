@@ -86,6 +86,13 @@ class Source(Protocol):
     def close(self) -> None:
         """The process ends."""
 
+    def takes_exits(self, takes: bool) -> None:
+        """Whether the receiver takes Exit marks: to an older one none is given."""
+
+    @property
+    def withheld(self) -> str:
+        """How a command ended whose Exit mark could not be given for that; empty: there was none."""
+
     def unread(self) -> int:
         """How many bytes are there and were not given yet, as far as it is known."""
 

@@ -313,12 +313,16 @@ async def totals(
 ) -> AsyncGenerator[RunInfo, None]:
     """What *streams*, in the order of their names, come to, run by run; their states are not known here."""
     now, site = None, ""
+    counted: set[str] = set()  # commands of the site: each has several logs
     async for info in streams:
         stream = info.stream
         if now is None or now.run != stream.run:
             if now is not None:
                 yield now
             now, site = RunInfo(stream.run), ""
+        counted = counted if stream.site == site else set()
+        failed = {one.process for one in info.exits if not one.well} - counted
+        counted |= failed
         one = RunInfo(
             stream.run,
             sites=int(stream.site != site),
@@ -329,6 +333,7 @@ async def totals(
             gaps=len(info.gaps),
             begun=info.begun,
             grown=info.grown,
+            failed=len(failed),
         )
         now, site = now.with_more(one), stream.site
     if now is not None:

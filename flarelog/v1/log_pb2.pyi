@@ -125,13 +125,14 @@ class MarkAt(_message.Message):
     def __init__(self, index: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ...) -> None: ...
 
 class Mark(_message.Message):
-    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "clock_ms", "at_ms")
+    __slots__ = ("offset", "digest", "generation", "ended", "gap", "attributes", "exit", "clock_ms", "at_ms")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ENDED_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    EXIT_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     offset: int
@@ -140,9 +141,10 @@ class Mark(_message.Message):
     ended: Ended
     gap: Gap
     attributes: Attributes
+    exit: Exit
     clock_ms: int
     at_ms: int
-    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., digest: _Optional[int] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., ended: _Optional[_Union[Ended, _Mapping]] = ..., gap: _Optional[_Union[Gap, _Mapping]] = ..., attributes: _Optional[_Union[Attributes, _Mapping]] = ..., exit: _Optional[_Union[Exit, _Mapping]] = ..., clock_ms: _Optional[int] = ..., at_ms: _Optional[int] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ("path", "source_offset", "identity", "head_length", "head_digest", "notes")
@@ -180,6 +182,40 @@ class Attributes(_message.Message):
     words: str
     def __init__(self, words: _Optional[str] = ...) -> None: ...
 
+class Exit(_message.Message):
+    __slots__ = ("process", "status", "signal", "core", "started_ms", "ended_ms", "boot_id", "maxrss", "user_cpu_ms", "sys_cpu_ms", "oom_before", "oom_after", "oom_within_ms", "cgroup", "oom")
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CORE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_MS_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    MAXRSS_FIELD_NUMBER: _ClassVar[int]
+    USER_CPU_MS_FIELD_NUMBER: _ClassVar[int]
+    SYS_CPU_MS_FIELD_NUMBER: _ClassVar[int]
+    OOM_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    OOM_AFTER_FIELD_NUMBER: _ClassVar[int]
+    OOM_WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    CGROUP_FIELD_NUMBER: _ClassVar[int]
+    OOM_FIELD_NUMBER: _ClassVar[int]
+    process: str
+    status: int
+    signal: int
+    core: bool
+    started_ms: int
+    ended_ms: int
+    boot_id: str
+    maxrss: int
+    user_cpu_ms: int
+    sys_cpu_ms: int
+    oom_before: int
+    oom_after: int
+    oom_within_ms: int
+    cgroup: str
+    oom: str
+    def __init__(self, process: _Optional[str] = ..., status: _Optional[int] = ..., signal: _Optional[int] = ..., core: bool = ..., started_ms: _Optional[int] = ..., ended_ms: _Optional[int] = ..., boot_id: _Optional[str] = ..., maxrss: _Optional[int] = ..., user_cpu_ms: _Optional[int] = ..., sys_cpu_ms: _Optional[int] = ..., oom_before: _Optional[int] = ..., oom_after: _Optional[int] = ..., oom_within_ms: _Optional[int] = ..., cgroup: _Optional[str] = ..., oom: _Optional[str] = ...) -> None: ...
+
 class Finish(_message.Message):
     __slots__ = ("receipt",)
     RECEIPT_FIELD_NUMBER: _ClassVar[int]
@@ -207,7 +243,7 @@ class Redaction(_message.Message):
     def __init__(self, matches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere")
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere", "exits")
     CODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +258,7 @@ class Reply(_message.Message):
     CODECS_FIELD_NUMBER: _ClassVar[int]
     PACE_MS_FIELD_NUMBER: _ClassVar[int]
     ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
+    EXITS_FIELD_NUMBER: _ClassVar[int]
     code: Code
     committed: int
     digest: int
@@ -236,7 +273,8 @@ class Reply(_message.Message):
     codecs: _containers.RepeatedScalarFieldContainer[Codec]
     pace_ms: int
     elsewhere: bool
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ...) -> None: ...
+    exits: bool
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")
@@ -371,7 +409,7 @@ class ListRunsRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ...) -> None: ...
 
 class RunInfo(_message.Message):
-    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms")
+    __slots__ = ("run", "state", "sites", "streams", "open", "sealed", "bytes", "gaps", "begun_ms", "grown_ms", "failed")
     RUN_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SITES_FIELD_NUMBER: _ClassVar[int]
@@ -382,6 +420,7 @@ class RunInfo(_message.Message):
     GAPS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_MS_FIELD_NUMBER: _ClassVar[int]
     GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     run: str
     state: str
     sites: int
@@ -392,7 +431,8 @@ class RunInfo(_message.Message):
     gaps: int
     begun_ms: int
     grown_ms: int
-    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ...) -> None: ...
+    failed: int
+    def __init__(self, run: _Optional[str] = ..., state: _Optional[str] = ..., sites: _Optional[int] = ..., streams: _Optional[int] = ..., open: _Optional[int] = ..., sealed: _Optional[int] = ..., bytes: _Optional[int] = ..., gaps: _Optional[int] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class RemoveRunRequest(_message.Message):
     __slots__ = ("run", "site", "force")

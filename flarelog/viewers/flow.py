@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flarelog.exits import Exit
 from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, StreamId
+from flarelog.records import exit_record
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
 from flarelog.render.merge import TRACEBACK, Blocks
@@ -319,16 +321,20 @@ class Flow:
                 out += self._of(mark)
             if isinstance(mark, Generation):
                 self._identities.add(mark.identity)
-            self._last = mark
+            if not isinstance(mark, Exit):
+                self._last = mark
         return out
 
-    def _of(self, mark: Generation | Ended | Gap) -> list[Item]:
+    def _of(self, mark: Generation | Ended | Gap | Exit) -> list[Item]:
         event: dict[str, object]
         match mark:
             case Gap():
                 many = f"{mark.length:,} bytes are lost" if mark.length else "bytes are lost, nobody knows how many"
                 text, name = f"gap: {many}: {legible(mark.reason)}", "gap"
                 event = {"length": mark.length, "reason": legible(mark.reason)}
+            case Exit():
+                text, name = f"the command ended: {legible(mark.sentence)}", "exit"
+                event = exit_record(mark)
             case Ended():
                 text, name = f"the file ended here: {legible(mark.reason)}", "file-ended"
                 event = {"reason": legible(mark.reason)}
@@ -344,7 +350,7 @@ class Flow:
                 else:
                     text, name = f"a new file, {legible(mark.path)}", "file-began"
         # What a line's bytes were torn by, tears its text.
-        torn = isinstance(mark, Gap) or (isinstance(mark, Ended) and mark.reason != "rotated")
+        torn = isinstance(mark, Gap | Exit) or (isinstance(mark, Ended) and mark.reason != "rotated")
         lines = self._renderer.close() if torn else self._renderer.settle()
         return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
@@ -17,6 +18,7 @@ from flarelog.errors import (
     FlarelogError,
     InvalidOption,
 )
+from flarelog.exits import OOMS, Exit
 from flarelog.model import (
     MAX_OFFSET,
     Attributes,
@@ -268,6 +270,7 @@ def encode_reply(reply: Reply) -> bytes:
         codecs=[int(codec) for codec in reply.codecs],  # type: ignore[misc]
         pace_ms=round(reply.pace * 1000),
         elsewhere=reply.elsewhere,
+        exits=reply.exits,
     ).SerializeToString()
 
 
@@ -297,6 +300,7 @@ def decode_reply(raw: bytes) -> Reply:
         tuple(codec for codec in Codec if int(codec) in list[int](message.codecs)),
         message.pace_ms / 1000,
         message.elsewhere,
+        message.exits,
     )
 
 
@@ -394,7 +398,51 @@ def _mark_to_pb(mark: Mark) -> pb.Mark:
             message.gap.reason = _text(mark.reason)
         case Attributes():
             message.attributes.words = _text(mark.words)
+        case Exit():
+            message.attributes.SetInParent()  # what an older version sees
+            _set_exit(message.exit, mark)
     return message
+
+
+def _set_exit(message: pb.Exit, mark: Exit) -> None:
+    message.process, message.status, message.signal, message.core = mark.process, mark.status, mark.signal, mark.core
+    message.started_ms, message.ended_ms, message.boot_id = mark.started, mark.ended, _text(mark.boot_id)
+    message.maxrss, message.user_cpu_ms, message.sys_cpu_ms = mark.maxrss, mark.user_cpu, mark.sys_cpu
+    if mark.oom_before >= 0:
+        message.oom_before = mark.oom_before
+    if mark.oom_after >= 0:
+        message.oom_after = mark.oom_after
+    message.oom_within_ms, message.cgroup, message.oom = mark.oom_within, _text(mark.cgroup), mark.oom
+
+
+def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
+    """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
+    texts = message.process, message.boot_id, message.cgroup, message.oom
+    if max(map(len, texts)) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    process, boot_id, cgroup, oom = (_text(text) for text in texts)
+    within = partial(min, MAX_OFFSET)
+    return Exit(
+        at,
+        digest,
+        process,
+        status=message.status,
+        signal=message.signal,
+        core=message.core,
+        started=within(message.started_ms),
+        ended=within(message.ended_ms),
+        boot_id=boot_id,
+        maxrss=within(message.maxrss),
+        user_cpu=within(message.user_cpu_ms),
+        sys_cpu=within(message.sys_cpu_ms),
+        oom_before=within(message.oom_before) if message.HasField("oom_before") else -1,
+        oom_after=within(message.oom_after) if message.HasField("oom_after") else -1,
+        oom_within=within(message.oom_within_ms),
+        cgroup=cgroup,
+        oom=oom if oom in OOMS else "",
+        clock=there,
+        at=here,
+    )
 
 
 def _mark(message: pb.Mark) -> Mark:
@@ -410,6 +458,8 @@ def _mark(message: pb.Mark) -> Mark:
         raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
     # A time that makes no sense is a hint that does not: it must not cost a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
+    if message.HasField("exit"):
+        return _exit(at, digest, message.exit, there, here)
     match message.WhichOneof("kind"):
         case "generation":
             found = message.generation
@@ -555,6 +605,8 @@ def _texts_of(mark: Mark) -> int:
     """Characters."""
     if isinstance(mark, Generation):
         return len(mark.path) + len(mark.identity) + len(mark.notes)
+    if isinstance(mark, Exit):
+        return len(mark.process) + len(mark.boot_id) + len(mark.cgroup)
     return len(mark.words if isinstance(mark, Attributes) else mark.reason)
 
 
@@ -618,7 +670,7 @@ def decode_list_runs(raw: bytes) -> str:
     return _text(_parse(pb.ListRunsRequest, raw).run)
 
 
-_TOTALS = ("sites", "streams", "open", "sealed", "gaps")
+_TOTALS = ("sites", "streams", "open", "sealed", "gaps", "failed")
 
 
 def encode_run_info(info: RunInfo) -> bytes:

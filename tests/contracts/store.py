@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
+from flarelog.exits import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
@@ -246,6 +247,8 @@ MARKS: list[Mark] = [
     Attributes(9, extend(0, DATA[:9]), "rank:3,world-size:8"),
     Ended(9, extend(0, DATA[:9]), "rotated"),
     Generation(9, extend(0, DATA[:9]), "log.txt.1", 3, "fh:02"),
+    Exit(9, extend(0, DATA[:9]), "aa", 0, 9, True, 1, 2, "b-o-o-t", 3, 4, 5, 0, 1, 400, "/a/b", "likely"),
+    Exit(9, extend(0, DATA[:9]), "bb", 3),
 ]
 
 

@@ -45,7 +45,7 @@ class Origin:
 class MemorySource:
     """The log of *origin*. ``_segments``: from (offset of the stream) on, bytes come from (incarnation, its offset)."""
 
-    urgent, at_rest = False, True
+    urgent, at_rest, withheld = False, True, ""
 
     def __init__(self, origin: Origin) -> None:
         self.log = origin.log
@@ -122,6 +122,8 @@ class MemorySource:
     def lay_down(self) -> None: ...
 
     def close(self) -> None: ...
+
+    def takes_exits(self, takes: bool) -> None: ...
 
     def _unread(self) -> int:
         """Of the present incarnation."""

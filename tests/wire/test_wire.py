@@ -23,6 +23,7 @@ from flarelog.errors import (
     TimedOut,
     Unavailable,
 )
+from flarelog.exits import Exit
 from flarelog.model import (
     Attributes,
     Chunk,
@@ -59,6 +60,8 @@ MARKS: list[Mark] = [
     Ended(0, 0, ""),
     Gap(9, 2, 4096, "truncated before they were read"),
     Gap(0, 0, 0, ""),
+    Exit(3, 7, "aa", 137),
+    Exit(BIG, 7, "aa", 0, 9, True, 1, 2, "b-o-o-t", BIG, 3, 4, 0, 1, 400, "/a/b", "likely"),
 ]
 CHUNKS = [
     Chunk(at, data, digest)
@@ -196,6 +199,20 @@ UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # number 1011, three bytes
 def test_unknown_fields_of_a_request_are_ignored(request_: Request) -> None:
     assert codec.decode_request(codec.encode_request(request_) + UNKNOWN_FIELD) == request_
     assert codec.decode_request(UNKNOWN_FIELD + codec.encode_request(request_)) == request_
+
+
+def test_an_older_version_takes_an_exit_for_a_mark_that_says_nothing() -> None:
+    message = pb.PushRequest.FromString(codec.encode_request((3, MARKS[-1])))
+    assert message.mark.mark.WhichOneof("kind") == "attributes"
+    assert message.mark.mark.attributes.words == ""
+
+
+def test_what_a_later_version_may_say_of_memory_is_not_taken_over() -> None:
+    message = pb.PushRequest.FromString(codec.encode_request((3, MARKS[-1])))
+    message.mark.mark.exit.oom = "perhaps"
+    _, mark = cast("tuple[int, Mark]", codec.decode_request(message.SerializeToString()))
+    assert isinstance(mark, Exit)
+    assert mark.oom == ""
 
 
 def test_unknown_fields_within_a_chunk_are_ignored() -> None:

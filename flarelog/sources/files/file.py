@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass
 
 from flarelog.model import extend
+from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, birth, head, identity
 from flarelog.sources.files.lineage import Age
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
@@ -51,6 +52,8 @@ class SourceFile:
     born: int | None = None  # when it was created, in ns since the epoch; None where that is not kept
     lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
     attributes: str = ""  # what is known of who writes it, in the words of Attributes
+    spool: str = ""  # the note of a generation that is a part of a command's output
+    beside: str = ""  # where it is written down, of such a one, what it is a part of
     linked: bool = True  # the path still leads to it
     renamed: float = math.inf  # its place among all files that were seen to be renamed away
     closed: bool = False  # a writer has closed it, and nobody was seen to write to it since
@@ -75,6 +78,8 @@ class SourceFile:
             inode = found.st_dev, found.st_ino
             file = cls(fd, identity(fd), path, path, inode, length=found.st_size, seen=found.st_size)
             file.opening, file.born = _opening(fd), birth(fd)
+            file.spool = spool.note(os.path.join(directory, path), found.st_ino)
+            file.beside = spool.beside(os.path.join(directory, path)) if file.spool else ""
         except BaseException:
             os.close(fd)
             raise

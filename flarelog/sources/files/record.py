@@ -10,6 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, replace
 
+from flarelog.exits import Exit
 from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.redaction.mask import Rules
@@ -52,7 +53,7 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     current: Generation | None = None
     for mark in (*info.marks, None):
         kind = type(mark)
-        if kind is Gap or kind is Attributes:
+        if kind is Gap or kind is Attributes or kind is Exit:
             continue
         if current is not None:
             end, digest = (mark.offset, mark.digest) if mark is not None else (info.committed, info.digest)
@@ -127,7 +128,7 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
 
 def wholes(info: StreamInfo) -> list[list[Stretch]]:
     """The pieces of each generation that the receiver holds from its first byte on without a hole, in their order."""
-    marks = [mark for mark in info.marks if not isinstance(mark, Attributes)]
+    marks = [mark for mark in info.marks if not isinstance(mark, Attributes | Exit)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
     found: list[list[Stretch]] = []
     latest: dict[str, tuple[int, list[Stretch]]] = {}  # by identity: where the next piece would begin

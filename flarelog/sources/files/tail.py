@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
 from flarelog.render.zones import told
+from flarelog.sources.files.endings import Endings, of_one
 from flarelog.sources.files.file import SourceFile
+from flarelog.sources.files.gaps import missing
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
 
@@ -61,12 +63,14 @@ class Tail:
     # The identities of all generations that were begun, in their order: none of them is begun again.
     begun: dict[str, None] = field(default_factory=dict)
     newest: Newest | None = None
+    endings: Endings = field(default_factory=Endings)
     failed: Exception | None = None  # what a look at all logs met in this one: its own reader is to deal with it
     _current: SourceFile | None = None
     _segments: list[_Segment] = field(default_factory=list)
     _acked: int = 0
     _attributes: str = ""  # that were told of the current file
     _zone: str | None = None  # that the marks tell; None: they were cut off, or others have come
+    _spooled: SourceFile | None = None  # the last that is a part of a command's output
     _kept: int = 0  # files that were begun and could not be let go when it was tried last
     _since_release: int = 0  # files that were begun since
     _held_since: float | None = None  # since when a newer file waits for the current one
@@ -182,6 +186,8 @@ class Tail:
                     self._begin(file, now)
                 return
         following = self._following(now)
+        if following is None and self._spooled is not None:
+            self._tell_ending(self._spooled, now)
         if file is not None:
             if self._lets_go(file, now):
                 return
@@ -237,6 +243,13 @@ class Tail:
             # It was truncated before a byte of it was read: while the receiver was still to come, say.
             file.begin_anew(0, file.seen)
         self._gap(file)
+        if self._spooled is not None and not of_one(self._spooled, file):
+            self._tell_ending(self._spooled, now)
+        self._spooled = file if file.spool else self._spooled
+        lost = missing(self.marks, self.end, file.spool, file.position)
+        if lost:
+            why = "the command's output was not spooled, or the spool was full before it was sent"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
             why = "a hole that nobody wrote is not sent; it reads as NULs"
@@ -245,7 +258,7 @@ class Tail:
             hole = 0
         file.hole_end = file.position + hole
         file.begins()
-        notes = [*file.lacks]
+        notes = [*file.lacks, *filter(None, (file.spool,))]
         if hole > 0:
             notes.append(f"hole:{hole}")
         if file.born is not None:
@@ -274,6 +287,16 @@ class Tail:
         if self.zone and self.zone != self._zone:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
+
+    def _tell_ending(self, file: SourceFile, now: float) -> None:
+        """Say how the command ended that *file* is the output of, if all of that was read."""
+        how = self.endings.due(file, self.marks, self.end)
+        if how is not None and (file is not self._current or self._available(file, now) <= 0):
+            self.marks.append(how)
+
+    def _owes(self) -> bool:
+        """Whether a command's end is still to be told."""
+        return self._spooled is not None and self.endings.due(self._spooled, self.marks, self.end) is not None
 
     def _gap(self, file: SourceFile) -> None:
         """Say what was cut off *file*, if that was not said yet."""
@@ -314,8 +337,13 @@ class Tail:
         if len(self.files) > 1 or (self.files and not self.files[0].linked):
             self.release(now)
         # Of very many logs that are quiet, this is what each look costs.
-        return len(self.files) > 1 or any(
-            not file.linked or (file.length != file.position and file.size(now) != file.position) for file in self.files
+        return (
+            len(self.files) > 1
+            or self._owes()
+            or any(
+                not file.linked or (file.length != file.position and file.size(now) != file.position)
+                for file in self.files
+            )
         )
 
     def insert(self, file: SourceFile) -> None:
@@ -367,7 +395,13 @@ class Tail:
         if self._acked < self.end or len(self.files) != 1:
             return
         file = self.files[0]
-        quiet = file.linked and file.begun and file.size(now) == file.position and now - file.quiet_since >= QUIET
+        quiet = (
+            file.linked
+            and file.begun
+            and not file.spool
+            and file.size(now) == file.position
+            and now - file.quiet_since >= QUIET
+        )
         if quiet and file.lay_down():
             self.files.remove(file)
             self._current = None
@@ -397,7 +431,7 @@ class Tail:
 
     def drained(self, now: float) -> bool:
         """Whether a draining tail has nothing left to send."""
-        return (self.draining and not self.waiting) and all(
+        return (self.draining and not self.waiting and not self._owes()) and all(
             file.begun and self._available(file, now) <= 0 and file.graced for file in self.files
         )
 
@@ -406,6 +440,13 @@ class Tail:
         for file in self.files:
             file.lay_down()
         self.close()
+
+    @property
+    def withheld(self) -> str:
+        return self.endings.withheld
+
+    def takes_exits(self, takes: bool) -> None:
+        self.endings.taken = takes
 
     @property
     def current(self) -> SourceFile | None:
@@ -477,6 +518,8 @@ class Tail:
                     self._current = file
                     self._attributes = file.attributes = _told(info.marks)
                     self._segments.append(_Segment(self.end, file, file.position))
+                if file.spool and piece is last:
+                    self._spooled = file
                 continue
             if first:  # what was cut off before the record was known may be held by the receiver
                 file.rewritten(file.quiet_since)

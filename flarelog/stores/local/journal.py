@@ -22,7 +22,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
+from flarelog.exits import Exit
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
+from flarelog.stores.local import exits
 from flarelog.text import legible
 
 VERSION = 1
@@ -95,6 +97,8 @@ class Journal:
                 self.add_length(length, digest, at)
             case "mark":
                 mark = _mark(record["kind"], {**record["mark"], "at": at, "clock": record.get("clock", 0)})
+                if "exit" in record:
+                    mark = exits.exit_of(mark.offset, mark.digest, record["exit"], mark.clock, at)
                 if record["i"] == MAX_MARKS:
                     raise ValueError("one mark too many")
                 self._expect_marks(record["i"])
@@ -268,6 +272,12 @@ def length_line(length: int, digest: int, marks: int, at: int = 0) -> bytes:
 
 def mark_line(index: int, mark: Mark) -> bytes:
     """The times of *mark* stand beside it, where older versions do not look."""
+    if isinstance(mark, Exit):
+        shell = Attributes(mark.offset, mark.digest, "")
+        said = {name: getattr(shell, name) for name in _SAID[Attributes]}
+        record = {"t": "mark", "i": index, "kind": "attributes", "mark": said, "exit": exits.said(mark)}
+        record |= _timed(mark.at)
+        return line({**record, "clock": mark.clock} if mark.clock else record)
     said = {name: getattr(mark, name) for name in _SAID[type(mark)]}
     record = {"t": "mark", "i": index, "kind": type(mark).__name__.lower(), "mark": said, **_timed(mark.at)}
     return line({**record, "clock": mark.clock} if mark.clock else record)

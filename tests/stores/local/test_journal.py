@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flarelog.delivery.receiver import KNOWN, MAX_MARKS, Holder
+from flarelog.exits import Exit
 from flarelog.model import Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 from flarelog.stores.local.journal import (
     LOST,
@@ -170,6 +172,27 @@ def test_older_versions_read_a_mark_that_has_times() -> None:
     (record,) = records(TIMED[2])
     assert record is not None
     assert Generation(**record["mark"]) == MARKS[0]
+
+
+def test_older_versions_read_the_end_of_a_command_as_a_mark_that_says_nothing() -> None:
+    body = json.loads(mark_line(0, Exit(0, 0, "aa", 3)).partition(b" ")[2])
+    assert (body["kind"], body["mark"]) == ("attributes", {"offset": 0, "digest": 0, "words": ""})
+
+
+@pytest.mark.parametrize(
+    "said", [[], 1, {"status": -1}, {"status": "x"}, {"process": 1}, {"signal": 1 << 64}, {"ended": True}, {"oom": []}]
+)
+def test_a_command_that_ended_as_none_can_is_a_damaged_line(said: object) -> None:
+    one = {"t": "mark", "i": 0, "kind": "attributes", "mark": {"offset": 0, "digest": 0, "words": ""}, "exit": said}
+    read = replay(stream_line(STREAM) + line(json.dumps(one)))
+    assert (read.damaged, read.marks) == (1, [])
+
+
+def test_what_a_later_version_says_of_an_end_is_passed_over() -> None:
+    said = {"process": "aa", "status": 3, "oom": "perhaps", "weather": [1]}
+    one = {"t": "mark", "i": 0, "kind": "attributes", "mark": {"offset": 0, "digest": 0, "words": ""}, "exit": said}
+    read = replay(stream_line(STREAM) + line(json.dumps(one)))
+    assert (read.damaged, read.marks) == (0, [Exit(0, 0, "aa", 3)])
 
 
 def test_a_line_whose_time_makes_no_sense_is_damaged() -> None:

@@ -1,0 +1,161 @@
+"""``flarelog run``: a command, and what it says at the receiver."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+
+import click
+from click.core import ParameterSource
+
+from flarelog.cli.options import Access, asks, option, tls_options
+from flarelog.cli.running import checked
+from flarelog.names import parse_address
+from flarelog.sources.process import environment, names
+from flarelog.sources.process.command import end_as
+from flarelog.sources.process.guard import Guard, Plan, python, say
+from flarelog.sources.process.options import RunOptions
+from flarelog.sources.process.sending import Sending
+
+_SERVICES = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")  # to systemd the command speaks, if it does
+_SAID = (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP)  # what the sidecar does not find by itself
+_OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_fields__))
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@option("--receiver", "receivers", multiple=True, help="HOST:PORT of flarelog serve; repeatable. It may come later.")
+@option("--run", "run_id", help="The run's id.  [default: of the Slurm job, or the command's name and the time]")
+@option("--site", help="The site's name.  [default: the host's]")
+@asks(how=RunOptions)
+@option(
+    "--redact",
+    multiple=True,
+    metavar="NAME",
+    help="Mask these kinds of secrets: tokens, passwords, keys, email or all.",
+)
+@option(
+    "--site-policy",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="A TOML file that says what may leave the site; repeatable.",
+)
+@tls_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    receivers: tuple[str, ...],
+    run_id: str | None,
+    site: str | None,
+    how: partial[RunOptions],
+    redact: tuple[str, ...],
+    site_policy: tuple[str, ...],
+    access: Access,
+    command: tuple[str, ...],
+) -> None:
+    """Run a command; what it says, and how it ends, is kept and sent to a receiver.
+
+    Its output goes on to where it would have gone, and its exit status is flarelog's. Nothing of flarelog slows, blocks
+    or fails it. {RANK} in a name is the variable's value.
+
+    \b
+    Exit codes:
+      the command's; flarelog dies of the signal that the command died of, or as
+      PID 1 ends with 128 and its number
+      126, 127  the command cannot be started, or is not there
+      2   an option makes no sense; nothing was started
+
+    \b
+    Examples:
+      flarelog run --receiver 127.0.0.1:4721 --run job-1 -- python train.py
+      srun flarelog run --log rank-{SLURM_PROCID} -- python train.py
+    """
+    options = checked(how)
+    env = dict(os.environ)
+    run = names.filled(run_id or names.default_run(command[0], env, time.time()), env)
+    where = names.filled(site or names.default_site(env), env)
+    log = names.filled(options.log, env).strip("/")
+    checked(lambda: names.checked(run, where, log))
+    for address in receivers:
+        checked(partial(parse_address, address))
+    context = click.get_current_context()
+    outer = environment.outer(env)
+    if outer and context.get_parameter_source("receivers") is not ParameterSource.COMMANDLINE:
+        receivers = ()
+    place = _place(options, outer, run, where, log, own=bool(receivers))
+    sending = None
+    if place is not None and receivers:
+        sending = _sending(context, env, receivers, run, where, options, place)
+    root = place.root if place is not None else None
+    guard = Guard(
+        Plan(
+            command,
+            environment.of_command(
+                env,
+                root,
+                place.log if place else "",
+                diagnostics=options.diagnostics,
+                told={"FLARELOG_RECEIVER": " ".join(receivers), "FLARELOG_RUN": run} if receivers else None,
+            ),
+            options,
+            root,
+            _logs(options, place.log) if place is not None else {},
+            os.urandom(8).hex(),
+            sending,
+        )
+    )
+    status = guard.run()
+    if place is not None and not (receivers or outer or options.spool):
+        say(f"{place.root} has what the command said: no --receiver and no --spool was named")
+    sys.exit(guard.code if status is None else end_as(status))
+
+
+def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str, *, own: bool) -> names.Place | None:
+    """Where the logs are: with another command's if this one runs below it, in *spool* for a sidecar beside it, else
+    in a directory of the run's own. None: nowhere, and it was said why.
+    """
+    try:
+        if not own and (outer or options.spool):
+            return names.hold(options.spool or outer or "", log, apart=False)
+        base = options.spool or names.own_directory(os.environ)
+        return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True)
+    except OSError as error:
+        say(f"{error.filename or options.spool}: {error.strerror}; what the command says is not kept")
+        return None
+
+
+def _logs(options: RunOptions, log: str) -> dict[str, str]:
+    if options.merge or options.pty:
+        return {"both": log or "output.log"}
+    outputs = ("stdout", "stderr") if options.capture == "both" else (options.capture,)
+    return {output: f"{log}/{output}.log" if log else f"{output}.log" for output in outputs}
+
+
+def _sending(
+    context: click.Context,
+    env: dict[str, str],
+    receivers: tuple[str, ...],
+    run: str,
+    site: str,
+    options: RunOptions,
+    place: names.Place,
+) -> Sending:
+    """The sidecar of *place*: it gets what was said here and is meant for it; the rest it finds in the environment."""
+    asked = ["sidecar", "--run", run, "--site", site, "--root", place.root]
+    for address in receivers:
+        asked += ["--receiver", address]
+    for param in context.command.params:
+        if param.name in _OWN or context.get_parameter_source(str(param.name)) not in _SAID:
+            continue
+        said = context.params.get(str(param.name), ())
+        for value in said if isinstance(said, tuple) else (said,):
+            asked += [param.opts[0], str(value)]
+    import shlex
+
+    if file := context.meta.get("flarelog.config"):
+        asked += ["--config", str(file)]
+    later = shlex.join(["flarelog", *asked, "--once"])
+    argv = [*python(), "--log-level", "warning", *asked, "--until-stdin-ends"]
+    argv += ["--drain-timeout", str(max(options.linger, 0.1))]
+    meant_for_it = {name: value for name, value in env.items() if name not in _SERVICES}
+    return Sending(argv, meant_for_it, place, later, say)

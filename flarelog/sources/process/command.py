@@ -1,0 +1,136 @@
+"""The command: how it is started, and how its end is passed on.
+
+It gets the signals as they were, a process group of its own unless stdin is a terminal, and the descriptors that it
+would have without flarelog but for its outputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import signal
+import struct
+import termios
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+NOT_FOUND, NOT_STARTED = 127, 126
+_SIZE_OF_TERMINAL = "HHHH"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A command that was started, or why it was not."""
+
+    pid: int
+    own_group: bool
+    trouble: OSError | None = None
+
+    @property
+    def code(self) -> int:
+        """What a shell ends with where a command cannot be started."""
+        missing = self.trouble is not None and self.trouble.errno == errno.ENOENT
+        return NOT_FOUND if missing else NOT_STARTED
+
+
+def start(
+    command: Sequence[str], env: Mapping[str, str], out: int, err: int, mask: set[int], terminal: bool
+) -> Started:
+    """Start *command* with *out* and *err* as its outputs, and the signals of *mask* blocked; *terminal*: its own."""
+    told, tell = os.pipe2(os.O_CLOEXEC)
+    own_group = terminal or not _is_terminal(0)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(command, env, out, err, mask, terminal, own_group)
+        except OSError as error:
+            os.write(tell, struct.pack("i", error.errno or errno.EIO))
+        finally:
+            os._exit(NOT_STARTED)
+    os.close(tell)
+    if own_group and not terminal:
+        with contextlib.suppress(OSError):  # it has done so itself, or has begun already
+            os.setpgid(pid, pid)
+    said = b""
+    with contextlib.suppress(OSError):
+        said = os.read(told, 4)
+    os.close(told)
+    if len(said) == 4:
+        os.waitpid(pid, 0)
+        number: int = struct.unpack("i", said)[0]
+        return Started(0, own_group, OSError(number, os.strerror(number), command[0]))
+    return Started(pid, own_group)
+
+
+def _become(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    out: int,
+    err: int,
+    mask: set[int],
+    terminal: bool,
+    own_group: bool,
+) -> None:
+    if terminal:
+        os.setsid()
+        fcntl.ioctl(out, termios.TIOCSCTTY, 0)
+    elif own_group:
+        os.setpgid(0, 0)
+    # The two may be each other's numbers.
+    out, err = (fcntl.fcntl(fd, fcntl.F_DUPFD, 3) for fd in (out, err))
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.close(out)
+    os.close(err)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def open_terminal() -> tuple[int, int]:
+    """(master, slave) of a terminal that passes bytes as they are written, as large as flarelog's own."""
+    master, slave = os.openpty()
+    set_up = termios.tcgetattr(slave)
+    set_up[1] &= ~termios.OPOST
+    termios.tcsetattr(slave, termios.TCSANOW, set_up)
+    resize(master)
+    return master, slave
+
+
+def resize(master: int) -> None:
+    """Let the command's terminal be as large as flarelog's own, if it has one."""
+    for fd in (1, 2, 0):
+        with contextlib.suppress(OSError):
+            size = fcntl.ioctl(fd, termios.TIOCGWINSZ, struct.pack(_SIZE_OF_TERMINAL, 0, 0, 0, 0))
+            if any(struct.unpack(_SIZE_OF_TERMINAL, size)[:2]):
+                fcntl.ioctl(master, termios.TIOCSWINSZ, size)
+                return
+
+
+def end_as(status: int) -> int:
+    """End as a process with the wait *status* did: die of its signal, or return its code.
+
+    PID 1 can die of none, and returns 128 and the signal's number.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    if os.getpid() != 1:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core is enough
+            if -code not in (signal.SIGKILL, signal.SIGSTOP):
+                signal.signal(-code, signal.SIG_DFL)
+            os.kill(os.getpid(), -code)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+    return 128 - code

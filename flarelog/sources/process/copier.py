@@ -1,0 +1,111 @@
+"""The copier: a process that writes one stream's spool on to flarelog's own stdout or stderr.
+
+It reads files, so whatever holds it up holds up nothing else. It keeps the segment that it reads open; what the spool
+gave up before it got there is missing in the copy, and a sentence says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+
+from flarelog.sources.process.spooler import Stream
+from flarelog.sources.spool import Segment, beside, segments
+
+PIECE = 1 << 16  # bytes at once
+FULL = 0.1  # seconds between two tries to write to a disk that is full
+
+
+class Reading:
+    """What of one spool comes next."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.shared = stream, stream.shared
+        self.path, self.token = stream.segments.path, stream.segments.token
+        self.fd = -1
+        self.here: Segment | None = None
+        self.skipped = 0
+
+    def piece(self) -> bytes:
+        """Bytes behind what was copied; nothing while there are none."""
+        while True:
+            newest = self.shared.segment  # before the file is read: an older one gets no more
+            if self.here is not None:
+                data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
+                if data or self.here.number == newest:
+                    return data
+                # Once more: it may have got something before the next was begun.
+                data = os.pread(self.fd, PIECE, self.shared.copied - self.here.base)
+                if data:
+                    return data
+            if not self._following():
+                return b""
+
+    def _following(self) -> bool:
+        after = -1 if self.here is None else self.here.number
+        for one in segments(beside(self.path)):
+            if one.token == self.token and one.number > after and (fd := self._open(one)) >= 0:
+                if os.fstat(fd).st_size + one.base <= self.shared.copied and one.number < self.shared.segment:
+                    os.close(fd)
+                    continue
+                if self.fd >= 0:
+                    os.close(self.fd)
+                self.fd, self.here = fd, one
+                self.skipped += max(0, one.base - self.shared.copied)
+                self.shared.copied = max(one.base, self.shared.copied)
+                return True
+        return False
+
+    def _open(self, one: Segment) -> int:
+        for path in (self.path, f"{self.path}.{one.number:08d}", self.path):
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except OSError:
+                continue
+            if os.fstat(fd).st_ino == one.inode:
+                return fd
+            os.close(fd)
+        return -1
+
+
+def copy(stream: Stream) -> None:
+    """Write all that is spooled to the stream's descriptor, until it has ended or nobody reads it any more."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    reading, shared = Reading(stream), stream.shared
+    while not shared.gone:
+        done = shared.done  # before the last look
+        data = reading.piece()
+        if reading.skipped:
+            told = f"[flarelog: {reading.skipped} bytes are missing in this copy]\n".encode()
+            reading.skipped = 0
+            _write(stream, told)
+        if data:
+            unwritten = _write(stream, data)
+            shared.copied += len(data)
+            reading.skipped += unwritten
+        elif done:
+            return
+        else:
+            os.eventfd_read(stream.bell)
+
+
+def _write(stream: Stream, data: bytes) -> int:
+    """Returns how much of *data* could not be written, because a disk is full or nobody reads any more."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(stream.out, view) :]
+        except BlockingIOError:  # somebody else has made it so
+            waiting = select.poll()
+            waiting.register(stream.out, select.POLLOUT)
+            waiting.poll(1000)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                time.sleep(FULL)
+            else:
+                stream.shared.gone = 1
+            return len(view)
+    return 0

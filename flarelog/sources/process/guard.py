@@ -1,0 +1,313 @@
+"""The guard: the process that was started. It starts the command, and looks after spooler, copiers and sidecar.
+
+It has one thread and one loop, which waits for signals: those of the command's end, and those that are to be passed on.
+Each goes to the command once; one that a terminal sent has reached a command of the same process group already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flarelog.exits import Exit
+from flarelog.sources.process import command as commands
+from flarelog.sources.process.copier import copy
+from flarelog.sources.process.evidence import Evidence
+from flarelog.sources.process.holders import MOST, holders
+from flarelog.sources.process.options import RunOptions
+from flarelog.sources.process.segments import Segments
+from flarelog.sources.process.sending import Sending
+from flarelog.sources.process.shared import Shared
+from flarelog.sources.process.spooler import Stream, only_empty, spool
+
+PIPE = 1 << 20  # bytes
+PASSED_ON = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
+    *(signal.SIGCONT, signal.SIGTSTP, signal.SIGWINCH),
+)
+AWAITED = {*PASSED_ON, signal.SIGCHLD}
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+TICK = 0.25  # seconds between two looks, while something is awaited that no signal tells of
+AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
+_FAILED = 70
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be run, and what becomes of its output."""
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    options: RunOptions
+    root: str | None  # of the logs; None: what the command says is not kept
+    logs: Mapping[str, str] = field(default_factory=dict)  # by output (stdout, stderr or both): its log's name
+    token: str = ""
+    sending: Sending | None = None
+
+
+class Guard:
+    """Runs one command. ``run`` returns its wait status, or None and ``code`` where it could not be started."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.code = 0
+        self.kept = plan.root is not None  # everything was spooled
+        self._mask: set[int] = set()
+        self._streams: list[Stream] = []
+        self._ends: dict[str, int] = {}  # by output: what the command writes into
+        self._pid = 0
+        self._own_group = False
+        self._status: int | None = None
+        self._evidence: Evidence | None = None
+        self._exit: Exit | None = None
+        self._spooler = 0
+        self._failures = 0  # of the spooler, by itself
+        self._copiers: dict[int, Stream] = {}
+        self._hurried = False  # the command has ended, and a signal says that nothing more is to be waited for
+        self._stopping = False
+
+    def run(self) -> int | None:
+        _open_outputs()
+        self._mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED))
+        self._open()
+        env = dict(self.plan.env)
+        out, err = (self._ends.get(name, self._ends.get("both", fd)) for name, fd in (("stdout", 1), ("stderr", 2)))
+        began = commands.start(self.plan.command, env, out, err, self._mask, self.plan.options.pty and self.kept)
+        for end in set(self._ends.values()):
+            os.close(end)
+        if began.trouble is not None:
+            say(f"{self.plan.command[0]}: {began.trouble.strerror}")
+            self.code = began.code
+            return None
+        self._pid, self._own_group = began.pid, began.own_group
+        self._evidence = Evidence(time.monotonic())
+        if self._streams:
+            self._start_spooler()
+            for stream in self._streams if self.plan.options.copy else []:
+                self._start_copier(stream)
+            if self.plan.sending is not None:
+                self.plan.sending.start(self._mask)
+        self._watch(lambda: self._status is not None)
+        self._wind_up()
+        return self._status
+
+    # --- what is there before the command
+
+    def _open(self) -> None:
+        """Make pipes and spool; where that fails, the command gets the outputs that are there."""
+        try:
+            for output, log in self.plan.logs.items() if self.plan.root is not None else ():
+                self._streams.append(self._stream(output, log))
+        except OSError as error:
+            say(f"{error.filename or self.plan.root}: {error.strerror}; what the command says is not kept")
+            for stream in self._streams:
+                os.close(stream.pipe)
+            for end in set(self._ends.values()):
+                os.close(end)
+            self._streams, self._ends, self.kept = [], {}, False
+
+    def _stream(self, output: str, log: str) -> Stream:
+        root, options, shared = self.plan.root or "", self.plan.options, Shared()
+        segments = Segments(os.path.join(root, log), options.spool_max, self.plan.token, shared)
+        segments.begin()
+        segments.close()
+        if options.pty:
+            pipe, end = commands.open_terminal()
+        else:
+            pipe, end = os.pipe2(os.O_CLOEXEC)
+            for size in (PIPE, PIPE // 4):
+                with contextlib.suppress(OSError):
+                    fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, size)
+                    break
+        os.set_blocking(pipe, False)
+        self._ends[output] = end
+        bell = os.eventfd(0, os.EFD_CLOEXEC)
+        return Stream(log, pipe, segments, shared, bell, 2 if output == "stderr" else 1)
+
+    # --- the processes
+
+    def _start_spooler(self) -> None:
+        work = only_empty if self._failures > 3 else spool
+        self._spooler = self._fork(lambda: work(self._streams), keep=())
+
+    def _start_copier(self, stream: Stream) -> None:
+        def work() -> None:
+            for other in self._streams:
+                os.close(other.pipe)
+            if self.plan.sending is not None:
+                self.plan.sending.let_go()
+            copy(stream)
+
+        self._copiers[self._fork(work, keep=(stream.out,))] = stream
+
+    def _fork(self, work: Callable[[], None], keep: Sequence[int]) -> int:
+        """A process of this program's that does *work*, in a session of its own, with those of 0, 1 and 2 in *keep*."""
+        while True:
+            try:
+                pid = os.fork()
+                break
+            except OSError:  # too many processes, or no memory: what is in the pipes waits
+                time.sleep(AGAIN)
+        if pid:
+            return pid
+        code = _FAILED
+        try:
+            os.setsid()
+            signal.pthread_sigmask(signal.SIG_SETMASK, set())
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            null = os.open(os.devnull, os.O_RDWR)
+            for fd in {0, 1, 2} - set(keep):
+                os.dup2(null, fd)
+            work()
+            code = 0
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if os.WIFSTOPPED(status):
+                if pid == self._pid:
+                    self._stop_too(os.WSTOPSIG(status))
+            elif pid == self._pid and self._evidence is not None:
+                self._status = status
+                self._exit = self._evidence.end(self.plan.token, pid, status, used, time.monotonic())
+            elif pid == self._spooler:
+                self._spooler = 0
+                if status and any(not stream.shared.done for stream in self._streams):
+                    if os.WIFEXITED(status):
+                        self._failures += 1
+                        time.sleep(AGAIN)
+                    self._start_spooler()
+            elif pid in self._copiers:
+                stream = self._copiers.pop(pid)
+                if os.WIFSIGNALED(status) and not self._hurried:
+                    self._start_copier(stream)
+            elif self.plan.sending is not None:
+                self.plan.sending.ended(pid, status, time.monotonic())
+
+    def _stop_too(self, number: int) -> None:
+        """Stop as the command did, where it was told to through this process, or by the terminal of both."""
+        if number in STOPS and os.getpid() != 1 and (self._stopping or not self._own_group):
+            self._stopping = False
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    # --- the loop
+
+    def _watch(self, over: Callable[[], bool], until: float = math.inf) -> None:
+        """Do what signals tell until *over*, or the time is *until*."""
+        while not over():
+            now = time.monotonic()
+            if now >= until or self._hurried:
+                return
+            sending = self.plan.sending
+            due = min(until, sending.due if sending is not None else math.inf)
+            if self._status is None and self._evidence is not None:
+                due = min(due, self._evidence.due)
+            told = signal.sigwaitinfo(AWAITED) if due == math.inf else signal.sigtimedwait(AWAITED, max(0.0, due - now))
+            if told is None:
+                now = time.monotonic()
+                if sending is not None and sending.due <= now:
+                    sending.start(self._mask)
+                if self._evidence is not None and self._evidence.due <= now:
+                    self._evidence.look(now)
+            elif told.si_signo == signal.SIGCHLD:
+                self._reap()
+            else:
+                self._pass_on(told)
+
+    def _pass_on(self, told: signal.struct_siginfo) -> None:
+        number, from_terminal = told.si_signo, told.si_code > 0
+        if self._status is not None:
+            self._hurried = self._hurried or number in ENDING
+            return
+        if number == signal.SIGWINCH and self.plan.options.pty and self._streams:
+            commands.resize(self._streams[0].pipe)  # which tells the command
+            return
+        if from_terminal and not self._own_group:
+            return
+        self._stopping = number == signal.SIGTSTP
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self._own_group and (from_terminal or number == signal.SIGCONT):
+                os.killpg(self._pid, number)
+            else:
+                os.kill(self._pid, number)
+
+    # --- behind the command's end
+
+    def _wind_up(self) -> None:
+        """Wait for what the command left behind, for the copy, and for the sidecar; each within its bounds."""
+        linger = self.plan.options.linger
+        self._watch(lambda: not self._spooler, time.monotonic() + linger)
+        left = bool(self._spooler) and bool(self._streams)
+        if left:
+            self._name_holders()
+            if os.getpid() == 1:  # all of them end with this process
+                os.kill(self._spooler, signal.SIGTERM)
+                self._watch(lambda: not self._spooler, time.monotonic() + linger)
+                left = False
+        self._write_down()
+        if not left:
+            self._watch(lambda: not self._copiers)
+        if self.plan.sending is not None:
+            if not left:
+                self.plan.sending.finish()
+                self._watch(lambda: not self.plan.sending or self.plan.sending.over)
+            self.plan.sending.conclude(left=left)
+        lost = {stream.name: stream.shared.lost for stream in self._streams if stream.shared.lost}
+        for name, count in lost.items():
+            say(f"{name}: {count} bytes could not be spooled and are lost")
+
+    def _write_down(self) -> None:
+        """How the command ended, beside each of its logs."""
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                if self._exit is not None:
+                    stream.segments.end(self._exit)
+
+    def _name_holders(self) -> None:
+        pipes = {os.fstat(stream.pipe).st_ino for stream in self._streams if not stream.shared.done}
+        with contextlib.suppress(OSError):
+            named = holders(pipes)
+            if named:
+                more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
+                say(f"the command has ended, and its output is still held by {', '.join(named[:MOST])}{more}")
+
+
+def _open_outputs() -> None:
+    """Descriptors that this process was started without get no pipe's number."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(fd)
+
+
+def say(sentence: str) -> None:
+    """Say *sentence* on stderr if it takes it at once: a terminal that is blocked holds nothing up."""
+    waiting = select.poll()
+    waiting.register(2, select.POLLOUT)
+    with contextlib.suppress(OSError):
+        if any(event & select.POLLOUT for _, event in waiting.poll(0)):
+            os.write(2, f"flarelog: {sentence}\n".encode(errors="replace"))
+
+
+def python() -> list[str]:
+    """How this program is started again."""
+    return [sys.executable, "-P", "-m", "flarelog"]

@@ -1,0 +1,53 @@
+"""What of a command is kept and how: each option once, with its default and what is to be known of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from flarelog.errors import InvalidOption
+from flarelog.options import option
+
+SPOOL_MAX = 1 << 30
+LEAST = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a command is run. Raises InvalidOption."""
+
+    log: str = option(
+        "",
+        "Directory of the logs stdout.log and stderr.log; with --merge and --pty the name of the one log.",
+        metavar="NAME",
+    )
+    merge: bool = option(False, "Keep one log, output.log, of stdout and stderr, in the order of their writes.")
+    pty: bool = option(
+        False,
+        "Give the command a terminal to write to, for progress bars and line by line; one log.",
+    )
+    capture: Literal["both", "stdout", "stderr"] = option(
+        "both", "Which outputs are kept; the other one stays as it is.", choices=("both", "stdout", "stderr")
+    )
+    copy: bool = option(True, "Write everything on to flarelog's own stdout and stderr.")
+    spool: str | None = option(
+        None,
+        "Directory that keeps the output; without --receiver, a sidecar's --root.  [default: in /var/tmp]",
+        path="directory",
+    )
+    spool_max: int = option(SPOOL_MAX, "Bytes that the spool keeps of each log; the oldest go first.", least=LEAST)
+    linger: float = option(
+        5.0,
+        "Seconds to wait, after the command's end, for what it left behind, and for a receiver.",
+        least=0,
+    )
+    diagnostics: bool = option(
+        False, "Let torch write down what went wrong: TORCHELASTIC_ERROR_FILE, and NCCL's flight recorder."
+    )
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.linger < math.inf:
+            raise InvalidOption(f"linger must be a number of seconds, not {self.linger:g}")
+        if self.spool_max < LEAST:
+            raise InvalidOption(f"spool_max must be at least {LEAST} bytes, not {self.spool_max}")

@@ -1,0 +1,199 @@
+"""The files of one log's spool, from the side of its writer.
+
+``NAME`` is written; it is closed and renamed to ``NAME.00000007`` when it is full, and the oldest go when all of them
+together have more bytes than are granted. Bytes are moved from the pipe by the kernel (splice): a spooler that is
+killed leaves in the pipe what it did not write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+
+from flarelog.exits import Exit
+from flarelog.replace import make_directory
+from flarelog.sources.process.shared import Shared
+from flarelog.sources.spool import Segment, beside, ending_line, segments
+
+SHARE = 8  # a segment's part of all bytes that are granted
+LARGEST = 64 << 20  # bytes of a segment
+SMALLEST = 4096
+MOVED = 1 << 20  # bytes at once
+COPIED = 1 << 16  # bytes at once, where they are read and written
+FREE = 1 << 20  # bytes that a file system has, before a spool that was full is written again
+
+_UNSPLICED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+class Segments:
+    """One log's spool; *path* is the newest segment's, *most* the bytes of all."""
+
+    def __init__(self, path: str, most: int, token: str, shared: Shared) -> None:
+        self.path, self.most, self.token, self.shared = path, most, token, shared
+        self.fd = -1
+        self._size = 0
+        self._room = max(SMALLEST, min(LARGEST, most // SHARE))
+        self._null = -1
+        self._splices = True
+
+    def begin(self) -> None:
+        """Begin the first segment of a command's output, behind what an earlier one left. Raises OSError."""
+        make_directory(os.path.dirname(self.path), 0o700)
+        known = [number for number, _ in self._renamed()] + [one.number for one in segments(beside(self.path))]
+        self._next(max(known, default=-1) + 2)  # the one between is that of what is there
+
+    def adopt(self) -> None:
+        """Go on where a spooler was killed. Raises OSError."""
+        mine = [one for one in segments(beside(self.path)) if one.token == self.token]
+        last = mine[-1] if mine else None
+        with contextlib.suppress(FileNotFoundError):
+            fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if last is not None and os.fstat(fd).st_ino == last.inode:
+                self.fd, self._size = fd, os.lseek(fd, 0, os.SEEK_END)
+                self.shared.segment = last.number
+                # It may have been killed between a splice and the count of it.
+                self.shared.taken = max(self.shared.taken, last.base + self._size)
+                return
+            os.close(fd)
+        self._next((last.number if last is not None else self.shared.segment) + 1)
+
+    def take(self, pipe: int) -> int:
+        """Move what is in *pipe* into the spool; returns how much, 0 at its end.
+
+        What cannot be spooled is passed over. Raises BlockingIOError when nothing is there.
+        """
+        if self.shared.trouble or (self._size >= self._room and not self._turn()):
+            return self._pass_over(pipe)
+        if self._splices:
+            try:
+                count = os.splice(pipe, self.fd, min(self._room - self._size, MOVED))
+            except BlockingIOError:
+                raise
+            except OSError as error:
+                self._splices = error.errno not in _UNSPLICED
+                if self._splices:
+                    self._fail(error)
+                return self.take(pipe)
+            self._size += count
+            self.shared.taken += count
+            return count
+        data = _read(pipe, min(self._room - self._size, COPIED))
+        self._write(memoryview(data))
+        self.shared.taken += len(data)
+        return len(data)
+
+    def _write(self, data: memoryview) -> None:
+        """What splice cannot move, a terminal's output say."""
+        while data:
+            try:
+                count = os.write(self.fd, data)
+            except OSError as error:
+                self.shared.lost += len(data)
+                self._fail(error)
+                return
+            self._size += count
+            data = data[count:]
+
+    def _pass_over(self, pipe: int) -> int:
+        if self._null < 0:
+            self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            count = os.splice(pipe, self._null, MOVED)
+        except OSError as error:
+            if error.errno not in _UNSPLICED:
+                raise
+            count = len(_read(pipe, MOVED))
+        self.shared.taken += count
+        self.shared.lost += count
+        return count
+
+    def end(self, how: Exit) -> None:
+        """Write down how the command ended. Raises OSError."""
+        self._write_down(ending_line(how))
+
+    def close(self) -> None:
+        """Nothing more comes: whoever reads the newest segment need not wait."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    # --- from one segment to the next
+
+    def _fail(self, error: OSError) -> None:
+        self.shared.trouble = error.errno or errno.EIO
+        self.close()
+
+    def retry(self) -> None:
+        """Try again to spool, in a segment of its own: what was passed over is missing before it."""
+        with contextlib.suppress(OSError):
+            found = os.statvfs(os.path.dirname(self.path))
+            if found.f_bavail * found.f_frsize >= FREE:
+                self._next(self.shared.segment + 1)
+                self.shared.trouble = 0
+
+    def _turn(self) -> bool:
+        """Begin the next segment, and let the oldest go."""
+        try:
+            self._next(self.shared.segment + 1)
+        except OSError as error:
+            self._fail(error)
+            return False
+        return True
+
+    def _next(self, number: int) -> None:
+        self.close()
+        new = self.path_of(".next")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            self._write_down(Segment(self.token, number, self.shared.taken, os.fstat(fd).st_ino).line())
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(self.path, f"{self.path}.{number - 1:08d}")
+            os.rename(new, self.path)
+        except OSError:
+            os.close(fd)
+            raise
+        self.fd, self._size, self.shared.segment = fd, 0, number
+        self._trim()
+
+    def _write_down(self, said: bytes) -> None:
+        fd = os.open(beside(self.path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            line = b"\n" + said  # what was cut off before ends here
+            if os.write(fd, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(fd)
+
+    def path_of(self, added: str) -> str:
+        directory, name = os.path.split(self.path)
+        return os.path.join(directory, f".{name}{added}")
+
+    def _renamed(self) -> list[tuple[int, str]]:
+        """The numbers and paths of the segments that were renamed, the oldest first."""
+        directory, name = os.path.split(self.path)
+        pattern = re.compile(re.escape(name) + r"\.(\d{8})")
+        with os.scandir(directory) as entries:
+            return sorted((int(match[1]), one.path) for one in entries if (match := pattern.fullmatch(one.name)))
+
+    def _trim(self) -> None:
+        older = [(path, os.stat(path).st_size) for _, path in self._renamed()]
+        kept = sum(size for _, size in older) + self._room
+        for path, size in older:
+            if kept <= self.most:
+                break
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            kept -= size
+
+
+def _read(pipe: int, most: int) -> bytes:
+    try:
+        return os.read(pipe, most)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""  # nobody has the terminal open any more

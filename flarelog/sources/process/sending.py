@@ -1,0 +1,111 @@
+"""The sidecar of a spool: a process that is started beside the command, and again when it was killed.
+
+It drains when its stdin ends, which guard and spooler hold: so it does when both are gone, however they ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
+from flarelog.sources.process.names import Place
+
+_FIRST, _LONGEST = 0.5, 30.0  # seconds before it is started again
+_TRIES = 3  # once the command has ended
+_FINAL = (USAGE, NOT_ALLOWED, CONFIGURATION)
+
+
+class Sending:
+    """The sidecar with the arguments *argv*, over the spool at *place*; *later* is what sends the rest by hand."""
+
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], place: Place, later: str, say: Callable[[str], None]
+    ) -> None:
+        self.due = math.inf  # when it is to be started again
+        self.over = False  # it has ended, and is not started again
+        self._argv, self._env, self._place, self._later, self._say = list(argv), env, place, later, say
+        self._root = place.root
+        self._leash, self._hold = os.pipe2(os.O_CLOEXEC)
+        self._pid = 0
+        self._finishing = False
+        self._tries = 0
+        self._wait = _FIRST
+        self._began_again = 0.0
+        self._stored = False
+
+    def start(self, mask: set[int]) -> None:
+        """Start the sidecar. What it says goes to stderr."""
+        self.due, self._began_again = math.inf, time.monotonic()
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            self._pid = os.posix_spawn(
+                self._argv[0],
+                self._argv,
+                self._env,
+                file_actions=[(os.POSIX_SPAWN_DUP2, self._leash, 0), (os.POSIX_SPAWN_DUP2, null, 1)],
+                setsigmask=mask,
+                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+                setsid=True,
+            )
+        except OSError as error:
+            self._say(f"the sidecar cannot be started: {error.strerror}")
+            self._retry()
+        finally:
+            os.close(null)
+
+    def ended(self, pid: int, status: int, now: float) -> None:
+        """A process ended that may have been the sidecar."""
+        if pid != self._pid:
+            return
+        self._pid = 0
+        code = os.waitstatus_to_exitcode(status)
+        if self._finishing and code in (OK, GAPS):
+            self.over = self._stored = True
+        elif code in _FINAL or (code >= 0 and self._finishing):
+            self.over = True
+        elif code in (OK, GAPS):
+            self.over = True  # the run has ended at the receiver
+        else:
+            if now - self._began_again > _LONGEST:
+                self._wait = _FIRST
+            self._retry()
+
+    def _retry(self) -> None:
+        self._tries += self._finishing
+        if self._tries >= _TRIES:
+            self.over = True
+            return
+        self.due = time.monotonic() + self._wait
+        self._wait = min(2 * self._wait, _LONGEST)
+
+    def finish(self) -> None:
+        """Nothing more is spooled: the sidecar drains."""
+        self._finishing = True
+        self.let_go()
+        if not self._pid and self.due < math.inf:
+            self.due, self._wait = 0.0, _FIRST
+
+    def let_go(self) -> None:
+        """Hold the sidecar no longer."""
+        if self._hold >= 0:
+            os.close(self._hold)
+            self._hold = -1
+
+    def conclude(self, *, left: bool) -> None:
+        """Remove a spool that is stored; of another one, say where it is. *left*: it is still written to."""
+        if self._stored and not left:
+            import shutil  # the command began long ago
+
+            shutil.rmtree(self._root, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.unlink(self._place.held)
+                os.removedirs(os.path.dirname(self._root))
+        elif left:
+            self._say(f"it goes on to be sent, from {self._root}")
+        else:
+            self._say(f"not all of it is at the receiver; {self._root} has it, and this sends it: {self._later}")

@@ -1,0 +1,117 @@
+"""The spooler: a process that moves what a command says from its pipes into its spool, and does nothing else.
+
+It waits for a few milliseconds behind small pieces, so that a command that writes line by line wakes it a few hundred
+times a second and no more. Whatever goes wrong here, the pipes are emptied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+
+from flarelog.sources.process.segments import Segments
+from flarelog.sources.process.shared import Shared
+
+PAUSE = 0.003  # seconds behind a piece that is not SMALL
+SMALL = 1 << 17  # bytes
+RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One of the command's outputs."""
+
+    name: str  # of its log
+    pipe: int  # its read end, which does not block
+    segments: Segments
+    shared: Shared
+    bell: int  # an eventfd that the copier waits for
+    out: int  # the descriptor to which it is copied
+
+
+def spool(streams: list[Stream]) -> None:
+    """Move all that comes, until every pipe has ended. SIGTERM: move what is there, and end."""
+    told = False
+
+    def tell(*_: object) -> None:
+        nonlocal told
+        told = True
+
+    signal.signal(signal.SIGTERM, tell)
+    waiting = select.poll()
+    by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
+    for stream in by_pipe.values():
+        waiting.register(stream.pipe, select.POLLIN)
+        try:
+            stream.segments.adopt()
+        except OSError as error:
+            stream.shared.trouble = error.errno or errno.EIO
+    retried = time.monotonic()
+    while by_pipe:
+        troubled = [stream for stream in by_pipe.values() if stream.shared.trouble]
+        if troubled and time.monotonic() - retried >= RETRY_EVERY:
+            for stream in troubled:
+                stream.segments.retry()
+            retried = time.monotonic()
+        patience = 0 if told else int(RETRY_EVERY * 1000) if troubled else None
+        ready = waiting.poll(patience)
+        most = 0
+        for pipe, _ in ready:
+            count = _take(by_pipe[pipe])
+            if count == 0:
+                _end(by_pipe.pop(pipe))
+                waiting.unregister(pipe)
+            most = max(most, count)
+        if told and not ready:
+            break
+        if 0 < most < SMALL and not told:
+            time.sleep(PAUSE)
+    for stream in by_pipe.values():
+        _end(stream)
+
+
+def _take(stream: Stream) -> int:
+    try:
+        count = stream.segments.take(stream.pipe)
+    except BlockingIOError:
+        return -1
+    _ring(stream)
+    return count
+
+
+def _end(stream: Stream) -> None:
+    stream.segments.close()
+    stream.shared.done = 1
+    _ring(stream)
+
+
+def _ring(stream: Stream) -> None:
+    with contextlib.suppress(BlockingIOError):
+        os.eventfd_write(stream.bell, 1)
+
+
+def only_empty(streams: list[Stream]) -> None:
+    """What is done where spooling itself is wrong: what the command says is passed over, and counted."""
+    by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
+    waiting = select.poll()
+    for pipe in by_pipe:
+        waiting.register(pipe, select.POLLIN)
+    while by_pipe:
+        for pipe, _ in waiting.poll():
+            shared = by_pipe[pipe].shared
+            try:
+                count = len(os.read(pipe, SMALL))
+            except BlockingIOError:
+                continue
+            except OSError:
+                count = 0
+            shared.trouble = shared.trouble or errno.EIO
+            shared.taken, shared.lost = shared.taken + count, shared.lost + count
+            if not count:
+                _end(by_pipe.pop(pipe))
+                waiting.unregister(pipe)

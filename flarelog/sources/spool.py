@@ -1,0 +1,116 @@
+"""What is written down beside the files of a spool, for those who read them: which bytes of an output they are.
+
+A spool is a row of files, its segments: ``NAME`` is the newest, ``NAME.00000007`` are older. ``.NAME.spool`` has a line
+of JSON for each, which is there before the segment is: the command's *token*, the inode, and *base*, the place in the
+command's output at which the segment begins. So whoever read the segment before knows how many bytes are missing. A
+line behind the last one says how the command ended, once all that it said is spooled.
+
+A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from flarelog.exits import Exit
+
+_MOST = 1 << 20  # bytes of such a file that are read
+_SEGMENT = re.compile(r"(.+)\.\d{8}")
+_NOTE = re.compile(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of a spool."""
+
+    token: str  # of the command whose output it is
+    number: int
+    base: int  # bytes of the output before it
+    inode: int
+
+    def line(self) -> bytes:
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @property
+    def note(self) -> str:
+        return f"spool:{self.token}:{self.base}"
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """Of which command's output a generation is, and where in it the generation's file begins."""
+
+    token: str
+    base: int
+
+
+def beside(path: str) -> str:
+    """Where it is written down for the segment at *path*."""
+    directory, name = os.path.split(path)
+    older = _SEGMENT.fullmatch(name)
+    return os.path.join(directory, f".{older[1] if older else name}.spool")
+
+
+def segments(path: str) -> list[Segment]:
+    """What the file at *path* says of segments, the oldest first; nothing where it cannot be read."""
+    found = []
+    for said in _lines(path):
+        try:
+            one = Segment(str(said["token"]), int(said["number"]), int(said["base"]), int(said["inode"]))
+        except (ValueError, TypeError, KeyError):
+            continue  # half of a line, or of something else
+        if one.base >= 0 and _NOTE.fullmatch(one.note):
+            found.append(one)
+    return found
+
+
+def ending(path: str, token: str) -> Exit | None:
+    """How the command *token* ended, as the file at *path* says; None while it does not."""
+    for said in _lines(path):
+        if isinstance(said, dict) and said.get("exit") == token:
+            try:
+                return Exit(**{**said["how"], "offset": 0, "digest": 0, "process": token})
+            except (TypeError, KeyError):
+                continue
+    return None
+
+
+def ending_line(how: Exit) -> bytes:
+    """What is written for ``ending`` to read."""
+    said = {each.name: getattr(how, each.name) for each in fields(how) if each.name not in ("at", "clock")}
+    return json.dumps({"exit": how.process, "how": said}).encode() + b"\n"
+
+
+def _lines(path: str) -> list[Any]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return []
+    try:
+        size = os.fstat(fd).st_size
+        text = os.pread(fd, _MOST, max(0, size - _MOST))
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+    found = []
+    for line in text.split(b"\n"):
+        with contextlib.suppress(ValueError, RecursionError):  # half of a line, or of something else
+            found.append(json.loads(line))
+    return found
+
+
+def note(path: str, inode: int) -> str:
+    """The word for a generation's notes, of the file at *path*; empty where it is no segment."""
+    return next((one.note for one in reversed(segments(beside(path))) if one.inode == inode), "")
+
+
+def spooled(notes: str) -> Spooled | None:
+    """What a generation's *notes* say of it."""
+    said = _NOTE.search(notes)
+    return None if said is None else Spooled(said[1], int(said[2]))

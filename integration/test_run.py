@@ -1,0 +1,698 @@
+"""``flarelog run`` with real processes: what a command says is kept byte for byte, and how it ends is passed on."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from integration.harness.places import (
+    FLARELOG,
+    PATIENCE,
+    Place,
+    Receiver,
+    difference,
+    environment,
+    free_address,
+    noise,
+    until,
+)
+
+SITE, RUN = "site-1", "job-1"
+SPEAK = "import os, sys, time\n"
+
+
+class Ran:
+    """``flarelog run`` before a command, in a directory of its own."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *args: str,
+        command: list[str],
+        before: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        stdout: int | IO[bytes] = subprocess.PIPE,
+        stderr: int | IO[bytes] = subprocess.PIPE,
+    ) -> None:
+        self.directory, self.spool = directory, directory / "spool"
+        named = () if any(arg == "--spool" for arg in args) else ("--spool", str(self.spool))
+        self.process = subprocess.Popen(
+            [*before, *FLARELOG, "run", *named, *args, "--", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=directory,
+            env=environment() | (env or {}),
+        )
+
+    def ends(self, seconds: float = PATIENCE) -> tuple[int, bytes, bytes]:
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+        return self.process.returncode, out, err
+
+    def spooled(self, log: str = "stdout.log") -> bytes:
+        """All segments, the oldest first."""
+        path = self.spool / log
+        older = sorted(path.parent.glob(f"{path.name}.????????"))
+        return b"".join(one.read_bytes() for one in [*older, path] if one.exists())
+
+
+def python(text: str, *args: str) -> list[str]:
+    return [sys.executable, "-c", SPEAK + text, *args]
+
+
+def children(pid: int) -> dict[int, str]:
+    """The children of *pid*, with their command lines."""
+    found = {}
+    for other in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            if int(Path(f"/proc/{other}/stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found[int(other)] = Path(f"/proc/{other}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def spooler_of(pid: int) -> int:
+    """The fork of *pid* that spools: the one that has nothing of its own outputs open."""
+    for child, line in children(pid).items():
+        with contextlib.suppress(OSError):
+            if " run " in line and {os.readlink(f"/proc/{child}/fd/{fd}") for fd in (1, 2)} == {"/dev/null"}:
+                return child
+    return 0
+
+
+def copiers_of(pid: int) -> list[int]:
+    found = []
+    for child, line in children(pid).items():
+        with contextlib.suppress(OSError):
+            nulls = [os.readlink(f"/proc/{child}/fd/{fd}") == "/dev/null" for fd in (0, 1, 2)]
+            if " run " in line and nulls[0] and sum(nulls) == 2:
+                found.append(child)
+    return found
+
+
+# --- bytes
+
+
+AWKWARD = [
+    pytest.param(b"", id="nothing"),
+    pytest.param(b"no line end", id="no-line-end"),
+    pytest.param(b"\0\xff\xfe\r\r\n\x1b[2K" * 1000, id="nuls-and-bad-utf-8"),
+    pytest.param(noise(5 << 20), id="five-mib"),
+]
+
+
+@pytest.mark.parametrize("said", AWKWARD)
+def test_both_outputs_are_kept_and_copied_byte_for_byte(tmp_path: Path, said: bytes) -> None:
+    (tmp_path / "said").write_bytes(said)
+    ran = Ran(tmp_path, command=["sh", "-c", "cat said; tac said >&2 || cat said >&2"])
+    code, out, err = ran.ends()
+    assert code == 0
+    assert out == said == ran.spooled(), difference(said, ran.spooled())
+    assert err == ran.spooled("stderr.log")
+
+
+def test_merged_outputs_are_one_log_in_the_order_of_their_writes(tmp_path: Path) -> None:
+    text = "for n in range(500): os.write(1 + n % 2, b'%d\\n' % n)"
+    ran = Ran(tmp_path, "--merge", "--log", "train.log", command=python(text))
+    code, out, err = ran.ends()
+    assert (code, err) == (0, b"")
+    assert out == ran.spooled("train.log") == b"".join(b"%d\n" % n for n in range(500))
+
+
+def test_one_output_alone_is_kept_and_the_other_stays_as_it_is(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "wb") as out:
+        ran = Ran(
+            tmp_path, "--capture", "stderr", command=["sh", "-c", "stat -Lc %F /dev/stdout; echo no >&2"], stdout=out
+        )
+        code, _, err = ran.ends()
+    assert (code, err, (tmp_path / "out").read_bytes()) == (0, b"no\n", b"regular empty file\n")
+    assert ran.spooled("stderr.log") == b"no\n"
+    assert not (ran.spool / "stdout.log").exists()
+
+
+def test_everything_arrives_at_the_receiver_and_the_spool_is_gone(place: Place) -> None:
+    receiver = place.serve()
+    said = noise(3 << 20)
+    (place.directory / "said").write_bytes(said)
+    ran = Ran(
+        place.directory,
+        *("--receiver", receiver.address, "--run", RUN, "--site", SITE),
+        command=["sh", "-c", "cat said; echo bad >&2; exit 7"],
+    )
+    code, out, err = ran.ends()
+    assert (code, out, err) == (7, said, b"bad\n")
+    receiver.holds(said, "stdout.log", SITE, RUN)
+    receiver.holds(b"bad\n", "stderr.log", SITE, RUN)
+    assert [path for path in ran.spool.rglob("*") if path.is_file()] == []
+
+
+def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(place: Place) -> None:
+    address = free_address()
+    named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")
+    first = Ran(place.directory, *named, command=["sh", "-c", "echo first"])
+    code, out, err = first.ends()
+    assert (code, out) == (0, b"first\n")
+    assert b"not all of it is at the receiver" in err
+    receiver = place.serve(listen=address)
+    second = Ran(place.directory, *named, "--linger", "5", command=["sh", "-c", "echo second"])
+    assert second.ends()[:2] == (0, b"second\n")
+    receiver.gets(b"first\nsecond\n", "stdout.log", SITE, RUN)
+
+
+def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    sidecar = place.sidecar(receiver, root=spool, run=RUN, site=SITE)
+    ran = Ran(place.directory, "--spool", str(spool), "--log", "rank-{RANK}", command=["echo", "hi"], env={"RANK": "3"})
+    assert ran.ends() == (0, b"hi\n", b"")
+    receiver.gets(b"hi\n", "rank-3/stdout.log", SITE, RUN)
+    assert sidecar.stop() == 0
+
+
+def test_commands_below_each_other_send_through_the_outermost(place: Place) -> None:
+    receiver = place.serve()
+    ran = Ran(
+        place.directory,
+        *("--receiver", receiver.address, "--run", RUN, "--site", SITE),
+        command=[*FLARELOG, "run", "--log", "inner", "--", "sh", "-c", "echo in; exit 9"],
+    )
+    assert ran.ends() == (9, b"in\n", b"")
+    for log in ("stdout.log", "inner/stdout.log"):
+        receiver.holds(b"in\n", log, SITE, RUN)
+
+
+def test_below_one_of_another_machine_a_command_sends_for_itself(place: Place) -> None:
+    receiver = place.serve()
+    text = """
+where, _, root = os.environ['FLARELOG_RUN_ROOT'].partition(':')
+os.environ['FLARELOG_RUN_ROOT'] = 'another-boot:' + root
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+    inner = [*FLARELOG, "run", "--spool", "elsewhere", "--site", "node-2", "--log", "inner", "--", "echo", "in"]
+    ran = Ran(place.directory, *sent(receiver), command=python(text, *inner))
+    assert ran.ends() == (0, b"in\n", b"")
+    receiver.holds(b"in\n", "stdout.log", SITE, RUN)
+    receiver.holds(b"in\n", "inner/stdout.log", "node-2", RUN)
+
+
+def test_without_a_receiver_it_is_said_where_the_output_is(tmp_path: Path) -> None:
+    before = ("env", f"TMPDIR={tmp_path}")
+    with subprocess.Popen([*before, *FLARELOG, "run", "--run", f"flarelog-test-{os.getpid()}", "--", "echo", "hi"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:  # fmt: skip
+        out, err = ran.communicate(timeout=PATIENCE)
+    assert out == b"hi\n"
+    (root,) = re.findall(r"flarelog: (/\S+) has what the command said", err.decode())
+    assert (Path(root) / "stdout.log").read_bytes() == b"hi\n"
+    shutil.rmtree(Path(root).parent.parent)
+
+
+def test_two_commands_of_one_name_are_two_logs(tmp_path: Path) -> None:
+    rans = [Ran(tmp_path, "--log", "same", command=["sh", "-c", f"echo {n}; sleep 1"]) for n in (1, 2)]
+    assert [ran.ends()[:2] for ran in rans] == [(0, b"1\n"), (0, b"2\n")]
+    said = {rans[0].spooled(f"{name}/stdout.log") for name in ("same", "same-2")}
+    assert said == {b"1\n", b"2\n"}
+
+
+def test_what_one_name_said_earlier_stands_before_it(tmp_path: Path) -> None:
+    for n in range(3):
+        ran = Ran(tmp_path, command=["echo", str(n)])
+        assert ran.ends()[0] == 0
+    assert ran.spooled() == b"0\n1\n2\n"
+
+
+# --- a full spool, and one that cannot be written
+
+
+def test_a_full_spool_keeps_the_newest_and_the_receiver_is_told_what_is_missing(place: Place) -> None:
+    spool = place.directory / "logs"
+    said = noise(1 << 20)
+    (place.directory / "said").write_bytes(said)
+    ran = Ran(place.directory, "--spool", str(spool), "--spool-max", "65536", command=["cat", "said"])
+    code, out, _ = ran.ends()
+    ran.spool = spool
+    kept = ran.spooled()
+    assert code == 0
+    assert len(kept) <= 65536
+    assert said.endswith(kept)
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 6
+    record = receiver.holds(kept, "stdout.log", SITE, RUN)
+    assert sum(gap["length"] for gap in record["gaps"]) + len(kept) == len(said)
+    assert len(record["gaps"]) == 1
+    missing = sum(int(n) for n in re.findall(rb"\[flarelog: (\d+) bytes are missing in this copy\]\n", out))
+    copied = re.sub(rb"\[flarelog: \d+ bytes are missing in this copy\]\n", b"", out)
+    assert len(copied) + missing == len(said)
+
+
+def test_a_spool_that_cannot_be_made_is_said_and_the_command_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ran = Ran(tmp_path, "--spool", str(tmp_path / "file" / "below"), command=["sh", "-c", "echo hi; exit 5"])
+    code, out, err = ran.ends()
+    assert (code, out) == (5, b"hi\n")
+    assert err.count(b"\n") == 1
+    assert b"is not kept" in err
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", path], capture_output=True).returncode:
+        pytest.skip("a file system cannot be mounted here")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def test_on_a_full_disk_the_command_goes_on_and_a_gap_is_left(place: Place, small: Path) -> None:
+    said = noise(20 << 20)
+    (place.directory / "said").write_bytes(said)
+    text = """
+sys.stdout.buffer.write(open('said', 'rb').read())
+sys.stdout.flush()
+os.unlink(sys.argv[1])
+time.sleep(2)
+print('end')
+"""
+    fill = small / "fill"
+    fill.write_bytes(bytes(4 << 20))
+    ran = Ran(place.directory, "--spool", str(small / "logs"), command=python(text, str(fill)))
+    code, _, err = ran.ends()
+    assert code == 0
+    ran.spool = small / "logs"
+    kept = ran.spooled()
+    assert kept.endswith(b"end\n")
+    lost = sum(int(n) for n in re.findall(rb"(\d+) bytes could not be spooled", err))
+    assert len(kept) + lost == len(said) + len(b"end\n")
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6
+    record = receiver.holds(kept, "stdout.log", SITE, RUN)
+    assert [gap["length"] for gap in record["gaps"]] == [lost]
+
+
+# --- how it ends
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 42, 126, 127, 137, 255])
+def test_the_exit_code_is_the_commands(tmp_path: Path, code: int) -> None:
+    assert Ran(tmp_path, command=["sh", "-c", f"exit {code}"]).ends() == (code, b"", b"")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 6, 9, 11, 13, 15])
+def test_a_signal_that_kills_the_command_kills_flarelog(tmp_path: Path, number: int) -> None:
+    command = ["sh", "-c", f"ulimit -c 0; echo before; kill -{number} $$"]
+    assert Ran(tmp_path, command=command).ends() == (-number, b"before\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        pytest.param(["no-such-command"], 127, b"No such file", id="not-there"),
+        pytest.param(["./plain"], 126, b"Permission denied", id="not-executable"),
+        pytest.param(["/etc"], 126, b"Permission denied", id="a-directory"),
+    ],
+)
+def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], code: int, said: bytes) -> None:
+    (tmp_path / "plain").write_text("no program")
+    ended, out, err = Ran(tmp_path, command=command).ends()
+    assert (ended, out) == (code, b"")
+    assert said in err
+    assert err.count(b"\n") == 1
+
+
+COUNTS = """
+import signal, sys, time
+got = []
+for n in (%s):
+    signal.signal(n, lambda number, _: got.append(number))
+print("ready", flush=True)
+end = time.monotonic() + 20
+while not got and time.monotonic() < end: time.sleep(0.01)
+time.sleep(0.3)
+print(got, flush=True)
+"""
+CAUGHT = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH]
+
+
+@pytest.mark.parametrize("number", CAUGHT, ids=lambda number: number.name)
+def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signals) -> None:
+    ran = Ran(tmp_path, command=[sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)])
+    assert ran.process.stdout is not None
+    assert ran.process.stdout.readline() == b"ready\n"
+    ran.process.send_signal(number)
+    code, out, err = ran.ends()
+    assert (code, out, err) == (0, b"[%d]\n" % number, b"")
+
+
+def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
+    """With a terminal as stdin, both are in its process group."""
+    master, slave = os.openpty()
+    command = [sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)]
+    with subprocess.Popen(
+        [*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    ) as ran:
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"ready\n"
+        os.write(master, b"\x03")
+        assert ran.communicate(timeout=PATIENCE) == (b"[2]\n", b"")
+    os.close(master)
+    os.close(slave)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_descriptors_that_are_closed_are_no_trouble(tmp_path: Path, closed: str) -> None:
+    before = ("sh", "-c", f'"$@" {closed}', "sh")
+    assert Ran(tmp_path, command=["sh", "-c", "echo out; echo err >&2; exit 4"], before=before).ends()[0] == 4
+    ran = Ran(tmp_path, command=["true"])
+    assert ran.spooled() == b"out\n"
+    assert ran.spooled("stderr.log") == b"err\n"
+    ran.ends()
+
+
+def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:
+    ran = Ran(tmp_path, command=["sh", "-c", "echo ready; sleep 0.5; echo on"])
+    assert ran.process.stdout is not None
+    assert ran.process.stdout.readline() == b"ready\n"
+
+    def state() -> str:
+        return Path(f"/proc/{ran.process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    ran.process.send_signal(signal.SIGTSTP)
+    until(lambda: state() == "T", "it is stopped")
+    time.sleep(0.7)
+    assert state() == "T"
+    ran.process.send_signal(signal.SIGCONT)
+    assert ran.ends() == (0, b"on\n", b"")
+
+
+def test_as_pid_1_it_reaps_and_ends_with_128_and_the_signal(tmp_path: Path) -> None:
+    before = ("unshare", "--pid", "--fork", "--mount-proc")
+    if subprocess.run([*before, "true"], capture_output=True).returncode:
+        pytest.skip("no PID namespaces here")
+    text = """
+for n in range(5):
+    if os.fork() == 0:
+        if os.fork() == 0: time.sleep(0.2); os._exit(0)
+        os._exit(0)
+    os.wait()
+time.sleep(1.0)
+states = []
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    try: states.append(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[0])
+    except OSError: pass
+print(os.getppid(), states.count('Z'), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    code, out, err = Ran(tmp_path, command=python(text), before=before).ends()
+    assert (code, out, err) == (137, b"1 0\n", b"")
+
+
+def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Path) -> None:
+    command = ["sh", "-c", "(sleep 10; echo late) & echo early"]
+    with open(tmp_path / "out", "wb") as out, open(tmp_path / "err", "wb") as err:
+        ran = Ran(tmp_path, "--linger", "0.5", command=command, stdout=out, stderr=err)
+        assert ran.ends()[0] == 0
+    assert ran.spooled() == b"early\n"
+    assert b"is still held by" in (tmp_path / "err").read_bytes()
+    until(lambda: ran.spooled() == b"early\nlate\n", "what came later is spooled")
+    until(lambda: (tmp_path / "out").read_bytes() == b"early\nlate\n", "and copied")
+
+
+def test_output_that_nobody_reads_holds_nothing_up(tmp_path: Path) -> None:
+    text = "for n in range(3000): os.write(1, bytes(1000))\nopen('done', 'w').close()"
+    ran = Ran(tmp_path, command=python(text))
+    until((tmp_path / "done").exists, "the command has said everything")
+    assert ran.ends()[:2] == (0, bytes(3_000_000))
+
+
+def test_a_terminal_is_what_it_writes_to(tmp_path: Path) -> None:
+    text = "print(os.isatty(1), os.isatty(2), os.isatty(0)); sys.stderr.write('x\\r'); print('end')"
+    ran = Ran(tmp_path, "--pty", command=python(text))
+    code, out, err = ran.ends()
+    assert (code, err) == (0, b"")
+    assert out == ran.spooled("output.log")
+    assert sorted(out.replace(b"x\r", b"").split()) == [b"False", b"True", b"True", b"end"]
+
+
+# --- what is killed
+
+
+PACED = """
+n = 0
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    os.write(1, b'%099d\\n' % n)
+    n += 1
+"""
+
+
+def whole(said: bytes) -> None:
+    """Every line is there, in order."""
+    lines = said.split(b"\n")
+    assert lines.pop() == b""
+    wrong = next((n for n, line in enumerate(lines) if line != b"%099d" % n), None)
+    assert wrong is None, f"line {wrong}: {lines[wrong]!r}"
+
+
+def test_a_spooler_that_is_killed_again_and_again_costs_no_byte(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "wb") as out:
+        ran = Ran(tmp_path, "--spool-max", str(64 << 20), command=python(PACED, "3"), stdout=out)
+        killed = 0
+        while ran.process.poll() is None:
+            if pid := spooler_of(ran.process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+            time.sleep(0.001)
+        assert ran.ends()[0] == 0
+    assert killed > 10
+    spooled = ran.spooled()
+    if len(spooled) < 60 << 20:
+        whole(spooled)
+        assert (tmp_path / "out").read_bytes() == spooled
+    else:
+        whole((tmp_path / "out").read_bytes())
+
+
+def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "wb") as out:
+        ran = Ran(tmp_path, command=python(PACED, "2"), stdout=out)
+        killed = 0
+        while ran.process.poll() is None:
+            for pid in copiers_of(ran.process.pid):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+            time.sleep(0.05)
+        assert ran.ends()[0] == 0
+    assert killed > 5
+    whole(ran.spooled())
+    assert len((tmp_path / "out").read_bytes()) >= len(ran.spooled())
+
+
+def test_a_guard_that_is_killed_leaves_the_command_and_its_output(place: Place) -> None:
+    receiver = place.serve()
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    text = "print('early', flush=True); time.sleep(2); print('late', flush=True)"
+    with open(place.directory / "out", "wb") as out:
+        ran = Ran(place.directory, *named, command=python(text), stdout=out)
+        until(lambda: (place.directory / "out").read_bytes() == b"early\n", "it speaks")
+        ran.process.kill()
+        ran.ends()
+    receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
+    until(lambda: receiver.streams(RUN)[f"{SITE}/stdout.log"]["sealed"], "the sidecar drains when all is over")
+    assert (place.directory / "out").read_bytes() == b"early\nlate\n"
+
+
+def test_a_sidecar_that_is_killed_is_started_again(place: Place) -> None:
+    receiver = place.serve()
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *named, command=python(PACED, "5"), stdout=subprocess.DEVNULL)
+    killed = 0
+    while ran.process.poll() is None:
+        for pid, line in children(ran.process.pid).items():
+            if " sidecar " in line and killed < 3:
+                time.sleep(0.8)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+        time.sleep(0.05)
+    assert ran.ends()[0] == 0
+    assert killed >= 2
+    stored = receiver.stored("stdout.log", SITE, RUN)
+    whole(stored)
+    receiver.holds(stored, "stdout.log", SITE, RUN)
+    assert [path for path in ran.spool.rglob("*") if path.is_file()] == []
+
+
+# --- what the command finds
+
+
+def test_only_what_was_unset_is_set(tmp_path: Path) -> None:
+    text = "print({k: os.environ.get(k) for k in ('PYTHONUNBUFFERED', 'PYTHONFAULTHANDLER', 'PET_TEE')})"
+    _, out, _ = Ran(tmp_path, command=python(text)).ends()
+    assert eval(out) == {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", "PET_TEE": "3"}
+    _, out, _ = Ran(tmp_path, command=python(text), env={"PYTHONFAULTHANDLER": "0", "PET_LOG_DIR": "x"}).ends()
+    assert eval(out) == {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "0", "PET_TEE": None}
+
+
+def test_it_has_no_descriptor_and_no_mask_of_flarelogs(tmp_path: Path) -> None:
+    text = """
+print([fd for fd in os.listdir('/proc/self/fd') if int(fd) > 2 and os.path.exists(f'/proc/self/fd/{fd}')])
+print([line.split()[1] for line in open('/proc/self/status') if line.startswith(('SigBlk', 'SigIgn'))])
+"""
+    plain = subprocess.run(python(text), capture_output=True, stdin=subprocess.DEVNULL, check=True).stdout
+    assert Ran(tmp_path, command=python(text)).ends()[1] == plain
+
+
+# --- how it ended, at the receiver
+
+
+def sent(receiver: Receiver) -> tuple[str, ...]:
+    return "--receiver", receiver.address, "--run", RUN, "--site", SITE
+
+
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        (["sh", "-c", "echo out; exit 3"], {"code": 3, "signal": None}),
+        (["true"], {"code": 0, "signal": None}),
+        (["sh", "-c", "kill -9 $$"], {"code": None, "signal": 9, "oom": "none"}),
+        (["sh", "-c", "exit 137"], {"code": 137, "signal": None, "oom": "none"}),
+    ],
+    ids=["code", "well", "killed", "137-is-no-signal"],
+)
+def test_how_it_ended_stands_in_each_log(place: Place, command: list[str], how: dict[str, object]) -> None:
+    receiver = place.serve()
+    Ran(place.directory, *sent(receiver), command=command).ends()
+    streams = receiver.streams(RUN)
+    assert sorted(streams) == [f"{SITE}/stderr.log", f"{SITE}/stdout.log"]
+    (one,), (other,) = (streams[f"{SITE}/{log}"]["exits"] for log in ("stdout.log", "stderr.log"))
+    if one["oom"] is None:  # no cgroup counts here
+        how.pop("oom", None)
+    assert {name: one[name] for name in how} == how
+    assert {**one, "offset": 0} == {**other, "offset": 0}
+    assert one["offset"] == streams[f"{SITE}/stdout.log"]["committed"]
+    assert one["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert one["started"] <= one["ended"]
+    assert one["maxrss"] > 0
+    assert all(stream["sealed"] for stream in streams.values())
+
+
+def test_each_command_of_one_name_has_its_end_in_its_place(place: Place) -> None:
+    receiver = place.serve()
+    for n in range(3):
+        assert Ran(place.directory, *sent(receiver), command=["sh", "-c", f"echo {n}; exit {n}"]).ends()[0] == n
+    record = receiver.holds(b"0\n1\n2\n", "stdout.log", SITE, RUN)
+    assert [(one["code"], one["offset"]) for one in record["exits"]] == [(0, 2), (1, 4), (2, 6)]
+
+
+def test_those_who_look_are_told(place: Place) -> None:
+    receiver = place.serve()
+    Ran(place.directory, *sent(receiver), command=["sh", "-c", "echo out; exit 3"]).ends()
+    at = ("--receiver", receiver.address)
+    assert f"exit: {RUN}/{SITE}: exit code 3 after " in place.call("status", RUN, *at).printed
+    assert f"exit: {RUN}/{SITE}: exit code 3 after " in place.call("streams", RUN, *at).said
+    assert "the command ended: exit code 3 after " in place.call("logs", RUN, *at).printed
+    rows = [line.split() for line in place.call("runs", *at).printed.splitlines()]
+    assert rows[1][rows[0].index("FAILED")] == "1"
+    assert json.loads(place.call("status", RUN, *at, "-o", "json").printed.splitlines()[0])["exit"]["code"] == 3
+
+
+def test_a_sidecar_beside_a_command_tells_of_its_end_while_it_goes_on(place: Place) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    sidecar = place.sidecar(receiver, root=spool, run=RUN, site=SITE)
+    Ran(place.directory, "--spool", str(spool), command=["sh", "-c", "echo out; exit 5"]).ends()
+    until(lambda: receiver.stored("stdout.log", SITE, RUN) == b"out\n", "it is stored")
+    until(lambda: bool(receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]), "its end is told")
+    assert sidecar.stop() == 0
+    assert [one["code"] for one in receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]] == [5]
+
+
+def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
+    receiver = place.serve()
+    text = "print('early', flush=True); time.sleep(5); print('late', flush=True)"
+    ran = Ran(place.directory, *sent(receiver), command=python(text), stdout=subprocess.DEVNULL)
+    until(lambda: any(path.read_bytes() for path in ran.spool.rglob("stdout.log")), "it speaks")
+    ran.process.kill()
+    ran.ends()
+    receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
+    until(lambda: receiver.streams(RUN)[f"{SITE}/stdout.log"]["sealed"], "it is sealed")
+    assert receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"] == []
+
+
+@pytest.fixture
+def cgroup() -> Iterator[tuple[str, ...]]:
+    """What stands before a command that may have 64 MiB of memory."""
+    old, new = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    base, limit = (old, "memory.limit_in_bytes") if old.is_dir() else (new, "memory.max")
+    own = base / f"flarelog-test-{os.getpid()}"
+    try:
+        own.mkdir()
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    try:
+        try:
+            (own / limit).write_text(str(64 << 20))
+            with contextlib.suppress(OSError):
+                (own / "memory.swap.max").write_text("0")
+        except OSError as error:
+            pytest.skip(f"memory cannot be limited here: {error}")
+        yield "sh", "-c", f'echo $$ > {own}/cgroup.procs && exec "$@"', "sh"
+    finally:
+        until(lambda: not (own / "cgroup.procs").read_text(), "the cgroup is empty")
+        own.rmdir()
+
+
+EATS = "print('eating', flush=True)\nkept = []\nwhile True: kept.append(b'x' * (1 << 20))"
+
+
+def test_a_command_that_is_killed_for_want_of_memory(place: Place, cgroup: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    ran = Ran(place.directory, "--spool", str(spool), command=python(EATS), before=cgroup)
+    assert ran.ends()[0] == -9
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
+    (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert (how["signal"], how["oom_kill_before"], how["oom_kill_after"]) == (9, 0, 1)
+    if how["oom"] == "certain":
+        assert how["sentence"].endswith("OOM")
+    else:
+        assert how["oom"] == "likely"
+        assert re.search(r"rose from 0 to 1 within [01]\.\d s before: likely OOM$", how["sentence"])
+
+
+def test_a_worker_that_is_killed_for_want_of_memory_is_not_the_command(place: Place, cgroup: tuple[str, ...]) -> None:
+    receiver = place.serve()
+    spool = place.directory / "logs"
+    text = f"import subprocess\nprint(subprocess.run([sys.executable, '-c', {EATS!r}]).returncode); sys.exit(7)"
+    ran = Ran(place.directory, "--spool", str(spool), command=python(text), before=cgroup)
+    assert ran.ends()[:2] == (7, b"eating\n-9\n")
+    assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
+    (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
+    assert (how["code"], how["oom"]) == (7, "others")
+    assert how["sentence"].endswith("rose from 0 to 1 while it ran: another process was killed")

@@ -1,0 +1,120 @@
+"""The end of a command is told once, behind the last byte that it said, to a receiver that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flarelog.exits import Exit
+from flarelog.model import Gap, Generation
+from tests.sources.files.tailing import Site
+from tests.sources.process.test_segments import Spool
+
+LOG = "out.log"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def arrive(site: Site, takes: bool = True) -> list[object]:
+    """All that is to be sent is stored; returns the stream's ends of commands, each with its place."""
+    site.look()
+    for tail in site.discovery.tails.values():
+        tail.takes_exits(takes)
+    while site.pump():
+        site.stored[LOG].arrive(len(site.stored[LOG].sent))
+        site.look()
+    return [(one.process, one.offset) for one in site.stored[LOG].marks if isinstance(one, Exit)]
+
+
+def ended(spool: Spool) -> None:
+    spool.segments.end(Exit(0, 0, spool.segments.token))
+    spool.segments.close()
+
+
+def test_an_end_is_told_behind_the_last_byte_and_once(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    spool.say(b"hello")
+    assert arrive(site) == []
+    spool.say(b" world")
+    ended(spool)
+    assert arrive(site) == [(spool.segments.token, 11)]
+    assert arrive(site) == [(spool.segments.token, 11)]
+
+
+def test_each_command_of_a_log_ends_in_its_place(site: Site, tmp_path: Path) -> None:
+    for n in range(3):
+        spool = Spool(tmp_path / LOG, token=f"{n:016x}")
+        spool.say(b"x" * 10_000)
+        ended(spool)
+    assert arrive(site) == [(f"{n:016x}", 10_000 * (n + 1)) for n in range(3)]
+
+
+def test_a_drain_waits_for_the_end_of_a_command(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    spool.say(b"hello")
+    arrive(site)
+    ended(spool)
+    site.discovery.drain(site.now)
+    (tail,) = site.discovery.tails.values()
+    assert not tail.drained(site.now)
+    assert arrive(site) == [(spool.segments.token, 5)]
+    assert tail.drained(site.now)
+
+
+def test_an_older_receiver_gets_none_and_it_is_said(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    spool.say(b"hello")
+    ended(spool)
+    assert arrive(site, takes=False) == []
+    (tail,) = site.discovery.tails.values()
+    assert tail.withheld == "exit code 0"
+    site.discovery.drain(site.now)
+    arrive(site, takes=False)
+    assert tail.drained(site.now)
+
+
+def test_what_a_receiver_holds_is_not_told_again_and_what_it_has_lost_is(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    spool.say(b"hello")
+    ended(spool)
+    arrive(site)
+    stored = site.stored[LOG]
+    site.discovery.resume([stored.info(LOG)], site.now)
+    assert arrive(site) == [(spool.segments.token, 5)]
+    stored.marks.pop()
+    site.discovery.resume([stored.info(LOG)], site.now)
+    assert arrive(site) == [(spool.segments.token, 5)]
+
+
+def test_what_the_spool_gave_up_is_one_gap(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    for n in range(100):
+        spool.say(b"%03d\n" % n * 250)
+    ended(spool)
+    arrive(site)
+    stored = site.stored[LOG]
+    gaps = [mark for mark in stored.marks if isinstance(mark, Gap)]
+    assert [gap.offset for gap in gaps] == [0]
+    assert gaps[0].length + len(stored.data) == 100_000
+    assert stored.data == spool.kept()
+
+
+def test_a_segment_that_is_gone_before_it_was_read_is_a_gap_in_its_place(site: Site, tmp_path: Path) -> None:
+    spool = Spool(tmp_path / LOG)
+    spool.say(b"a" * 100)
+    arrive(site)
+    for n in range(60):
+        spool.say(b"%d" % (n % 10) * 1000)
+    arrive(site)
+    stored = site.stored[LOG]
+    gaps = [mark for mark in stored.marks if isinstance(mark, Gap)]
+    assert sum(gap.length for gap in gaps) + len(stored.data) == 60_100
+    assert sum(isinstance(mark, Generation) for mark in stored.marks) > 2
+    assert bytes(stored.data).endswith(spool.kept())

@@ -1,0 +1,63 @@
+"""What a command's logs are called."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import InvalidName
+from flarelog.sources.process.names import checked, default_run, default_site, filled, hold
+
+
+@pytest.mark.parametrize(
+    ("name", "is_"),
+    [
+        ("rank-{RANK}", "rank-3"),
+        ("{SLURM_PROCID}/{RANK}", "17/3"),
+        ("rank-{NOT_SET}", "rank-none"),
+        ("{ODD}", "a_b_c"),
+        ("{DOTS}", "none"),
+        ("{}{1x}", "{}{1x}"),
+    ],
+)
+def test_variables_in_a_name(name: str, is_: str) -> None:
+    assert filled(name, {"RANK": "3", "SLURM_PROCID": "17", "ODD": "a/b c", "DOTS": ".."}) == is_
+
+
+@pytest.mark.parametrize("name", ["{}", "a b", "..", "a/../b", "/a"])
+def test_a_name_that_is_none_is_refused(name: str) -> None:
+    with pytest.raises(InvalidName):
+        checked("run", "site", name)
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "is_"),
+    [
+        ("/usr/bin/python3", {}, "python3-19700101-000010"),
+        ("x y", {}, "x_y-19700101-000010"),
+        ("python", {"SLURM_JOB_ID": "42"}, "slurm-42"),
+    ],
+)
+def test_a_run_without_a_name(command: str, env: dict[str, str], is_: str) -> None:
+    assert default_run(command, env, 10.0) == is_
+
+
+def test_a_site_without_a_name() -> None:
+    assert default_site({"SLURMD_NODENAME": "node-7"}) == "node-7"
+    checked("run", default_site({}), "")
+
+
+def test_a_name_that_is_held_gets_a_number_and_one_that_was_let_go_is_free(tmp_path: Path) -> None:
+    first, second = (hold(str(tmp_path), "a/b", apart=True) for _ in range(2))
+    assert [(one.log, os.path.basename(one.root)) for one in (first, second)] == [("a/b", "a+b"), ("a/b-2", "a+b-2")]
+    os.close(first.lock)
+    assert hold(str(tmp_path), "a/b", apart=True).log == "a/b"
+
+
+def test_a_lock_that_its_holder_has_removed_is_no_lock(tmp_path: Path) -> None:
+    first = hold(str(tmp_path), "", apart=False)
+    os.unlink(first.held)
+    again = hold(str(tmp_path), "", apart=False)
+    assert (again.log, again.root) == ("", str(tmp_path))

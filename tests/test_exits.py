@@ -1,0 +1,51 @@
+"""How a command's end is said: what is known, and nothing that is not."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+
+from flarelog.exits import Exit
+
+ENDED = Exit(0, 0, "aa", started=1_000, ended=13_500)
+KILLED = replace(ENDED, signal=signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("how", "sentence"),
+    [
+        pytest.param(ENDED, "exit code 0 after 12.5 s", id="well"),
+        pytest.param(replace(ENDED, status=137), "exit code 137 after 12.5 s", id="137-is-a-code-and-nothing-else"),
+        pytest.param(KILLED, "killed by SIGKILL after 12.5 s", id="killed"),
+        pytest.param(
+            replace(KILLED, oom_before=2, oom_after=3, oom_within=400, oom="likely"),
+            "killed by SIGKILL after 12.5 s; the cgroup's OOM counter rose from 2 to 3 within 0.4 s before: likely OOM",
+            id="likely",
+        ),
+        pytest.param(
+            replace(KILLED, oom="certain"),
+            "killed by SIGKILL after 12.5 s; the kernel says that it killed this process because memory ran out: OOM",
+            id="certain",
+        ),
+        pytest.param(
+            replace(ENDED, status=1, oom_before=0, oom_after=1, oom="others"),
+            "exit code 1 after 12.5 s; the cgroup's OOM counter rose from 0 to 1 while it ran:"
+            " another process was killed",
+            id="another-was-killed",
+        ),
+        pytest.param(
+            replace(KILLED, oom="none", oom_before=3, oom_after=3), "killed by SIGKILL after 12.5 s", id="none"
+        ),
+        pytest.param(
+            replace(ENDED, signal=signal.SIGSEGV, core=True), "killed by SIGSEGV, core dumped after 12.5 s", id="core"
+        ),
+        pytest.param(replace(ENDED, signal=99, ended=0), "killed by signal 99", id="a-signal-without-a-name"),
+        pytest.param(replace(ENDED, ended=1_000 + 65_000 * 60), "exit code 0 after 65 min", id="minutes"),
+        pytest.param(replace(ENDED, ended=1_000 + 7_500_000 * 3), "exit code 0 after 6 h 15 min", id="hours"),
+        pytest.param(replace(ENDED, started=14_000), "exit code 0", id="a-clock-that-was-set-back"),
+    ],
+)
+def test_sentence(how: Exit, sentence: str) -> None:
+    assert how.sentence == sentence
