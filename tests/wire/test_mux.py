@@ -521,4 +521,4 @@ def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Pa
             await log.until(lambda log=log: log.replies[-1].code is Code.GOING_AWAY)  # type: ignore[misc]
             assert "nothing was heard" in log.replies[-1].reason
 
-    between(tmp_path, play, idle_timeout=0.1)
+    between(tmp_path, play, idle_timeout=0.5)
