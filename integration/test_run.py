@@ -15,7 +15,7 @@ import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -105,6 +105,11 @@ def copiers_of(pid: int) -> list[int]:
             if " run " in line and nulls[0] and sum(nulls) == 2:
                 found.append(child)
     return found
+
+
+def shown(place: Place, receiver: Receiver) -> list[dict[str, Any]]:
+    """The streams of the run as the receiver shows them at one moment."""
+    return list(place.streams("--receiver", receiver.address, run=RUN).values())
 
 
 # --- bytes
@@ -392,6 +397,24 @@ def test_descriptors_that_are_closed_are_no_trouble(tmp_path: Path, closed: str)
     ran.ends()
 
 
+@pytest.mark.parametrize("name", ["CHLD", "HUP", "USR1"])
+def test_a_signal_that_was_ignored_stays_so_and_costs_no_status(tmp_path: Path, name: str) -> None:
+    ignore = (
+        f"import signal, os, sys; signal.signal(signal.SIG{name}, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
+    )
+    before = (sys.executable, "-c", ignore)
+    text = f"import signal; print(signal.getsignal(signal.SIG{name}) == signal.SIG_IGN); sys.exit(6)"
+    code, out, _ = Ran(tmp_path, command=python(text), before=before).ends()
+    assert code == 6
+    assert out == b"True\n"
+
+
+def test_torchs_files_of_what_went_wrong_are_asked_for(tmp_path: Path) -> None:
+    text = "print(os.path.dirname(os.environ['TORCHELASTIC_ERROR_FILE']), os.environ['TORCH_NCCL_DUMP_ON_TIMEOUT'])"
+    ran = Ran(tmp_path, "--diagnostics", "--log", "rank-0", command=python(text))
+    assert ran.ends()[1].split() == [os.fsencode(ran.spool / "rank-0"), b"1"]
+
+
 def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:
     ran = Ran(tmp_path, command=["sh", "-c", "echo ready; sleep 0.5; echo on"])
     assert ran.process.stdout is not None
@@ -523,7 +546,7 @@ def test_a_guard_that_is_killed_leaves_the_command_and_its_output(place: Place) 
         ran.process.kill()
         ran.ends()
     receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
-    until(lambda: receiver.streams(RUN)[f"{SITE}/stdout.log"]["sealed"], "the sidecar drains when all is over")
+    until(lambda: all(one["sealed"] for one in shown(place, receiver)), "the sidecar drains when all is over")
     assert (place.directory / "out").read_bytes() == b"early\nlate\n"
 
 
@@ -628,7 +651,7 @@ def test_a_sidecar_beside_a_command_tells_of_its_end_while_it_goes_on(place: Pla
     sidecar = place.sidecar(receiver, root=spool, run=RUN, site=SITE)
     Ran(place.directory, "--spool", str(spool), command=["sh", "-c", "echo out; exit 5"]).ends()
     until(lambda: receiver.stored("stdout.log", SITE, RUN) == b"out\n", "it is stored")
-    until(lambda: bool(receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]), "its end is told")
+    until(lambda: all(one["exits"] for one in shown(place, receiver)), "its end is told in both logs")
     assert sidecar.stop() == 0
     assert [one["code"] for one in receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]] == [5]
 
@@ -641,7 +664,7 @@ def test_of_a_guard_that_is_killed_no_end_is_made_up(place: Place) -> None:
     ran.process.kill()
     ran.ends()
     receiver.gets(b"early\nlate\n", "stdout.log", SITE, RUN)
-    until(lambda: receiver.streams(RUN)[f"{SITE}/stdout.log"]["sealed"], "it is sealed")
+    until(lambda: all(one["sealed"] for one in shown(place, receiver)), "it is sealed")
     assert receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"] == []
 
 

@@ -42,10 +42,11 @@ def start(
     """Start *command* with *out* and *err* as its outputs, and the signals of *mask* blocked; *terminal*: its own."""
     told, tell = os.pipe2(os.O_CLOEXEC)
     own_group = terminal or not _is_terminal(0)
+    hears_of_children = hear_of_children()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(command, env, out, err, mask, terminal, own_group)
+            _become(command, env, out, err, mask, terminal, own_group, hears_of_children)
         except OSError as error:
             os.write(tell, struct.pack("i", error.errno or errno.EIO))
         finally:
@@ -73,6 +74,7 @@ def _become(
     mask: set[int],
     terminal: bool,
     own_group: bool,
+    hears_of_children: bool,
 ) -> None:
     if terminal:
         os.setsid()
@@ -87,8 +89,15 @@ def _become(
     os.close(err)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
         signal.signal(number, signal.SIG_DFL)
+    if not hears_of_children:
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
+
+
+def hear_of_children() -> bool:
+    """See to it that the status of a process that has ended is kept for this one; returns whether it was so before."""
+    return signal.signal(signal.SIGCHLD, signal.SIG_DFL) != signal.SIG_IGN
 
 
 def _is_terminal(fd: int) -> bool:
