@@ -27,7 +27,7 @@ async def opened(receiver: str, site: str, moves: int) -> Any:
     """A call that takes the site's stream."""
     while True:
         channel = calls.channel(receiver, None)
-        call = calls.push(channel)()
+        call = calls.push_singly(channel)()
         await call.write(codec.encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
         if not (await call.read()).elsewhere:
             return call

@@ -231,6 +231,7 @@ class Reply:
     pace: float = 0.0  # seconds that should pass between two chunks which are not full
     elsewhere: bool = False  # another process of this receiver has the site
     exits: bool = False  # it takes Exit marks
+    call_window: int = 0  # bytes of all the call's streams that should be unacknowledged at most; 0: not said
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +276,7 @@ class Open:
     agent: str = ""
     news: News | None = None
     moves: int = 0  # how often it was opened in search of the process that has its site; 0: it does not search
+    several: bool = False  # the producer takes replies of several streams, and keeps to the call's window
 
 
 @dataclass(frozen=True, slots=True)

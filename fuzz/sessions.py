@@ -43,7 +43,7 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import calls, codec
+from flarelog.wire import calls, codec, several
 from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
 
@@ -101,8 +101,8 @@ class Call:
             await asyncio.sleep(0)
         return self._requests.pop(0) if self._requests else grpc.aio.EOF
 
-    async def write(self, reply: Reply) -> None:
-        self.replies.append(codec.decode_reply(codec.encode_reply(reply)))
+    async def write(self, reply: Reply | bytes) -> None:
+        self.replies += several.decode_replies(reply if isinstance(reply, bytes) else codec.encode_reply(reply))
 
     def peer(self) -> str:
         return "a peer"
@@ -130,7 +130,10 @@ async def _sessions(steps: Steps, root: Path) -> None:
             await asyncio.gather(*(server.push(None, call) for call in calls))
             for call in calls:
                 _answers_hold(call.replies)
-            hold(not len(server.sessions) and server.sessions.busy == 0, "a call has ended, and its session has not")
+            hold(
+                not len(server.sessions) and not len(server.sessions.windows),
+                "a call has ended, and its session has not",
+            )
             held = await _stored(store, root, held, asked)
         await server.stop()
 

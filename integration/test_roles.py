@@ -38,7 +38,7 @@ runs = ["public-*"]
 
 
 async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
-    call = calls.push(channel)()
+    call = calls.push_singly(channel)()
     await call.write(
         codec.encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, codec.MAJOR, "test"), 1)
     )

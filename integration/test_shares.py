@@ -58,7 +58,7 @@ async def connected(receiver: Receiver, tls: Tls | None = None) -> AsyncIterator
 
 async def opened(channel: grpc.aio.Channel, streams: Sequence[StreamId], producer: bytes = b"x" * 16) -> list[Reply]:
     """What each of *streams* is answered, all in one call and at once; those that are opened are left again."""
-    call, replies = calls.push(channel)(), dict[int, Reply]()
+    call, replies = calls.push_singly(channel)(), dict[int, Reply]()
     for number, stream in enumerate(streams, 1):
         await call.write(codec.encode_request(Open(stream, producer, 0, codec.MAJOR, "test"), number))
     async with asyncio.timeout(PATIENCE):
@@ -155,7 +155,7 @@ def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None
             found = []
             for log in ("a.log", "1/2/b.log", "1/2/3/4/5/c.log", "1/2/3/c.log", "d.log", "a.log", "/".join("x" * 17)):
                 raw: Any = codec.encode_request(Open(StreamId(RUN, "evil", "NAME"), b"x" * 16, 0, codec.MAJOR, ""), 1)
-                call = calls.push(channel)()
+                call = calls.push_singly(channel)()
                 await call.write(_renamed(raw, log))
                 found.append(await call.read())
                 call.cancel()
@@ -228,7 +228,7 @@ def test_a_name_in_a_certificate_that_the_policy_does_not_use_counts_for_nothing
         async with connected(federation.receiver, evil) as mine, connected(federation.receiver, honest) as theirs:
             begun = []
             for number in range(3):
-                call = calls.push(mine)()
+                call = calls.push_singly(mine)()
                 stream = StreamId(RUN, "evil", f"{number}.log")
                 await call.write(codec.encode_request(Open(stream, b"x" * 16, 0, codec.MAJOR, "test"), 1))
                 assert (await call.read()).code is Code.OK

@@ -17,12 +17,12 @@ from flarelog.model import Ended, Gap, Generation, Mark, StreamId
 from flarelog.stores.local import journal
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, statuses
+from flarelog.wire import codec, several, statuses
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "PushRequest": codec.decode_request,
-    "Reply": codec.decode_reply,
+    "PushRequest": lambda raw: [codec.decode_request(said) for _, said in several.requests(raw)],
+    "Reply": several.decode_replies,
     "ReadRequest": lambda raw: codec.read_request(codec.decode_read(raw)),
     "ReadResponse": codec.decode_piece,
     "ListRequest": codec.decode_list,
@@ -48,9 +48,11 @@ def valid(path: Path) -> Any:
         made.run = "run-1"
     if isinstance(made, pb.Reply):
         made.code = pb.REJECTED
-    if isinstance(made, pb.PushRequest) and path[0].name == "open":
-        made.open.stream.CopyFrom(STREAM)
-        made.open.version.major = codec.MAJOR
+    if isinstance(made, pb.PushRequest):
+        one = made.several.add() if path[0].name == "several" else made
+        if "open" in [field.name for field in path]:
+            one.open.stream.CopyFrom(STREAM)
+            one.open.version.major = codec.MAJOR
     return made
 
 

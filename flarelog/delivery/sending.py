@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.model import Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
+from flarelog.model import MAX_CHUNK, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
 from flarelog.version import __version__
 
 LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
@@ -108,7 +108,8 @@ class Delivery:
         # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        return Open(self.stream, producer, epoch, agent=AGENT, news=self._news(now, wall), moves=1 + moves)
+        news = self._news(now, wall)
+        return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
 
     @property
     def answered(self) -> bool:
@@ -160,17 +161,27 @@ class Delivery:
         rest = self._sent_at + self._pace - now
         if not 0 < rest <= self._pace:
             return 0.0
-        source = self._source
-        if source.draining or source.has_more or self.producer.position != source.end or source.unread() >= GATHERED:
-            return 0.0
-        return min(rest, LOOK_UP)
+        return 0.0 if self.hurries else min(rest, LOOK_UP)
 
-    def next(self, now: float, wall: float) -> Chunk | tuple[int, Mark] | Receipt | None:
-        """What is to be sent now, which counts as sent; None: nothing for ``patience`` seconds, or until the source has
-        changed or a reply has come. Raises OSError.
+    @property
+    def hurries(self) -> bool:
+        """Whether there is a reason not to wait for more."""
+        source = self._source
+        behind = self.producer.position != source.end
+        return source.draining or source.has_more or behind or source.unread() >= GATHERED
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``next`` may give something at once, as far as is known."""
+        source = self._source
+        return self.producer.marks_sent < len(source.marks) or self.hurries or source.unread() > 0
+
+    def next(self, now: float, wall: float, most: int = MAX_CHUNK) -> Chunk | tuple[int, Mark] | Receipt | None:
+        """What is to be sent now, at most *most* bytes, which counts as sent; None: nothing for ``patience`` seconds,
+        or until the source has changed or a reply has come. Raises OSError.
         """
         producer, source = self.producer, self._source
-        item = source.next(producer.position, producer.marks_sent, producer.room(), now)
+        item = source.next(producer.position, producer.marks_sent, min(most, producer.room()), now)
         if isinstance(item, bytes):
             self._sent_at = now
             return producer.chunk(item)
@@ -231,5 +242,5 @@ class Delivery:
         if not self.answered:
             self._answered_at = now
         self._source.acknowledged(producer.acked)
-        self._pace = min(reply.pace, LONGEST_PACE)
+        self._pace = 0.0 if reply.call_window else min(reply.pace, LONGEST_PACE)  # the call gathers, of all its logs
         return producer.awaits_reply

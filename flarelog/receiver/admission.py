@@ -25,7 +25,7 @@ from flarelog.receiver.workers.cluster import Workers
 from flarelog.stores.base import OPENING, Appender, Store
 
 RECOUNT_EVERY = 5.0  # seconds between two looks into the store at whether a run that is over its limit still is
-OF_ONE_PEER = OPENING - 2  # streams of one peer that are opened side by side: others find a thread at once
+OF_ONE_PEER = OPENING - 16  # streams of one peer that are opened side by side: others find a thread at once
 
 
 class Admission:

@@ -1,23 +1,28 @@
 """What a Push call is answered: many messages at a time, by a task of its own, once the store has committed them.
 
-An answer costs as much as a message: while there are too many, one has to do for several, and is said by and by.
+An answer costs as much as a message, so what is to be said of several streams leaves as one, if the producer knows such
+answers; while there are too many, one has to do for several messages, and is said by and by.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 
+from flarelog.delivery.fair import Gathering
 from flarelog.delivery.pace import Load
 from flarelog.model import Code, Reply
 from flarelog.receiver.session import Session
 from flarelog.receiver.windows import Pressure
+from flarelog.wire import several
 from flarelog.wire.uplink import ENDED
 
 WRITE_GRACE = 5.0  # seconds that replies may take to leave when the call is to end
+GATHER = 0.02  # seconds that answers to many streams wait for others at most, so that they leave as one message
 MAX_REPLIES = 64  # last replies that may wait to leave before another stream is opened
 
 
@@ -30,9 +35,12 @@ class Answers:
         self, context: Any, pressure: Pressure, load: Load, patience: float, stuck: Callable[[], None]
     ) -> None:
         self.deaf = False  # no reply can leave
+        self.several = False  # the producer takes answers that speak of several streams
         self._context, self._pressure, self._load = context, pressure, load
         self._patience, self._stuck = patience, stuck
         self._last_words: list[Reply] = []
+        self._gathering = Gathering(GATHER)
+        self._hurried = asyncio.Event()
         self._dirty: dict[Session, None] = {}
         self._later: dict[Session, None] = {}  # what is committed of them is said by and by
         self._answering: asyncio.TimerHandle | None = None
@@ -43,6 +51,11 @@ class Answers:
         """Say what is held of *session* once it is."""
         if session.behind or self._due(session):
             self._dirty[session] = None
+            if session.window.fills:
+                self._hurried.set()
+            if self._later and session.window.fills:
+                self._dirty |= self._later  # what fills it may be theirs
+                self._later.clear()
             self._speak()
         else:
             self._answer_later(session)
@@ -61,6 +74,7 @@ class Answers:
     async def room(self) -> None:
         """Return when another stream may be opened."""
         while len(self._last_words) > MAX_REPLIES:
+            self._hurried.set()
             self._said = asyncio.Event()
             await self._said.wait()
 
@@ -97,37 +111,63 @@ class Answers:
             self._saying = asyncio.create_task(self._say())
 
     async def _say(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._last_words or self._dirty:
+                if self.several and (rest := self._gathering.wait(loop.time())) > 0 and not self._presses():
+                    await self._soon(rest)
+                    continue
                 if self._last_words:
-                    await self._write(self._last_words.pop(0))
+                    words, self._last_words = self._last_words, []
+                    for reply in words:
+                        self._gathering.spoke(reply.number, loop.time())
+                    await self._write(words)
                     continue
                 dirty, self._dirty = self._dirty, {}
-                behind = [session for session in dirty if session.behind]
-                if len(behind) == 1:
-                    await behind[0].sync()
-                elif behind:
-                    await asyncio.gather(*(session.sync() for session in behind))
+                await self._sync([session for session in dirty if session.behind])
+                words = []
+                pressing = any(session.window.fills for session in dirty)
                 for session in dirty:
-                    if session.open and self._due(session):
-                        await self._write(session.reply(Code.OK))
+                    if session.open and (pressing or self._due(session)):
+                        words.append(session.reply(Code.OK))
+                        self._gathering.spoke(session.number, loop.time())
                     elif session.open:
                         self._answer_later(session)
+                await self._write(words)
         finally:
             self._saying = None
 
-    async def _write(self, reply: Reply) -> None:
-        timer = asyncio.get_running_loop().call_later(self._patience, self._give_up)
-        try:
-            if not self.deaf:
-                await self._context.write(reply)
-        except (grpc.RpcError, *ENDED):
-            # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
-            self.deaf = True
-        finally:
-            timer.cancel()
-            if self._said is not None:
-                self._said.set()
+    def _presses(self) -> bool:
+        """Whether the producer waits for answers: its window fills, or there are so many that it opens no more."""
+        return len(self._last_words) > MAX_REPLIES or any(session.window.fills for session in self._dirty)
+
+    async def _soon(self, seconds: float) -> None:
+        """Wait for more to say, which leaves as one message."""
+        self._hurried.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
+
+    @staticmethod
+    async def _sync(behind: list[Session]) -> None:
+        if len(behind) == 1:
+            await behind[0].sync()
+        elif behind:
+            await asyncio.gather(*(session.sync() for session in behind))
+
+    async def _write(self, replies: list[Reply]) -> None:
+        for said in several.encode_all(replies) if self.several else replies:
+            timer = asyncio.get_running_loop().call_later(self._patience, self._give_up)
+            try:
+                if not self.deaf:
+                    await self._context.write(said)
+            except (grpc.RpcError, *ENDED):
+                # A producer that has gone is no trouble of the receiver's: what it sent is committed all the same.
+                self.deaf = True
+            finally:
+                timer.cancel()
+                if self._said is not None:
+                    self._said.set()
 
     def _give_up(self) -> None:
         """A producer that lets no reply leave must not have its streams for as long as it likes."""

@@ -20,17 +20,19 @@ import grpc
 from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Refused
 from flarelog.delivery.receiving import code_of
+from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError
 from flarelog.model import Code, Open, Reply
 from flarelog.receiver.answers import Answers
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.session import LOST, Session
 from flarelog.stores.base import SILENT
-from flarelog.wire import codec
+from flarelog.wire import codec, several
 
 log = logging.getLogger(__name__)
 
 OPEN_TIMEOUT = 10.0  # seconds from the begin of a call to its first Open
+LONGEST_TURN = 0.002  # seconds for which a message may hold up what else the loop has to do
 
 
 class Call:
@@ -42,6 +44,7 @@ class Call:
         self.address = str(context.peer())
         self.connection = intake.callers.guard.connection_of(context)
         self.load = Load()
+        self.window: Window | None = None  # of all its streams, if its producer knows of such
         self.ended = ""  # why, if the receiver ended it
         self.gone = False  # the producer has
         self.lost = False  # it has, without a word
@@ -132,35 +135,55 @@ class Call:
                 self.lost = any(session.open for session in self._sessions.values())  # gRPC tells no more than that
                 return
             self._heard_at = self._loop.time()
+            await self._take_message(raw)
+
+    async def _take_message(self, raw: bytes) -> None:
+        """Take what *raw* says, of however many streams, and let others have their turn in between."""
+        until = self._loop.time() + LONGEST_TURN
+        try:
+            for begin, said in several.requests(raw):
+                if self._over:
+                    return
+                if self._loop.time() > until:
+                    await asyncio.sleep(0)
+                    until = self._loop.time() + LONGEST_TURN
+                await self._answers.room()
+                await self._take_one(said, raw, begin)
+        except codec.Malformed as error:
+            self._refuse(0, error)
+
+    async def _take_one(self, said: bytes | memoryview, raw: bytes, begin: int) -> None:
+        """Take *said*, which begins at *begin* of *raw*."""
+        try:
             try:
-                try:
-                    number, request = codec.decode_said(raw)
-                except Exception:
-                    number = codec.number_of(raw)
-                    raise
-                session = self._sessions.get(number)
-                if session is not None:
-                    await session.take(request)
-                elif isinstance(request, Open):
-                    worker = self._intake.callers.elsewhere(self.context, request.stream.run, request.stream.site)
-                    if worker is not None and self._moves(number, request):
-                        continue
-                    if worker is not None and not self._sessions:
-                        self._elsewhere = worker, raw
-                        return
-                    self._open(number, request)
-                elif number > self._last:
-                    raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
-                # else the stream has ended, which its producer had not heard yet
-            except Exception as error:
-                session = self._sessions.get(number)
-                trouble = error
-                if not isinstance(trouble, FlarelogError):
-                    trouble = self._intake.wrong(session.stream if session is not None else self.address, trouble)
-                if session is not None:
-                    session.refuse(trouble)
-                else:
-                    self._refuse(number, trouble)
+                number, request = codec.decode_said(said)
+            except Exception:
+                number = codec.number_of(said)
+                raise
+            session = self._sessions.get(number)
+            if session is not None:
+                await session.take(request)
+            elif isinstance(request, Open):
+                worker = self._intake.callers.elsewhere(self.context, request.stream.run, request.stream.site)
+                if worker is not None and self._moves(number, request):
+                    return
+                if worker is not None and not self._sessions:
+                    self._elsewhere = worker, raw[begin:]
+                    self._over = True
+                    return
+                self._open(number, request)
+            elif number > self._last:
+                raise Refused(Code.REJECTED, "the first message of a Push must be an Open")
+            # else the stream has ended, which its producer had not heard yet
+        except Exception as error:
+            session = self._sessions.get(number)
+            trouble = error
+            if not isinstance(trouble, FlarelogError):
+                trouble = self._intake.wrong(session.stream if session is not None else self.address, trouble)
+            if session is not None:
+                session.refuse(trouble)
+            else:
+                self._refuse(number, trouble)
 
     def _open(self, number: int, opened: Open) -> None:
         if number <= self._last:
@@ -168,6 +191,8 @@ class Call:
         self._last = number
         if not 8 <= len(opened.producer) <= 64:
             raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
+        if opened.several and self.window is None:
+            self.window, self._answers.several = Window(), True
         workers, stream = self._intake.callers.workers, opened.stream
         if workers is not None and not workers.place.mine(stream.run, stream.site):
             raise Refused(

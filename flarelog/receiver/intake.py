@@ -148,7 +148,8 @@ class Intake:
         self.states.took(stream, size)
         if size and self.happenings.paused:
             self.happenings.resume(stream)
-        self.sessions.took(session, size)
+        self.sessions.windows.took(session.window, size)
+        session.unanswered += size
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))

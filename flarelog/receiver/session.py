@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from flarelog.delivery.pace import Load
 from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
+from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply
 from flarelog.policy import NOBODY
@@ -34,6 +35,7 @@ class Line(Protocol):
     address: str
     context: Any
     load: Load
+    window: Window | None  # of all its streams; None: each has one
     gone: bool
     lost: bool
 
@@ -95,9 +97,8 @@ class Session:
         self.stream, self.producer = opened.stream, opened.producer
         self.identity = NOBODY
         self.counted = False  # as open
-        self.taken = 0  # bytes, since the receiver last looked
-        self.busy = True  # it sends much, as far as is known
-        self.told_window = self.told = 0  # bytes: the latest window, and what the latest answer acknowledged
+        self.window = line.window or Window()
+        self.unanswered = 0  # bytes that were taken, and that no answer has told of
         self._pressing = True  # it waits for its first answer, or has waited long enough
         self.closed = asyncio.get_running_loop().create_future()
         self.ending: asyncio.Task[None] | None = None
@@ -216,8 +217,8 @@ class Session:
 
     @property
     def pressing(self) -> bool:
-        """Whether an answer must not wait: it is due, or the producer's window fills."""
-        return self._pressing or self.appender.committed - self.told >= self.told_window // 8
+        """Whether an answer must not wait: it is due, or the window fills."""
+        return self._pressing or self.window.fills
 
     @pressing.setter
     def pressing(self, due: bool) -> None:
@@ -236,7 +237,9 @@ class Session:
         if self.reception.receiver is None:
             return Reply(code, reason=reason, incarnation=house.incarnation, number=self.number)
         appender = self.appender
-        self.told_window, self.told, self.pressing = house.pressure.window_of(self), appender.committed, False
+        window, left = self.window, self.reception.receiver.accepted - appender.committed
+        window.told, self.pressing = house.pressure.window_of(self), False
+        window.unanswered, self.unanswered = window.unanswered - self.unanswered + left, left
         return Reply(
             code,
             appender.committed,
@@ -247,11 +250,12 @@ class Session:
             reason,
             ending=house.is_ending(self.stream.run),
             idle_timeout=house.idle_timeout,
-            window=self.told_window,
+            window=window.told,
             codecs=house.unpacking.codecs,
             pace=house.pressure.pace_of(self.line.load),
             number=self.number,
             exits=True,
+            call_window=window.told if self.line.window is not None else 0,
         )
 
     # --- ending

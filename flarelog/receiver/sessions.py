@@ -1,21 +1,20 @@
-"""The streams that are open at a receiver: one session each, and which of them send much."""
+"""The streams that are open at a receiver: one session each."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 
+from flarelog.delivery.windows import Windows
 from flarelog.model import StreamId
 from flarelog.receiver.session import Session
-
-BUSY = 256 << 10  # bytes that a stream took since the last look, which make it one that sends much
 
 
 class Sessions:
     """For one event loop."""
 
     def __init__(self) -> None:
-        self.busy = 0  # of them
+        self.windows = Windows()
         self._of: dict[StreamId, Session] = {}
 
     def __iter__(self) -> Iterator[Session]:
@@ -38,7 +37,9 @@ class Sessions:
         """*session* has its stream from now on; the one that had it until now."""
         before = self._of.get(session.stream)
         self._of[session.stream] = session
-        self.busy += session.busy - (before.busy if before is not None else 0)
+        self.windows.enters(session.window)
+        if before is not None:
+            self.windows.leaves(before.window)
         return before
 
     def leaves(self, session: Session) -> bool:
@@ -46,22 +47,8 @@ class Sessions:
         if self._of.get(session.stream) is not session:
             return False
         del self._of[session.stream]
-        self.busy -= session.busy
+        self.windows.leaves(session.window)
         return True
-
-    def took(self, session: Session, size: int) -> None:
-        """*size* bytes more came of *session*, which has its stream."""
-        session.taken += size
-        if session.taken >= BUSY and not session.busy:
-            session.busy = True
-            self.busy += 1
-
-    def look(self) -> None:
-        """See which of them sent much since the last look."""
-        for session in self._of.values():
-            session.busy = session.taken >= BUSY
-            session.taken = 0
-        self.busy = sum(session.busy for session in self._of.values())
 
     async def join(self, run: str, timeout: float) -> bool:
         """Wait until no stream of *run* is open; False if some still are after *timeout* seconds."""

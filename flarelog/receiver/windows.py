@@ -60,19 +60,15 @@ class Pressure:
 
     def look(self, took: float) -> None:
         """Take in what came in *took* seconds."""
-        self._sessions.look()
+        self._sessions.windows.look()
         self.crowd.look(self.loads, took, due=SHARE_EVERY)
         for session in self._sessions:
-            if session.told_window > 2 * self.window_of(session):  # as many open, not each of them needs a reply
+            if session.window.told > 2 * self.window_of(session):  # as many open, not each of them needs a reply
                 session.acknowledge()  # the next reply tells
 
     def window_of(self, session: Session) -> int:
-        """Bytes that *session* should have on their way at most.
-
-        Those who send share what there is; of the others, each may begin as if all that are open did.
-        """
-        streams = self._sessions.busy if session.busy else len(self._sessions)
-        return share(self._limits.max_in_flight, streams)
+        """Bytes that should be on their way in the window of *session* at most."""
+        return share(self._limits.max_in_flight, self._sessions.windows.sharing(session.window))
 
     def pace_of(self, load: Load) -> float:
         """Seconds that should pass between two chunks of a stream of *load* which are not full."""

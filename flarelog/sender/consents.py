@@ -26,13 +26,14 @@ class Consents:
         """Raises NoConsent, InvalidOption, ConsentChanged."""
         self._sites = [site.demand_still() for site in self._sites]
 
-    async def given(self) -> None:
-        """Return if the site's files say what they said; else never: the sidecar is about to be ended."""
+    def given(self) -> bool:
+        """Whether the site's files say what they said; if not, the sidecar is about to be ended."""
         try:
             self.demand()
         except FlarelogError:
             self._refused.set()
-            await asyncio.Event().wait()
+            return False
+        return True
 
     async def mind(self) -> None:
         """Raise, as ``demand`` does, when the site takes its consent back."""

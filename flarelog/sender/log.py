@@ -1,4 +1,5 @@
-"""One log on its way: a loop that hands what the delivery decides to the call, and what the receiver says back to it.
+"""One log on its way: what its delivery decides is given to the call that asks, and what the receiver says to the
+delivery; a loop opens the stream, waits for its end, and opens it again.
 
 One log that fails does not hold the others. So it is where flarelog itself is wrong about one: the log ends, with a
 traceback.
@@ -9,14 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError
-from flarelog.model import Chunk, Code, Gap, Generation, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, Gap, Generation, Packed, Receipt, Reply, StreamId
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -24,10 +26,13 @@ from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Finder, Source
 from flarelog.talk import each
 from flarelog.wire import statuses
+from flarelog.wire.codec import Request
 from flarelog.wire.packing import Compressing, Packing
 from flarelog.wire.uplink import Gone, Stream
 
 log = logging.getLogger(__name__)
+
+_MARKS = 64  # that are said at a time
 
 
 class Site(Protocol):
@@ -41,6 +46,7 @@ class Site(Protocol):
     compressing: Compressing
     consents: Consents
 
+    def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
     def brought(self) -> None: ...
     def drain_early(self) -> None: ...
     def ended(self, ended: Log) -> None: ...
@@ -52,12 +58,16 @@ class Log:
     def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
         options = site.options
         self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
-        self.wake = _Wake()
         self.ended = False
         self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
         self._site, self._source, self._sealed = site, source, sealed
         self._packing = Packing(site.compressing)
+        self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
+        self._stream: Stream | None = None  # once it is open
+        self._full = False  # there was something to say, and no room in the stream's own window
+        self._waiting: asyncio.Future[None] | None = None  # for an answer, or the end
+        self._timer: asyncio.TimerHandle | None = None
         self._receipt: Receipt | None = None
 
     @property
@@ -123,10 +133,10 @@ class Log:
         """One connection; returns why another one is needed, or None when the stream is sealed."""
         link, receiver = self._site.link, self._site.options.receiver
         uplink = link.uplink()
-        stream = uplink.stream(self._heard, self._beat, self.wake.set)
+        stream = uplink.stream(self)
         try:
             await self._open(stream)
-            await self._send(stream)
+            await self._sent(stream)
         except grpc.RpcError as error:
             trouble = statuses.error_of(error, receiver)
             if not trouble.retry_safe:
@@ -143,6 +153,8 @@ class Log:
         except Again as again:
             return again.with_traceback(None)
         finally:
+            self._stream = self._packed = None
+            self._look_after(None)
             stream.leave()
         return None
 
@@ -151,9 +163,8 @@ class Log:
         backwards = delivery.producer.went_backwards
         stream.put(delivery.open(link.producer_id, link.epoch, link.moves, time.monotonic(), time.time()))
         while not stream.answered:
-            self.wake.clear()
             stream.check()
-            await self.wake.wait()
+            await self._woken()
         stream.check()
         link.answers(delivery.producer.epoch)
         log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
@@ -171,7 +182,54 @@ class Log:
                 self.acked,
             )
 
-    def _heard(self, reply: Reply) -> bool:
+    async def _sent(self, stream: Stream) -> None:
+        """Return when the stream is sealed; what it says meanwhile the call asks for."""
+        stream.check()
+        self._stream = stream
+        stream.wants()
+        while not self.delivery.sealed:
+            await self._woken()
+            stream.check()
+
+    async def _woken(self) -> None:
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+
+    def changed(self) -> None:
+        """The log's files may have something new."""
+        self._look_after(None)
+        if self._stream is not None:
+            self._stream.wants()
+
+    def _look_after(self, seconds: float | None) -> None:
+        """Take it for changed after so many *seconds*; None: never."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self.changed)
+
+    # --- what its call asks and tells (see uplink.Speaker)
+
+    @property
+    def in_flight(self) -> int:
+        producer = self.delivery.producer
+        return producer.position - producer.acked
+
+    @property
+    def hurries(self) -> bool:
+        return self.delivery.hurries
+
+    def wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            stream = self._stream
+            if stream is None or stream.error is not None or self.delivery.sealed:
+                self._waiting.set_result(None)
+
+    def heard(self, reply: Reply) -> bool:
         most = self.delivery.most
         try:
             owed = self.delivery.heard(reply, time.monotonic())
@@ -183,68 +241,60 @@ class Log:
                 self._source.takes_exits(reply.exits)
         if reply.ending and self._site.options.heed:
             self._site.drain_early()
+        if self._full and self._stream is not None:
+            self._stream.wants()
         return owed
 
-    def _beat(self) -> Chunk | None:
-        if self._packing.busy:  # it would overtake the chunk, behind which it stands
+    def beat(self) -> Chunk | None:
+        if self._packing.busy or self._packed is not None:  # it would overtake the chunk, behind which it stands
             return None
         return self.delivery.beat()
 
-    async def _send(self, stream: Stream) -> None:
-        delivery, consents = self.delivery, self._site.consents
-        while not delivery.sealed:
-            if consents:
-                await consents.given()
-            await stream.room()
-            stream.check()
-            if self.delivery.sealed:  # it was while there was no room, and nothing will wake this again
-                return
-            self.wake.clear()
-            now, wall = time.monotonic(), time.time()
-            if pause := delivery.gather(now):
-                await asyncio.sleep(pause)
-                continue
-            item = delivery.next(now, wall)
-            if news := delivery.news(now, wall):
-                stream.put(news)
+    def say(self, room: int) -> tuple[list[Request], bool]:
+        delivery, said = self.delivery, list[Request]()
+        if self._packed is not None:
+            said, self._packed = [self._packed], None
+            return said, True
+        if self._stream is None or self._packing.busy or (self._site.consents and not self._site.consents.given()):
+            return said, False
+        now, wall = time.monotonic(), time.time()
+        self._full = False
+        if pause := delivery.gather(now):
+            self._look_after(pause)
+            return said, False
+        while len(said) < _MARKS:
+            item = delivery.next(now, wall, room)
+            if not said and (news := delivery.news(now, wall)):
+                said.append(news)
+            if item is None:
+                self._full = not delivery.producer.room()
+                self._look_after(delivery.patience())
+                return said, False
             if isinstance(item, Chunk):
-                stream.put(await self._packing.packed(item))
-            elif isinstance(item, Receipt):
-                self._receipt = replace(item, redacted=self._site.finder.masked(self.stream.log))
-                stream.put(self._receipt)
-            elif item is not None:
-                stream.put(item)
-            else:
-                await self.wake.wait(delivery.patience())
+                return self._chunk(item, said)
+            if isinstance(item, Receipt):
+                item = self._receipt = replace(item, redacted=self._site.finder.masked(self.stream.log))
+            said.append(item)
+        return said, True
 
+    def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
+        packed = self._packing.at_once(chunk)
+        if packed is None:
+            self._site.beside(self._pack(chunk, self._stream))
+            return said, False
+        said.append(packed)
+        if self.delivery.has_more:
+            return said, True
+        self._look_after(self.delivery.patience())
+        return said, False
 
-class _Wake:
-    """An asyncio.Event for one who waits, without the deque of others: it is kept of each of very many logs."""
-
-    __slots__ = ("_set", "_timer", "_waiting")
-
-    def __init__(self) -> None:
-        self._set = False
-        self._waiting: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    def set(self) -> None:
-        self._set = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    def clear(self) -> None:
-        self._set = False
-
-    def wait(self, timeout: float | None = None) -> asyncio.Future[None]:
-        """To be awaited until it is set; it sets itself after *timeout* seconds."""
-        loop = asyncio.get_running_loop()
-        waiting = self._waiting = loop.create_future()
-        if self._set:
-            waiting.set_result(None)
-        elif timeout is not None:
-            self._timer = loop.call_later(timeout, self.set)
-        return waiting
+    async def _pack(self, chunk: Chunk, stream: Stream | None) -> None:
+        try:
+            packed = await self._packing.packed(chunk)
+        except Exception as bug:
+            if stream is not None:
+                stream.lost(bug)
+            return
+        if stream is not None and stream is self._stream:
+            self._packed = packed
+            stream.wants()

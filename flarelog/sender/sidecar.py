@@ -11,6 +11,8 @@ import contextlib
 import logging
 import math
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 import grpc
 
@@ -63,6 +65,7 @@ class Sidecar:
         self._sending: list[asyncio.Task[None]] = []
         self._group: asyncio.TaskGroup | None = None
         self._failed = self._fenced = 0  # logs that ended in an error; of them those that a newer sidecar has
+        self._beside: set[asyncio.Task[None]] = set()
         self._sealed: set[str] = set()  # logs that the receiver's record shows as sealed
         self._draining = asyncio.Event()
 
@@ -192,7 +195,7 @@ class Sidecar:
                 sealed = self.options.again and name in self._sealed
                 known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
                 self._sending.append(group.create_task(known.run()))
-            known.wake.set()
+            known.changed()
 
     # --- the receiver
 
@@ -216,6 +219,12 @@ class Sidecar:
                     self.drain_early()
 
     # --- what logs tell
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* while the sidecar sends."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
 
     def brought(self) -> None:
         """Something was acknowledged, or found out: whoever waits for the end is to wait on."""

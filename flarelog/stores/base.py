@@ -36,8 +36,8 @@ from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, 
 Durability = Literal["disk", "memory"]
 """What a store promises of committed bytes: that they survive a power cut, or only that process."""
 
-OPENING = 8
-"""Streams that are opened side by side: a log that makes directories waits until they are durable."""
+OPENING = 64
+"""Streams that are opened side by side: what they make is made durable together."""
 
 Bytes = Callable[[int, int], bytes]
 """So many bytes from an offset, or fewer, as ``os.pread`` gives them; it may be called in a thread."""

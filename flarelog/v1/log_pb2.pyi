@@ -55,7 +55,7 @@ class StreamId(_message.Message):
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., log: _Optional[str] = ...) -> None: ...
 
 class PushRequest(_message.Message):
-    __slots__ = ("open", "chunk", "mark", "finish", "news", "leave", "number")
+    __slots__ = ("open", "chunk", "mark", "finish", "news", "leave", "number", "several")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +63,7 @@ class PushRequest(_message.Message):
     NEWS_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     open: Open
     chunk: Chunk
     mark: MarkAt
@@ -70,7 +71,8 @@ class PushRequest(_message.Message):
     news: News
     leave: Leave
     number: int
-    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., news: _Optional[_Union[News, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
+    several: _containers.RepeatedCompositeFieldContainer[PushRequest]
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., news: _Optional[_Union[News, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., number: _Optional[int] = ..., several: _Optional[_Iterable[_Union[PushRequest, _Mapping]]] = ...) -> None: ...
 
 class Leave(_message.Message):
     __slots__ = ()
@@ -85,7 +87,7 @@ class News(_message.Message):
     def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves")
+    __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +95,7 @@ class Open(_message.Message):
     AGENT_FIELD_NUMBER: _ClassVar[int]
     NEWS_FIELD_NUMBER: _ClassVar[int]
     MOVES_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     version: Version
     stream: StreamId
     producer: bytes
@@ -100,7 +103,8 @@ class Open(_message.Message):
     agent: str
     news: News
     moves: int
-    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ...) -> None: ...
+    several: bool
+    def __init__(self, version: _Optional[_Union[Version, _Mapping]] = ..., stream: _Optional[_Union[StreamId, _Mapping]] = ..., producer: _Optional[bytes] = ..., epoch: _Optional[int] = ..., agent: _Optional[str] = ..., news: _Optional[_Union[News, _Mapping]] = ..., moves: _Optional[int] = ..., several: bool = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("offset", "digest", "codec", "raw_length", "data")
@@ -243,7 +247,7 @@ class Redaction(_message.Message):
     def __init__(self, matches: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Reply(_message.Message):
-    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere", "exits")
+    __slots__ = ("code", "committed", "digest", "marks", "incarnation", "epoch", "reason", "ending", "idle_timeout_ms", "window", "number", "codecs", "pace_ms", "elsewhere", "exits", "call_window", "several")
     CODE_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -259,6 +263,8 @@ class Reply(_message.Message):
     PACE_MS_FIELD_NUMBER: _ClassVar[int]
     ELSEWHERE_FIELD_NUMBER: _ClassVar[int]
     EXITS_FIELD_NUMBER: _ClassVar[int]
+    CALL_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    SEVERAL_FIELD_NUMBER: _ClassVar[int]
     code: Code
     committed: int
     digest: int
@@ -274,7 +280,9 @@ class Reply(_message.Message):
     pace_ms: int
     elsewhere: bool
     exits: bool
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ...) -> None: ...
+    call_window: int
+    several: _containers.RepeatedCompositeFieldContainer[Reply]
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ..., call_window: _Optional[int] = ..., several: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
     __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")

@@ -24,14 +24,15 @@ from flarelog.wire.codec import (
     decode_piece,
     decode_receiver,
     decode_removed,
+    decode_reply,
     decode_run_info,
     encode_list,
     encode_list_runs,
     encode_read,
     encode_remove,
     encode_run,
-    reply_or_malformed,
 )
+from flarelog.wire.several import replies_or_malformed
 from flarelog.wire.wakeups import relieve
 
 LOCAL_AHEAD = 256 << 10
@@ -94,11 +95,17 @@ class _Showing:
 
 
 def push(channel: grpc.aio.Channel) -> Any:
-    """The call of Push, which takes encoded requests; it gives Malformed, as a value, for an answer that is no Reply.
+    """The call of Push, which takes encoded requests; it gives the replies that an answer holds, and Malformed, as a
+    value, for one that is none.
 
     What cannot be encoded is to raise where it was said: gRPC would log it, and send nothing in its place.
     """
-    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=reply_or_malformed)
+    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=replies_or_malformed)
+
+
+def push_singly(channel: grpc.aio.Channel) -> Any:
+    """The same for a producer that has not said Open.several: it gives one Reply at a time."""
+    return channel.stream_stream(f"/{SERVICE}/Push", response_deserializer=decode_reply)
 
 
 def read(channel: grpc.aio.Channel) -> Any:

@@ -7,7 +7,7 @@ that are compressed are small, and left to the generated code.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -83,9 +83,13 @@ class Malformed(FlarelogError):
 _NUMBER_TAG = 0x48  # PushRequest.number
 _CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
 _OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
+_REPLIES_TAG = 16 << 3 | 2  # Reply.several
+_SHORT = 4 << 10  # bytes of a message that is parsed whatever it holds
+_FEW = 64  # fields that any message has at most, but for one that says something of several streams
+_FIXED = {1: 8, 5: 4}  # bytes of a field, by its wire type
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -96,9 +100,14 @@ def _varint(value: int) -> bytes:
 
 def encode_request(request: Request, number: int = 0) -> bytes:
     """The bytes of a PushRequest."""
-    first = b"%c%b" % (_NUMBER_TAG, _varint(number)) if number else b""
+    return b"".join(request_parts(request, number))
+
+
+def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
+    """The bytes of a PushRequest in two parts, of which the second is what a chunk holds."""
+    first = b"%c%b" % (_NUMBER_TAG, varint(number)) if number else b""
     if isinstance(request, Chunk):
-        return _encode_chunk(first, request)
+        return _chunk_head(first, request), request.data
     message = pb.PushRequest()
     if isinstance(request, Open):
         message.open.version.major = request.major
@@ -108,6 +117,7 @@ def encode_request(request: Request, number: int = 0) -> bytes:
         message.open.epoch = request.epoch
         message.open.agent = request.agent
         message.open.moves = request.moves
+        message.open.several = request.several
         if request.news is not None:
             _set_news(message.open.news, request.news)
     elif isinstance(request, News):
@@ -128,48 +138,49 @@ def encode_request(request: Request, number: int = 0) -> bytes:
     else:
         message.mark.index = request[0]
         message.mark.mark.CopyFrom(_mark_to_pb(request[1]))
-    return first + message.SerializeToString()
+    return first + message.SerializeToString(), b""
 
 
-def _encode_chunk(first: bytes, chunk: Chunk) -> bytes:
+def _chunk_head(first: bytes, chunk: Chunk) -> bytes:
     size = len(chunk.data)
     head = b"%c%b%c%b%c%b" % (
         _OFFSET_TAG,
-        _varint(chunk.offset),
+        varint(chunk.offset),
         _DIGEST_TAG,
         chunk.digest.to_bytes(4, "little"),
         _DATA_TAG,
-        _varint(size),
+        varint(size),
     )
-    return b"".join((b"%b%c%b" % (first, _CHUNK_TAG, _varint(len(head) + size)), head, chunk.data))
+    return b"%b%c%b%b" % (first, _CHUNK_TAG, varint(len(head) + size), head)
 
 
-def decode_request(raw: bytes) -> Request:
+def decode_request(raw: bytes | memoryview) -> Request:
     """The request that *raw* holds, of whichever stream. Raises as decode_said."""
     return decode_said(raw).request
 
 
-def decode_said(raw: bytes) -> Said:
+def decode_said(raw: bytes | memoryview) -> Said:
     """What *raw* says of which stream. Raises Malformed; InvalidName for a stream that cannot be named so."""
     number, at = _first_number(raw)
     if raw[at : at + 1] == b"\x12":
         chunk = _decode_chunk(raw, at + 1)
         if chunk is not None:
             return Said(number, chunk)
-    message = _parse(pb.PushRequest, raw)
+    _few_fields(raw, "PushRequest")
+    message = _parse(pb.PushRequest, bytes(raw))
     return Said(message.number, _request(message))
 
 
-def number_of(raw: bytes) -> int:
+def number_of(raw: bytes | memoryview) -> int:
     """The stream that *raw* speaks of, if it begins with that, else 0: for what cannot be decoded."""
     return _first_number(raw)[0]
 
 
-def _first_number(raw: bytes) -> tuple[int, int]:
+def _first_number(raw: bytes | memoryview) -> tuple[int, int]:
     """The number that *raw* begins with, and where it ends; (0, 0) if it begins otherwise."""
     if raw[:1] == b"\x48":
         try:
-            number, at = _read_varint(raw, 1)
+            number, at = read_varint(raw, 1)
         except IndexError:
             return 0, 0
         if number <= MAX_NUMBER:
@@ -190,7 +201,7 @@ def _request(message: pb.PushRequest) -> Request:
             news = _news(opened.news) if opened.HasField("news") else None
             stream = _stream(opened.stream)
             agent = _text(opened.agent)
-            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves)
+            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves, opened.several)
         case "news":
             return _news(message.news)
         case "chunk":
@@ -218,25 +229,25 @@ def _chunk(message: pb.Chunk) -> Chunk | Packed:
     return Packed(message.offset, message.data, message.digest, codec, message.raw_length)
 
 
-def _decode_chunk(raw: bytes, at: int) -> Chunk | None:
+def _decode_chunk(raw: bytes | memoryview, at: int) -> Chunk | None:
     """The chunk whose length stands at *at*, its payload still lying in *raw*; None if it is laid out otherwise than
     flarelog does it.
     """
     try:
-        size, at = _read_varint(raw, at)
+        size, at = read_varint(raw, at)
         if at + size != len(raw) or raw[at] != _OFFSET_TAG:
             return None
-        offset, at = _read_varint(raw, at + 1)
+        offset, at = read_varint(raw, at + 1)
         if raw[at] != _DIGEST_TAG or raw[at + 5] != _DATA_TAG:
             return None
         digest = int.from_bytes(raw[at + 1 : at + 5], "little")
-        size, at = _read_varint(raw, at + 6)
+        size, at = read_varint(raw, at + 6)
     except IndexError:
         return None
     return Chunk(offset, memoryview(raw)[at:], digest) if at + size == len(raw) else None
 
 
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+def read_varint(raw: bytes | memoryview, at: int) -> tuple[int, int]:
     """The number at *at*, and where it ends. Raises IndexError: for one of more than 63 bits, too, which the generated
     code may cut to 64.
     """
@@ -251,10 +262,54 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
     raise IndexError
 
 
+class Field(NamedTuple):
+    """One of a message: where it begins, where what it says does, and where it ends."""
+
+    tag: int
+    begin: int
+    body: int
+    end: int
+
+
+def fields_of(raw: bytes | memoryview, most: int, kind: str) -> list[Field]:
+    """The fields of the *kind* of message that *raw* is. Raises Malformed: it is none, or has more than *most*."""
+    found, at = list[Field](), 0
+    try:
+        while at < len(raw):
+            begin = at
+            tag, at = read_varint(raw, at)
+            size = 0
+            if tag & 7 == 0:
+                at = read_varint(raw, at)[1]
+            elif tag & 7 == 2:
+                size, at = read_varint(raw, at)
+            else:
+                size = _FIXED[tag & 7]
+            found.append(Field(tag, begin, at, at + size))
+            at += size
+            if len(found) > most:
+                raise Malformed(f"a {kind} of {len(raw)} bytes has more than {most} fields")
+        if at > len(raw):
+            raise IndexError
+    except LookupError:
+        raise Malformed(f"a message of {len(raw)} bytes is no {kind}") from None
+    return found
+
+
+def _few_fields(raw: bytes | memoryview, kind: str) -> None:
+    """A message that says one thing a million times would be ten times as large once it is parsed. Raises Malformed."""
+    if len(raw) > _SHORT:
+        fields_of(raw, _FEW, kind)
+
+
 # --- what a receiver says
 
 
 def encode_reply(reply: Reply) -> bytes:
+    return reply_message(reply).SerializeToString()
+
+
+def reply_message(reply: Reply) -> pb.Reply:
     return pb.Reply(
         code=int(reply.code),  # type: ignore[arg-type]  # the stubs want the generated enum, which is an int
         committed=reply.committed,
@@ -271,44 +326,58 @@ def encode_reply(reply: Reply) -> bytes:
         pace_ms=round(reply.pace * 1000),
         elsewhere=reply.elsewhere,
         exits=reply.exits,
-    ).SerializeToString()
+        call_window=reply.call_window,
+    )
 
 
-def decode_reply(raw: bytes) -> Reply:
+def decode_reply(raw: bytes | memoryview) -> Reply:
     """The reply that *raw* holds; a code that this version does not know counts as REJECTED. Raises Malformed."""
+    _few_fields(raw, "Reply")
+    return reply_of(_parse(pb.Reply, bytes(raw)))
+
+
+def reply_messages(raw: bytes, most: int) -> tuple[pb.Reply, Sequence[pb.Reply]]:
+    """The Reply that *raw* is, and those of several streams in it, *most* of them at most. Raises Malformed."""
+    if len(raw) > _SHORT:
+        for field in fields_of(raw, most + _FEW, "Reply"):
+            if field.tag == _REPLIES_TAG:
+                _few_fields(memoryview(raw)[field.body : field.end], "Reply")
     message = _parse(pb.Reply, raw)
-    if max(message.committed, message.marks) > MAX_OFFSET:
-        raise Malformed(
-            f"a reply acknowledges {message.committed} bytes and {message.marks} marks; no stream has so many"
-        )
+    return message, message.several
+
+
+def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
+    """What *message* says; *shared* is said once for several, each of which may leave it out. Raises Malformed."""
+    committed, marks = message.committed, message.marks
+    if committed > MAX_OFFSET or marks > MAX_OFFSET:
+        raise Malformed(f"a reply acknowledges {committed} bytes and {marks} marks; no stream has so many")
     try:
         code, reason = Code(message.code), message.reason
     except ValueError:
         code, reason = Code.REJECTED, f"unknown code {message.code}; {message.reason}"
+    shared = shared or _NOTHING_SHARED
+    codecs = message.codecs
     return Reply(
         code,
-        message.committed,
+        committed,
         message.digest,
-        message.marks,
-        message.incarnation,
+        marks,
+        message.incarnation or shared.incarnation,
         message.epoch,
-        legible(reason, 2 * MAX_TEXT),
-        message.ending,
-        message.idle_timeout_ms / 1000,
-        message.window,
+        legible(reason, 2 * MAX_TEXT) if reason else "",
+        message.ending or shared.ending,
+        message.idle_timeout_ms / 1000 or shared.idle_timeout,
+        message.window or shared.window,
         message.number,
-        tuple(codec for codec in Codec if int(codec) in list[int](message.codecs)),
-        message.pace_ms / 1000,
+        tuple(codec for codec in Codec if int(codec) in list[int](codecs)) if codecs else shared.codecs,
+        message.pace_ms / 1000 or shared.pace,
         message.elsewhere,
-        message.exits,
+        message.exits or shared.exits,
+        message.call_window or shared.call_window,
     )
 
 
-def reply_or_malformed(raw: bytes) -> Reply | Malformed:
-    try:
-        return decode_reply(raw)
-    except Malformed as error:
-        return error
+_NOTHING_SHARED = Reply(Code.OK)
 
 
 # --- parts

@@ -154,23 +154,32 @@ class Packing:
     def heard(self, reply: Reply) -> None:
         self._taken = self._compressing.wanted and Codec.ZSTD in reply.codecs
 
-    async def packed(self, chunk: Chunk) -> Chunk | Packed:
-        """*chunk* as it is to be sent, compressed where that makes it shorter."""
+    def at_once(self, chunk: Chunk) -> Chunk | Packed | None:
+        """*chunk* as it is to be sent, compressed where that makes it shorter; None: it takes long, see ``packed``."""
         size = len(chunk.data)
         if not self._taken or size < LEAST:
             return chunk
         if self._rest > 0:
             self._rest -= size
             return chunk
+        return self._as(chunk, compress(chunk.data)) if size < LARGE else None
+
+    async def packed(self, chunk: Chunk) -> Chunk | Packed:
+        """As ``at_once``, of any *chunk*."""
+        done = self.at_once(chunk)
+        if done is not None:
+            return done
         self.busy = True
         try:
-            data = await self._compressing.crew.do(size, lambda: compress(chunk.data))
+            return self._as(chunk, await self._compressing.crew.do(len(chunk.data), lambda: compress(chunk.data)))
         finally:
             self.busy = False
-        if len(data) * PAYS > size:
+
+    def _as(self, chunk: Chunk, data: bytes) -> Chunk | Packed:
+        if len(data) * PAYS > len(chunk.data):
             self._rest = REST
             return chunk
-        return Packed(chunk.offset, data, chunk.digest, Codec.ZSTD, size)
+        return Packed(chunk.offset, data, chunk.digest, Codec.ZSTD, len(chunk.data))
 
 
 class Unpacking:

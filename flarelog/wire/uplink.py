@@ -1,29 +1,33 @@
 """The producer's end of a Push call, which carries all logs of a sidecar.
 
-Messages leave one behind the other, in the order in which they were said, and few of them wait: a log reads its file
-when there is room, not before. What is heard of one log holds for all; a receiver that owes an answer for too long is
-taken for lost.
+The call asks a log for what it has to say when that can leave, not before: bytes are read from a file when their turn
+comes, what many logs have to say leaves as one message, and all that is on its way keeps within the call's window. A
+receiver of which it is not known that it takes messages of several streams gets one after the other. What is heard of
+one log holds for all; a receiver that owes an answer for too long is taken for lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import grpc
 
+from flarelog.delivery.fair import ALL, SMALL, Fair, Gathering
+from flarelog.delivery.sending import LONGEST_PACE
 from flarelog.model import Chunk, Code, Leave, News, Reply
 from flarelog.wire import codec
+from flarelog.wire.several import Batch
 
 HEARTBEAT = 15.0  # seconds without a message after which one is sent
 LEAST_HEARTBEAT = 0.03  # seconds, however impatient a receiver says that it is
 IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
 REPLY_TIMEOUT = 30.0  # seconds that an answer may take
-MAX_WAITING = 256 << 10  # bytes of messages that may wait before another one is made
-MESSAGE_COST = 256  # bytes that a message counts beside its own
+FULL = 1 << 20  # bytes of a message behind which nothing is added to it
+LONGEST_TURN = 0.005  # seconds of making a message
+FIRST_ANSWER = 0.2  # seconds to wait for the first one, which tells what the receiver takes
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
 """What gRPC raises where a call has ended."""
@@ -33,42 +37,56 @@ class Gone(Exception):
     """The call has come to its end. Its text continues a sentence that begins with the receiver."""
 
 
-class Stream:
-    """One log in a call. *take*: gets each reply, and says whether another one is owed; what it raises is the stream's
-    ``error``. *beat*: a heartbeat, if the stream can have one now. *wake*: is called when there is something new.
-    """
+class Speaker(Protocol):
+    """What has a stream: a log."""
 
-    def __init__(
-        self,
-        uplink: Uplink,
-        number: int,
-        take: Callable[[Reply], bool],
-        beat: Callable[[], Chunk | None],
-        wake: Callable[[], None],
-    ) -> None:
+    @property
+    def in_flight(self) -> int:
+        """Bytes that were said and are not acknowledged."""
+
+    def say(self, room: int) -> tuple[Sequence[codec.Request], bool]:
+        """What is to leave now, at most *room* bytes of it a chunk's; and whether there may be more at once."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether what it has to say is not to wait for what others have."""
+
+    def heard(self, reply: Reply) -> bool:
+        """Take *reply*; whether another one is owed. What it raises ends the stream."""
+
+    def beat(self) -> Chunk | None:
+        """A heartbeat, if it can have one now."""
+
+    def wake(self) -> None:
+        """Its stream was answered, or has ended."""
+
+
+class Stream:
+    """One log in a call."""
+
+    def __init__(self, uplink: Uplink, number: int, speaker: Speaker) -> None:
         self.number = number
+        self.speaker = speaker
         self.error: Exception | None = None
-        self.answered = False
-        self.beat = beat
-        self._uplink, self._take, self._wake = uplink, take, wake
+        self.answered = self.sealed = False
         self.owed: float | None = None  # since when an answer is
+        self.in_flight = 0  # bytes, of those that count against the call's window
+        self._uplink = uplink
 
     def check(self) -> None:
-        """Raises what ended it: grpc.RpcError, Gone, or an error of *take*."""
+        """Raises what ended it: grpc.RpcError, Gone, or an error of its speaker."""
         if self.error is not None:
             raise self.error
 
     def put(self, request: codec.Request) -> None:
-        """Send *request* behind what was put before, whatever waits. Raises as ``check``, and what encoding it does."""
+        """Send *request* behind what was put before. Raises as ``check``, and what encoding it does."""
         self.check()
-        raw = codec.encode_request(request, self.number)
-        if self.owed is None and not isinstance(request, News):
-            self.owed = asyncio.get_running_loop().time()
-        self._uplink.put(raw)
+        self._uplink.put(self, request)
 
-    async def room(self) -> None:
-        """Return when another message may be made."""
-        await self._uplink.room()
+    def wants(self) -> None:
+        """The speaker may have something to say; harmless when repeated."""
+        if self.error is None:
+            self._uplink.wants(self)
 
     def leave(self) -> None:
         """Have done with the stream in this call; harmless when repeated."""
@@ -77,16 +95,16 @@ class Stream:
     # --- by the uplink
 
     def heard(self, reply: Reply, now: float) -> None:
-        self.answered = True
+        self.answered, self.sealed = True, reply.code is Code.SEALED
         try:
-            self.owed = now if self._take(reply) else None
+            self.owed = now if self.speaker.heard(reply) else None
         except Exception as error:
             self.error = self.error or error
-        self._wake()
+        self.speaker.wake()
 
     def lost(self, error: Exception) -> None:
         self.error = self.error or error
-        self._wake()
+        self.speaker.wake()
 
 
 class Uplink:
@@ -99,21 +117,26 @@ class Uplink:
         self._heartbeat = heartbeat
         self._streams: dict[int, Stream] = {}
         self._last = 0  # number of a stream
-        self._queue: deque[bytes] = deque()
-        self._waiting = 0  # bytes
-        self._at_the_door: deque[asyncio.Future[None]] = deque()
-        self._put_at = self._heard_at = asyncio.get_running_loop().time()
+        self._batch = Batch()  # what leaves next
+        self._fair = Fair()
+        self._gathering = Gathering()
+        self._window: int | None = None  # bytes, of a receiver that takes messages of several streams
+        self._in_flight = 0  # bytes
+        self._hurries = False  # one of those that want to speak has a reason not to wait
+        self._pace = 0.0  # seconds between two messages of little, that the receiver asks for
+        self._loop = asyncio.get_running_loop()
+        self._put_at = self._heard_at = self._loop.time()
         self._hurried = asyncio.Event()
-        self._writing: asyncio.Task[None] | None = None
+        self._may_write = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._writing = asyncio.create_task(self._write())
         self._reading = asyncio.create_task(self._read())
         self._watching = asyncio.create_task(self._watch())
 
-    def stream(
-        self, take: Callable[[Reply], bool], beat: Callable[[], Chunk | None], wake: Callable[[], None]
-    ) -> Stream:
-        """Another stream; see Stream."""
+    def stream(self, speaker: Speaker) -> Stream:
+        """Another stream."""
         self._last += 1
-        stream = self._streams[self._last] = Stream(self, self._last, take, beat, wake)
+        stream = self._streams[self._last] = Stream(self, self._last, speaker)
         if self.over:
             stream.lost(Gone("closed the connection"))
         return stream
@@ -121,10 +144,13 @@ class Uplink:
     def leave(self, stream: Stream) -> None:
         if self._streams.pop(stream.number, None) is None:
             return
+        self._fair.forget(stream.number)
+        self._in_flight -= stream.in_flight
+        self._may_write.set()
         if not self._streams:
             self.close()
-        elif stream.error is None:
-            self.put(codec.encode_request(Leave(), stream.number))
+        elif stream.error is None and not stream.sealed:
+            self.put(stream, Leave())
 
     def close(self) -> None:
         """End the call; harmless when repeated."""
@@ -137,55 +163,110 @@ class Uplink:
         streams, self._streams = self._streams, {}
         for stream in streams.values():
             stream.lost(error)
-        for waiting in self._at_the_door:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._at_the_door.clear()
-        self._queue.clear()
-        self._hurried.set()  # and so the watching task ends by itself: one that is cancelled keeps the connection
+        self._batch = Batch()
+        self._may_write.set()
+        self._answered.set()
+        self._hurried.set()  # and so these tasks end by themselves: one that is cancelled keeps the connection
         if self._reading is not asyncio.current_task():
             self._reading.cancel()
         self._call.cancel()
 
     # --- what leaves
 
-    def put(self, raw: bytes) -> None:
+    def put(self, stream: Stream, request: codec.Request) -> None:
+        """Send *request*, whatever the window is."""
         if self.over:
             return
-        self._queue.append(raw)
-        self._waiting += len(raw) + MESSAGE_COST
-        self._put_at = asyncio.get_running_loop().time()
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
+        self._add(stream, request)
+        self._may_write.set()
 
-    async def room(self) -> None:
-        if self.over or (self._waiting <= MAX_WAITING and not self._at_the_door):
-            return
-        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._at_the_door.append(mine)
-        await mine
+    def _add(self, stream: Stream, request: codec.Request) -> None:
+        self._batch.add(stream.number, request)
+        if stream.owed is None and not isinstance(request, News | Leave):
+            stream.owed = self._loop.time()
+
+    def wants(self, stream: Stream) -> None:
+        """*stream* may have something to say."""
+        self._fair.wants(stream.number)
+        self._hurries = self._hurries or stream.speaker.hurries
+        self._may_write.set()
 
     async def _write(self) -> None:
         try:
-            while self._queue:
-                raw = self._queue.popleft()
-                await self._call.write(raw)
-                self._waiting -= len(raw) + MESSAGE_COST
-                if self._waiting <= MAX_WAITING:
-                    self._let_in()
-            while self._at_the_door:  # those who were let in may have had nothing to say
-                self._let_in()
+            await self._may_write.wait()
+            await self._begin()
+            while not self.over:
+                await self._gathered()
+                made = self._made()
+                batch, self._batch = self._batch, Batch()
+                for raw in batch.messages(several=self._window is not None):
+                    self._put_at = self._loop.time()
+                    await self._call.write(raw)
+                if made:
+                    await asyncio.sleep(0)
+                else:
+                    await self._may_write.wait()
         except (grpc.RpcError, asyncio.CancelledError, *ENDED):
             pass  # the reply that ended the call may still be on its way, and reading comes to the end after it
-        finally:
-            self._writing = None
 
-    def _let_in(self) -> None:
-        while self._at_the_door:
-            first = self._at_the_door.popleft()
-            if not first.done():
-                first.set_result(None)
+    async def _begin(self) -> None:
+        """Say the first thing by itself: its answer tells what the receiver takes."""
+        if len(self._batch):
+            await self._call.write(self._batch.first())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_ANSWER):
+                    await self._answered.wait()
+
+    async def _gathered(self) -> None:
+        """Return when what there is to say should leave."""
+        while not self.over and not len(self._batch) and self._fair.all_fresh:
+            rest = self._gathering.wait(self._loop.time(), self._pace, hurries=self._hurries)
+            if rest <= 0:
                 return
+            self._may_write.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(rest):
+                    await self._may_write.wait()
+
+    def _made(self) -> bool:
+        """Add to what leaves next what those say whose turn it is; whether there may be more to say at once."""
+        self._may_write.clear()
+        self._hurries = False
+        until, window = self._loop.time() + LONGEST_TURN, self._window or ALL
+        while self._batch.size < FULL:
+            now, room = self._loop.time(), window - self._in_flight
+            turn = self._fair.next(fresh_alone=room <= 0) if room > -window // 4 else None
+            if turn is None:
+                return False
+            if now > until:
+                break
+            number, most = turn
+            before, stream = self._batch.size, self._streams[number]
+            more = self._fill(stream, min(most, max(room, SMALL)))
+            if stream.error is None:
+                self._fair.said(number, self._batch.size - before, more=more)
+            if self._batch.size > before:
+                self._gathering.spoke(number, now)
+        return True
+
+    def _fill(self, stream: Stream, room: int) -> bool:
+        """Let *stream* say something; whether it may have more to say."""
+        more = False
+        try:
+            said, more = stream.speaker.say(room)
+            for request in said:
+                self._add(stream, request)
+        except Exception as error:  # is that stream's alone
+            self._fair.forget(stream.number)
+            stream.lost(error)
+        self._count(stream)
+        return more
+
+    def _count(self, stream: Stream) -> None:
+        """Count what *stream* has on its way by now."""
+        in_flight = stream.speaker.in_flight
+        self._in_flight += in_flight - stream.in_flight
+        stream.in_flight = in_flight
 
     # --- what comes
 
@@ -193,30 +274,42 @@ class Uplink:
         loop = asyncio.get_running_loop()
         try:
             while True:
-                reply = await self._call.read()
-                if isinstance(reply, codec.Malformed):
-                    self._end(Gone(f"answered with what is no reply: {reply}"))
+                replies = await self._call.read()
+                if isinstance(replies, codec.Malformed):
+                    self._end(Gone(f"answered with what is no reply: {replies}"))
                     return
-                if not isinstance(reply, Reply):
+                if not isinstance(replies, list):
                     self._end(Gone("closed the connection"))
                     return
                 self._heard_at = loop.time()
-                self.closing = self.closing or reply.code is Code.GOING_AWAY
-                if 0 < reply.idle_timeout < 3 * self._heartbeat:
-                    self._heartbeat = max(LEAST_HEARTBEAT, reply.idle_timeout / 3)
-                    self._hurried.set()
-                stream = self._streams.get(reply.number)
-                if stream is not None:  # else it was left
-                    stream.heard(reply, self._heard_at)
-                elif not reply.number:  # of the call, which is refused whole
-                    for stream in [one for one in self._streams.values() if not one.answered]:
-                        stream.heard(reply, self._heard_at)
+                for reply in replies:
+                    self._heard(reply)
+                self._answered.set()
+                if len(self._fair):
+                    self._may_write.set()  # there may be room again
         except grpc.RpcError as error:
             # INTERNAL: what was written while the receiver ended the call.
             ended = isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.INTERNAL
             self._end(Gone("ended the call") if ended else error)
         except (asyncio.CancelledError, *ENDED):  # gRPC cancels whoever reads from a channel that is closed
             self._end(Gone("is no longer called"))
+
+    def _heard(self, reply: Reply) -> None:
+        self.closing = self.closing or reply.code is Code.GOING_AWAY
+        if 0 < reply.idle_timeout < 3 * self._heartbeat:
+            self._heartbeat = max(LEAST_HEARTBEAT, reply.idle_timeout / 3)
+            self._hurried.set()
+        self._window = reply.call_window or self._window
+        self._pace = min(reply.pace, LONGEST_PACE) if self._window is not None else 0.0
+        stream = self._streams.get(reply.number)
+        if stream is not None:  # else it was left
+            stream.heard(reply, self._heard_at)
+            self._count(stream)
+        elif not reply.number and (
+            reply.code is not Code.OK or not reply.call_window
+        ):  # of a call that is refused whole
+            for stream in [one for one in self._streams.values() if not one.answered]:
+                stream.heard(reply, self._heard_at)
 
     async def _watch(self) -> None:
         """Send heartbeats, and notice an answer that does not come."""
@@ -235,7 +328,7 @@ class Uplink:
     def _beat(self) -> None:
         for stream in self._streams.values():
             try:
-                beat = stream.beat() if stream.error is None and stream.answered else None
+                beat = stream.speaker.beat() if stream.error is None and stream.answered else None
                 if beat is not None:
                     stream.put(beat)
                     return

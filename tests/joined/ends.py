@@ -18,6 +18,7 @@ from flarelog.delivery.pace import Load
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.delivery.sending import Again
 from flarelog.delivery.sending import Delivery as Sending
+from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.lifecycle import Event
 from flarelog.model import Code, Open, Reply, StreamId, StreamInfo
@@ -77,6 +78,7 @@ class Call:
     address: str = "a peer"
     context: Any = None
     load: Load = field(default_factory=Load)
+    window: Window | None = None
     gone: bool = False
     lost: bool = False
 
@@ -204,8 +206,8 @@ class ReceivingEnd:
             os.close(appender._data_fd)
             os.close(appender._journal_fd)
         self.store._open.clear()
-        if self.store._threads is not None:
-            self.store._threads.shutdown()
+        if self.store._commits is not None:
+            self.store._commits.shutdown()
         os.close(self.store.lock)
         self._runner.close()
 

@@ -586,7 +586,7 @@ def test_the_directories_that_lead_to_a_new_stream_are_durable_before_it_is_open
             synced = recorded(monkeypatch, "fsync")
             await store.appender(STREAM, A)
             assert set(synced) == {"store", "run-1", "site-1", "rank-0"}
-            assert synced.count("rank-0") == 2, "its journal before its bytes, and then these"
+            assert synced.count("rank-0") == 1, "both names, and no byte is written before"
 
     run(go())
 
@@ -648,14 +648,14 @@ def test_a_takeover_waits_for_what_a_thread_still_writes(
             await appender.append(0, DATA)
             await appender.sync()
             begun, finish = asyncio.Event(), asyncio.Event()
-            real = store.in_thread
+            real = store.commit
 
-            async def slow(work: Callable[[], None]) -> None:
+            async def slow(write: Callable[[], None], sync: Callable[[], None]) -> None:
                 begun.set()
                 await finish.wait()
-                await real(work)  # fails if the descriptors are gone
+                await real(write, sync)  # fails if the descriptors are gone
 
-            monkeypatch.setattr(store, "in_thread", slow)
+            monkeypatch.setattr(store, "commit", slow)
             if what != "seal":
                 await appender.append(len(DATA), b"more")
             length, digest = len(DATA) + 4, extend(0, DATA + b"more")
@@ -685,16 +685,16 @@ def test_a_commit_and_a_seal_do_not_write_over_each_other(root: Path, monkeypatc
     async def go() -> None:
         async with LocalStore(root) as store:
             appender = await store.appender(STREAM, A)
-            real, writing = store.in_thread, 0
+            real, writing = store.commit, 0
 
-            async def alone(work: Callable[[], None]) -> None:
+            async def alone(write: Callable[[], None], sync: Callable[[], None]) -> None:
                 nonlocal writing
                 writing += 1
                 assert writing == 1
-                await real(work)
+                await real(write, sync)
                 writing -= 1
 
-            monkeypatch.setattr(store, "in_thread", alone)
+            monkeypatch.setattr(store, "commit", alone)
             seal = Receipt(appender.committed, appender.digest, 2)
             sealing = asyncio.create_task(appender.seal(seal))
             await asyncio.sleep(0)

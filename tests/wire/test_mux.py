@@ -12,6 +12,7 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
+from flarelog.delivery.fair import SMALL, TURN
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
@@ -19,9 +20,9 @@ from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
-from flarelog.wire import codec
+from flarelog.wire import codec, several
 from flarelog.wire import uplink as mux
-from flarelog.wire.uplink import MAX_WAITING, Gone, Stream, Uplink
+from flarelog.wire.uplink import FULL, Gone, Stream, Uplink
 
 RUN, SITE, ME = "run-1", "site-1", b"the-producer"
 DATA = b"one\ntwo\n"
@@ -47,13 +48,13 @@ class Line:
     async def write(self, raw: bytes) -> None:
         await self.passing.wait()
         await self.up.put(raw)
-        self.said.append(codec.decode_said(raw))
+        self.said += [codec.decode_said(said) for _, said in several.requests(raw)]
 
     async def read(self) -> Any:
         raw = await self.down.get()
         if isinstance(raw, Exception):
             raise raw
-        return raw if raw is grpc.aio.EOF else codec.reply_or_malformed(raw)
+        return raw if raw is grpc.aio.EOF else several.replies_or_malformed(raw)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -69,8 +70,8 @@ class Context:
     async def read(self) -> Any:
         return await self._line.up.get()
 
-    async def write(self, reply: Reply) -> None:
-        await self._line.down.put(codec.encode_reply(reply))
+    async def write(self, reply: Reply | bytes) -> None:
+        await self._line.down.put(reply if isinstance(reply, bytes) else codec.encode_reply(reply))
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
@@ -79,18 +80,38 @@ class Context:
 class Log:
     """What a sidecar has of one log: a producer, and its stream in the call."""
 
-    def __init__(self, uplink: Uplink, log: str) -> None:
-        self.id = stream_id(log)
+    def __init__(self, uplink: Uplink, log: str, *, several: bool = False) -> None:
+        self.id, self.several = stream_id(log), several
         self.producer = Producer(DeliveryOptions())
         self.replies: list[Reply] = []
         self.changed = asyncio.Event()
+        self.left = b""  # to be said when it is asked
+        self.beats = True
+        self.hurries = False
         self.producer.opened()
-        self.stream: Stream = uplink.stream(self._take, self.producer.heartbeat, self.changed.set)
+        self.stream: Stream = uplink.stream(self)
 
-    def _take(self, reply: Reply) -> bool:
+    @property
+    def in_flight(self) -> int:
+        return self.producer.position - self.producer.acked
+
+    def say(self, room: int) -> tuple[list[codec.Request], bool]:
+        size = min(room, self.producer.room())
+        data, self.left = self.left[:size], self.left[size:]
+        return ([self.producer.chunk(data)] if data else []), bool(self.left)
+
+    def heard(self, reply: Reply) -> bool:
         self.replies.append(reply)
         self.producer.receive(reply)
+        if self.left:
+            self.stream.wants()
         return self.producer.awaits_reply
+
+    def beat(self) -> Chunk | None:
+        return self.producer.heartbeat() if self.beats else None
+
+    def wake(self) -> None:
+        self.changed.set()
 
     async def until(self, what: Callable[[], bool]) -> None:
         while not what():
@@ -99,7 +120,7 @@ class Log:
             await self.changed.wait()
 
     async def opened(self) -> None:
-        self.stream.put(Open(self.id, ME, self.producer.epoch))
+        self.stream.put(Open(self.id, ME, self.producer.epoch, several=self.several))
         await self.until(lambda: bool(self.replies))
 
     async def sends(self, data: bytes) -> None:
@@ -126,8 +147,8 @@ class Ends:
         finally:
             await self.line.down.put(grpc.aio.EOF)
 
-    def log(self, name: str) -> Log:
-        return Log(self.uplink, name)
+    def log(self, name: str, *, several: bool = False) -> Log:
+        return Log(self.uplink, name, several=several)
 
 
 def between(root: Path, play: Callable[[Ends], Awaitable[None]], **limits: Any) -> None:
@@ -199,7 +220,8 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
         await other.opened()
         await other.sealed()
         ends.uplink._streams[other.stream.number] = log.stream  # what comes for it is seen
-        ends.uplink.put(codec.encode_request(Open(stream_id("3.log"), ME), other.stream.number))
+        other.stream.error = None
+        ends.uplink.put(other.stream, Open(stream_id("3.log"), ME))
         await log.until(bool)
 
     with pytest.raises(StreamRejected, match="the numbers of streams grow"):
@@ -300,28 +322,68 @@ def test_a_heartbeat_of_one_log_is_one_of_all(tmp_path: Path, mocker: MockerFixt
     between(tmp_path, play, idle_timeout=1.0)
 
 
-def test_no_more_is_made_than_what_leaves(tmp_path: Path) -> None:
+@pytest.mark.parametrize("several", [True, False])
+def test_no_more_is_made_than_what_leaves(tmp_path: Path, several: bool) -> None:
     async def play(ends: Ends) -> None:
-        logs = [ends.log(f"{number}.log") for number in range(8)]
+        logs = [ends.log(f"{number}.log", several=several) for number in range(8)]
         await asyncio.gather(*(log.opened() for log in logs))
         ends.line.passing.clear()
-        made = []
-
-        async def send(log: Log) -> None:
-            for _ in range(10):
-                await log.stream.room()
-                log.stream.put(log.producer.chunk(bytes(100_000)))
-                made.append(log)
-
-        sending = asyncio.gather(*(send(log) for log in logs))
+        for log in logs:
+            log.left = bytes(1_000_000)
+            log.stream.wants()
         for _ in range(100):
             await asyncio.sleep(0)
-        assert len(made) * 100_000 <= MAX_WAITING + len(logs) * 100_000
-        assert ends.uplink._waiting <= MAX_WAITING + len(logs) * 101_000
+        assert 0 < sum(log.producer.position for log in logs) <= 2 * FULL
         ends.line.passing.set()
-        await sending
         for log in logs:
-            await log.until(lambda log=log: log.producer.acked == 1_000_000)  # type: ignore[misc]
+            while log.producer.acked < 1_000_000:
+                log.changed.clear()
+                await log.changed.wait()
+
+    between(tmp_path, play)
+
+
+def test_all_that_is_on_its_way_keeps_within_the_window_of_the_call(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(4)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        assert {log.replies[-1].call_window for log in logs} == {256 << 10}
+        ends.line.passing.clear()
+        for log in logs:
+            log.left = bytes(4_000_000)
+            log.stream.wants()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        ends.line.passing.set()
+        most = 0
+        while any(log.producer.acked < 4_000_000 for log in logs):
+            await asyncio.sleep(0)
+            most = max(most, sum(log.in_flight for log in logs))
+        assert most <= (256 << 10) + TURN
+
+    between(tmp_path, play, max_in_flight=256 << 10)
+
+
+def test_a_line_leaves_before_the_gigabytes_of_others(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(8)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        ends.line.passing.clear()
+        for log in logs[1:]:
+            log.left = bytes(4_000_000)
+            log.stream.wants()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        logs[0].left = b"a line\n"
+        logs[0].stream.wants()
+        ends.line.passing.set()
+        while not logs[0].producer.acked:
+            logs[0].changed.clear()
+            await logs[0].changed.wait()
+        chunks = [said for said in ends.line.said if isinstance(said.request, Chunk)]
+        place = next(at for at, said in enumerate(chunks) if said.number == logs[0].stream.number)
+        before = sum(len(said.request.data) for said in chunks[:place] if isinstance(said.request, Chunk))
+        assert before <= len(logs) * SMALL + FULL
 
     between(tmp_path, play)
 
@@ -514,7 +576,7 @@ def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Pa
         ends.uplink._heartbeat = mux.HEARTBEAT
         logs = [ends.log(f"{number}.log") for number in range(2)]
         for log in logs:
-            log.stream.beat = lambda: None
+            log.beats = False
             await log.opened()
         await ends.call
         for log in logs:

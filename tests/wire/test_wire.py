@@ -47,7 +47,7 @@ from flarelog.model import (
 from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, statuses
+from flarelog.wire import codec, several, statuses
 from flarelog.wire.codec import Malformed, Request
 
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
@@ -442,8 +442,8 @@ def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[b
 
 
 def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_exception() -> None:
-    assert isinstance(codec.reply_or_malformed(b"\xff" * 8), Malformed)
-    assert codec.reply_or_malformed(codec.encode_reply(Reply(Code.OK, 5))) == Reply(Code.OK, 5)
+    assert isinstance(several.replies_or_malformed(b"\xff" * 8), Malformed)
+    assert several.replies_or_malformed(codec.encode_reply(Reply(Code.OK, 5))) == [Reply(Code.OK, 5)]
 
 
 # --- statuses

@@ -45,8 +45,8 @@ class Home(Protocol):
     def epochs(self, stream: StreamId) -> Epochs:
         """The producers of the stream's site. Raises Full, Unavailable."""
 
-    async def in_thread(self, work: Callable[[], None]) -> None:
-        """Do *work*, a commit."""
+    async def commit(self, write: Callable[[], None], sync: Callable[[], None]) -> None:
+        """Do both in a thread, with others: all *write*, then all *sync*. Raises what one of them does."""
 
     def changed(self, stream: StreamId) -> None:
         """More of it is committed, or it is sealed."""
@@ -72,6 +72,8 @@ class LocalAppender:
         self._name = stream.log.rpartition("/")[2]
         self._journal_name = f".{self._name}.journal"
         self._data_fd = self._journal_fd = -1
+        self._fresh = False  # its files were made, and their directory may not be synced yet
+        self._dirty = True  # bytes may not be durable
         self._journal_size = 0
         self._journal_kept = 0  # bytes of the journal whose commit succeeded
         self._compact_at = _COMPACT_AFTER
@@ -135,16 +137,29 @@ class LocalAppender:
         if fresh and directory.size(name):
             path = directory.path / name
             raise Unavailable(f"{path} is there without a journal; flarelog did not write it: move it away")
-        # The journal comes first, so that no crash leaves bytes that nobody vouches for.
+        # Both names are durable before a byte is written, so that no crash leaves bytes that nobody vouches for.
         self._journal_fd = directory.open(journal, flags)
         if fresh:
             self.footprint.add(logs=1)
             self._write_journal(journals.stream_line(self.stream, journals.now()))
-            self._sync_directory(directory)
         self._data_fd = directory.open(name, flags)
         self._recover(directory)
-        if fresh:
-            self._sync_directory(directory)
+        self._fresh = fresh or self.journal.records <= 1  # as one that came no further than here
+
+    @property
+    def path(self) -> str:
+        """Of the bytes."""
+        return self._home.layout.files(self.stream)[1]
+
+    def settle(self) -> None:
+        """What ``open`` made is durable; no byte is written before. Raises as it does."""
+        if self._fresh and self._disk:
+            try:
+                with self._home.layout.directory(self.stream) as directory:
+                    directory.sync()
+            except OSError as error:
+                raise meaning(error, f"{self.stream} could not be opened") from error
+        self._dirty, self._fresh = self.journal.records > 1, False
 
     def _sync_directory(self, directory: Directory) -> None:
         if self._disk:
@@ -218,7 +233,7 @@ class LocalAppender:
         except OSError as error:
             raise meaning(error, f"{self.stream} could not be written at offset {at}", self.committed) from error
         self._written_digest = extend(self._written_digest, memoryview(data)[self._written - offset :])
-        self._written = at
+        self._written, self._dirty = at, True
         if not self._disk:
             await self.sync()
         return self.committed
@@ -324,7 +339,8 @@ class LocalAppender:
     async def _write(self, lines: bytes, done: Callable[[], None]) -> None:
         """Make *lines*, and the bytes that they vouch for, durable, then call *done*."""
         try:
-            await self._home.in_thread(lambda: self._write_and_sync(lines))
+            data, self._dirty = self._dirty, False  # what is appended from now on goes with the next commit
+            await self._home.commit(partial(self._write_journal, lines), partial(self._sync, data))
         except (OSError, Unavailable) as error:
             self._broken(error)
         finally:
@@ -365,10 +381,10 @@ class LocalAppender:
         self._journal_size += done
         self.footprint.add(journal_bytes=done)
 
-    def _write_and_sync(self, lines: bytes) -> None:
+    def _sync(self, data: bool) -> None:
         # In which order the two become durable does not matter: recovery compares the range with its digest.
-        self._write_journal(lines)
-        os.fdatasync(self._data_fd)
+        if data:
+            os.fdatasync(self._data_fd)
         os.fdatasync(self._journal_fd)
 
     def _compact(self, directory: Directory) -> None:

@@ -30,7 +30,6 @@ from flarelog.names import run_name, site_name
 from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
 from flarelog.stores.base import (
-    OPENING,
     Bytes,
     Durability,
     Evidence,
@@ -51,6 +50,7 @@ from flarelog.stores.local.footprint import Counted
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.listing import LONG, Listing
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
+from flarelog.stores.local.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ T = TypeVar("T")
 
 _LITTLE = 256 << 10  # bytes of a log of which the last range is read again without a thread
 _ASIDE_THREADS = 4  # for what may wait for the disk and is neither a commit nor an open: listing, runs' states
+_OPENING_THREADS = 8
 _SYNC_THREADS = 4  # concurrent fdatasync calls share the file system's own commits
 _TAKEN = 3  # descriptors that a stream takes: of its two files, and of their directory while it opens them
 _SPARE = 64  # descriptors that streams leave free: for connections, readers, lists and compaction
@@ -172,7 +173,8 @@ class LocalStore(LocalReader):
         self._opening: WeakValueDictionary[StreamId, asyncio.Lock] = WeakValueDictionary()
         self._epochs: dict[tuple[str, str], Epochs] = {}  # by run and site
         self._footprints: dict[tuple[str, str], Counted] = {}
-        self._threads: ThreadPoolExecutor | None = None
+        self._commits: Rounds | None = None
+        self._opens: Rounds | None = None
         self._opening_threads: ThreadPoolExecutor | None = None
         self._changed_runs: set[str] = set()  # since their extent was looked up
         self._leaving: set[tuple[str, str]] = set()  # runs, with no site, and sites of runs
@@ -182,9 +184,10 @@ class LocalStore(LocalReader):
 
     async def __aenter__(self) -> Self:
         self.lock = self._lent if self._lent >= 0 else await lock.taken(self.root)
-        self._threads = ThreadPoolExecutor(_SYNC_THREADS, "flarelog-sync")
+        self._commits = Rounds(_SYNC_THREADS, "flarelog-sync")
+        self._opens = Rounds(_OPENING_THREADS, "flarelog-opens")
         self._listing.threads = self._aside_threads = ThreadPoolExecutor(_ASIDE_THREADS, "flarelog-aside")
-        self._opening_threads = ThreadPoolExecutor(OPENING, "flarelog-opening")
+        self._opening_threads = ThreadPoolExecutor(_OPENING_THREADS, "flarelog-opening")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -195,7 +198,7 @@ class LocalStore(LocalReader):
                 log.error("%s: not everything could be committed: %s", appender.stream, error)
             except Exception:  # the others are closed all the same, and the lock is given back
                 log.exception("%s: it could not be closed", appender.stream)
-        for threads in (self._threads, self._aside_threads, self._opening_threads):
+        for threads in (self._commits, self._opens, self._aside_threads, self._opening_threads):
             if threads is not None:
                 threads.shutdown()
         if self._lent < 0:
@@ -224,10 +227,12 @@ class LocalStore(LocalReader):
             appender = LocalAppender(self, stream)
             try:
                 self._spare_descriptors()
-                if self._is_quick(stream):
+                if self._is_quick(stream) or self._opens is None:
                     appender.open()
+                    appender.settle()
                 else:
-                    await aside(appender.open, self._opening_threads)
+                    # Of all that are opened together a directory is synced once.
+                    await self._opens.do(appender.open, (os.path.dirname(appender.path), appender.settle))
                 if (stream.run, stream.site) not in self._epochs:
                     await self._learn_epochs(stream)
                 await appender.claim(producer, epoch)
@@ -300,13 +305,10 @@ class LocalStore(LocalReader):
             self._epochs[stream.run, stream.site] = found
         return found
 
-    async def in_thread(self, work: Callable[[], None]) -> None:
-        try:
-            done = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except RuntimeError:  # the interpreter is ending, and gives no thread any more
-            work()
-        else:
-            await done
+    async def commit(self, write: Callable[[], None], sync: Callable[[], None]) -> None:
+        if self._commits is None:
+            raise Unavailable(f"{self.root} is closed")
+        await self._commits.do(write, sync)
 
     def changed(self, stream: StreamId) -> None:
         self._followers.wake(stream)

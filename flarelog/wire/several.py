@@ -1,0 +1,143 @@
+"""Messages that speak of several streams: what is to be said at the same time leaves as one, and costs what one costs.
+
+Laws that hold here: a message of one stream is as it was before there were others, so that an older end understands it;
+what cannot be read of one stream is that stream's alone; how often one message may speak is bounded, because each time
+costs far more than its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from flarelog.model import Buffer, Code, Reply
+from flarelog.wire import codec
+from flarelog.wire.codec import Malformed, Request, fields_of, varint
+
+MOST = 4096
+"""Times that one message may speak of a stream."""
+_EACH, _TEXTS = 1000, 64 << 10  # said in a message, and characters of reasons in it: it takes 2 ms to make
+_FULL = 3 << 20  # bytes of requests in a message
+_SEVERAL = 0x5A  # PushRequest.several
+
+
+class Batch:
+    """Requests that are to leave at the same time."""
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes
+        self._said: list[tuple[bytes, Buffer]] = []
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    def add(self, number: int, request: Request) -> None:
+        """*request*, of the stream *number*, behind what was added before. Raises what encoding it does."""
+        head, data = codec.request_parts(request, number)
+        self._said.append((head, data))
+        self.size += len(head) + len(data)
+
+    def first(self) -> bytes:
+        """The first of them by itself; the others stay."""
+        head, data = self._said.pop(0)
+        self.size -= len(head) + len(data)
+        return b"".join((head, data))
+
+    def messages(self, *, several: bool) -> Iterator[bytes]:
+        """All of it; *several*: in as few messages as their sizes allow, which the receiver takes."""
+        first = size = 0
+        for at, (head, data) in enumerate(self._said):
+            length = len(head) + len(data)
+            if at > first and (not several or size + length > _FULL or at - first == _EACH):
+                yield _joined(self._said[first:at])
+                first, size = at, 0
+            size += length
+        if self._said:
+            yield _joined(self._said[first:])
+
+
+def _joined(said: Sequence[tuple[bytes, Buffer]]) -> bytes:
+    if len(said) == 1:
+        return b"".join(said[0])
+    parts: list[Buffer] = []
+    for head, data in said:
+        parts += (b"%c%b" % (_SEVERAL, varint(len(head) + len(data))), head, data)
+    return b"".join(parts)
+
+
+def requests(raw: bytes) -> Iterator[tuple[int, bytes | memoryview]]:
+    """The requests of which *raw* consists, as they would be by themselves, and where each begins: from there on *raw*
+    is a message as well. Raises Malformed, before the first.
+    """
+    if raw[:1] != b"Z":  # _SEVERAL, as a byte
+        yield 0, raw
+        return
+    fields = fields_of(raw, MOST, "PushRequest")
+    if any(field.tag != _SEVERAL for field in fields):
+        raise Malformed("a PushRequest that speaks of several streams says something beside it")
+    view = memoryview(raw)
+    for field in fields:
+        yield field.begin, view[field.body : field.end]
+
+
+# --- what a receiver says
+
+
+def encode_all(replies: Sequence[Reply]) -> Iterator[bytes]:
+    """*replies*, which are of one call, in as few messages as their sizes allow."""
+    first = texts = 0
+    for at, reply in enumerate(replies):
+        texts += len(reply.reason)
+        if texts > _TEXTS or at - first == _EACH:
+            yield encode_replies(replies[first:at])
+            first, texts = at, len(reply.reason)
+    if first < len(replies):
+        yield encode_replies(replies[first:])
+
+
+def encode_replies(replies: Sequence[Reply]) -> bytes:
+    """One message for *replies*, which are of one call: what they have in common is said once."""
+    if len(replies) == 1:
+        return codec.encode_reply(replies[0])
+    first = replies[0]
+    shared = Reply(
+        Code.OK,
+        incarnation=first.incarnation,
+        ending=all(reply.ending for reply in replies),
+        idle_timeout=first.idle_timeout,
+        window=max(reply.window for reply in replies),
+        codecs=first.codecs,
+        pace=first.pace,
+        call_window=max(reply.call_window for reply in replies),
+        exits=all(reply.exits for reply in replies),
+    )
+    message = codec.reply_message(shared)
+    for reply in replies:
+        message.several.add(
+            code=int(reply.code),
+            committed=reply.committed,
+            digest=reply.digest,
+            marks=reply.marks,
+            epoch=reply.epoch,
+            reason=reply.reason,
+            ending=reply.ending and not shared.ending,
+            window=reply.window if reply.window != shared.window else 0,
+            number=reply.number,
+            elsewhere=reply.elsewhere,
+            exits=reply.exits and not shared.exits,
+        )
+    return message.SerializeToString()
+
+
+def decode_replies(raw: bytes) -> list[Reply]:
+    """The replies that *raw* holds, each as if it were by itself. Raises Malformed."""
+    message, several = codec.reply_messages(raw, MOST)
+    shared = codec.reply_of(message)
+    return [codec.reply_of(one, shared) for one in several] or [shared]
+
+
+def replies_or_malformed(raw: bytes) -> list[Reply] | Malformed:
+    """What a call gives of *raw*: gRPC logs what a deserializer raises."""
+    try:
+        return decode_replies(raw)
+    except Malformed as error:
+        return error

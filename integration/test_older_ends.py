@@ -1,0 +1,79 @@
+"""An end of today beside one of before messages spoke of several streams: both directions, and a receiver that changes.
+
+The older end is this repository's own at BEFORE; where a clone does not have it, there is nothing to compare with.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from io import BytesIO
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+from integration.harness.places import SITE, Place, Receiver, append, noise
+
+PROJECT = Path(__file__).resolve().parent.parent
+BEFORE = "6dd636dfccda096f2e025fd4203f95299e548ecf"
+LOGS = 60
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """The command of the older flarelog."""
+    command = ("git", "-C", str(PROJECT), "archive", BEFORE, "flarelog")
+    packed = subprocess.run(command, capture_output=True, check=False)
+    if packed.returncode:
+        pytest.skip(f"this clone does not have {BEFORE}")
+    tree = tmp_path_factory.mktemp("older")
+    with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
+        archive.extractall(tree, filter="data")
+    return sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tree)!r}); import flarelog.cli as c; c.main()"
+
+
+def holds(receiver: Receiver, written: dict[str, bytes]) -> None:
+    """Assert that all of *written* is stored, byte for byte, and sealed."""
+    record = receiver.streams()
+    for log, data in written.items():
+        assert receiver.stored(log) == data, log
+        said = record[f"{SITE}/{log}"]
+        assert (said["committed"], said["digest"], said["sealed"]) == (len(data), f"crc32:{crc32(data):08x}", True)
+
+
+def filled(place: Place) -> dict[str, bytes]:
+    """Logs of a line, and of more than a chunk."""
+    sizes = [(200_000 if n % 10 == 0 else 3_000_000 if n % 25 == 1 else 100) for n in range(LOGS)]
+    return {f"{n}.log": append(place.root / f"{n}.log", noise(size, n + 1)) for n, size in enumerate(sizes)}
+
+
+def test_an_older_sidecar_sends_to_a_receiver_of_today(place: Place, older: tuple[str, ...]) -> None:
+    written, receiver = filled(place), place.serve()
+    sidecar = place.sidecar(receiver, "--once", plain=older)
+    assert sidecar.ends(120) == 0, sidecar.talk()
+    holds(receiver, written)
+
+
+@pytest.mark.parametrize("durability", ["disk", "memory"])
+def test_a_sidecar_of_today_sends_to_an_older_receiver(place: Place, older: tuple[str, ...], durability: str) -> None:
+    written, receiver = filled(place), place.serve("--durability", durability, plain=older)
+    sidecar = place.sidecar(receiver, "--once")
+    assert sidecar.ends(120) == 0, sidecar.talk()
+    holds(receiver, written)
+
+
+def test_a_receiver_may_be_older_and_newer_again_while_a_sidecar_sends(place: Place, older: tuple[str, ...]) -> None:
+    written, receiver = filled(place), place.serve()
+    sidecar = place.sidecar(receiver)
+    for plain in (older, (), older, ()):
+        for log, data in written.items():
+            receiver.gets(data, log)
+        receiver.stop()
+        address = receiver.address
+        receiver = place.serve(listen=address, store=receiver.store, plain=plain) if plain else receiver.again()
+        for number, log in enumerate(written):
+            written[log] += append(place.root / log, noise(1000, number + 7))
+    assert sidecar.stop(120) == 0, sidecar.talk()
+    holds(receiver, written)
