@@ -51,6 +51,7 @@ def all_marks() -> list[pb.Mark]:
         pb.Mark(offset=4, gap=pb.Gap(length=7, reason="lost"), digest=crc32(DATA[:4])),
         pb.Mark(offset=4, attributes=pb.Attributes(words="rank:1"), digest=crc32(DATA[:4])),
         pb.Mark(offset=4, ended=pb.Ended(reason="removed"), digest=crc32(DATA[:4])),
+        pb.Mark(offset=4, attributes=pb.Attributes(), exit=pb.Exit(), digest=crc32(DATA[:4])),
     ]
 
 

@@ -54,6 +54,12 @@ def spoil(message: Message, path: Path, text: str) -> None:
     for field in path[:-1]:
         if field.containing_oneof and place.WhichOneof(field.containing_oneof.name) not in (None, field.name):
             return
+        if (
+            (message_of((field,)), field.name) == ("Mark", "exit")
+            and place.WhichOneof("kind")
+            and not place.HasField("exit")
+        ):
+            return  # it stands beside the kinds, for the sake of older readers
         inner = getattr(place, field.name)
         if field.is_repeated:
             for one in inner or [inner.add()]:
