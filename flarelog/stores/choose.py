@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.base import Durability, Reader, Store
+from flarelog.stores.local.traces import is_store
 from flarelog.stores.local.store import LocalReader, LocalStore
 
 Place = str | os.PathLike[str]
@@ -14,10 +15,20 @@ Place = str | os.PathLike[str]
 
 
 def there(place: Place) -> Place:
-    """*place*, if a store is there. Raises NotFound."""
+    """*place*, if a store is there. Raises NotFound, and NotAllowed where that cannot be seen."""
+    name = os.fspath(place)
     if not os.path.isdir(place):
-        raise NotFound(f"there is no store at {os.fspath(place)}")
-    return place
+        raise NotFound(f"there is no store at {name}")
+    try:
+        if is_store(place):
+            return place
+    except PermissionError as error:
+        raise NotAllowed(
+            f"the store {name} cannot be read: {error.strerror}; run this as the receiver's user"
+        ) from error
+    raise NotFound(
+        f"{name} is no store: no receiver has stored anything there; name the directory that serve --store named"
+    )
 
 
 def reader(place: Place) -> Reader:
