@@ -10,7 +10,8 @@ from pathlib import Path
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.checks.site import descriptors
-from flarelog.stores.local.traces import is_store
+from flarelog.errors import NotAllowed, NotFound
+from flarelog.stores.choose import there
 
 SYNC = 0.1  # seconds that making a little durable may take without a word
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
@@ -51,11 +52,13 @@ def store(root: Path) -> Iterator[Row]:
 def _strangers(root: Path) -> str:
     """What is in *root* that is no part of a store, in words; empty where it is a store, or may become one."""
     try:
-        if is_store(root):
-            return ""
+        there(root)
+    except NotFound:
         names = sorted(name for name in os.listdir(root) if name not in EXPECTED)
-    except OSError:
-        return ""  # what follows says it
+    except NotAllowed:  # what follows says it
+        return ""
+    else:
+        return ""
     more = len(names) - 1
     return names[0] + (f" and {more} other{'s' if more > 1 else ''}" if more else "") if names else ""
 
