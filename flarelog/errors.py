@@ -53,6 +53,10 @@ class NotFound(FlarelogError):
     exit_code = NOT_FOUND
 
 
+class NothingToSend(NotFound):
+    """No log was found: nothing is there, or the patterns leave out all that is."""
+
+
 class NotAllowed(FlarelogError):
     """The other end, or the file system, refuses this."""
 

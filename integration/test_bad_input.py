@@ -119,6 +119,7 @@ def test_a_command_that_cannot_begin_says_why_in_one_sentence(
     place: Place, args: list[str], code: int, says: str
 ) -> None:
     (place.directory / "FILE").write_text("a file")
+    (place.directory / ".lock").touch()  # of the store that some of them name
     (place.directory / "LOOP").symlink_to("LOOP")
     program = place.start(*args)
     assert (program.ends(10.0), program.printed) == (code, ""), program.talk()
@@ -262,6 +263,29 @@ def test_a_root_that_does_not_exist_ends_once_with_3(place: Place) -> None:
     assert sidecar.ends() == 3
     assert str(root) in sidecar.sentence()
     assert sidecar.said.count("waiting for it") == 1
+
+
+def test_a_pattern_that_no_file_matches_is_said_once_and_once_ends_with_3(place: Place) -> None:
+    append(place.log, DATA)
+    append(place.root / "other.txt", DATA)
+    receiver = place.serve()
+    once = place.sidecar(receiver, "--once", "--include", "nope*", "--include", "*.wrong")
+    assert once.ends() == 3
+    sentence = f"no file under {place.root} matches --include 'nope*', '*.wrong', which leaves out 2 files"
+    assert (once.said.count(sentence), once.said.count("WARNING")) == (1, 1)
+    waiting = place.sidecar(receiver, "--include", "nope*")
+    until(lambda: "which leaves out 2 files" in waiting.said, "the warning")
+    append(place.root / "nope.log", DATA)  # it waits for one
+    until(lambda: "nope.log: sending" in waiting.said, "the log that came later")
+    assert (waiting.stop(), waiting.said.count("leaves out")) == (0, 1)
+
+
+def test_an_empty_root_ends_once_with_3(place: Place) -> None:
+    place.root.mkdir(exist_ok=True)
+    receiver = place.serve()
+    once = place.sidecar(receiver, "--once")
+    assert once.ends() == 3
+    assert once.said.count(f"there is no file under {place.root}; nothing was sent") == 1
 
 
 def test_a_drain_that_takes_too_long_ends_with_7(place: Place) -> None:

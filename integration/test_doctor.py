@@ -154,7 +154,7 @@ def test_names_that_differ_in_case_alone_and_what_a_store_makes_of_them(place: P
 
 def test_a_revocation_list_is_looked_at(place: Place) -> None:
     ca = Authority.new(place.directory / "certs")
-    arguments = ("doctor", "--store", str(place.directory), *ca.issue("receiver").arguments(), "-o", "json")
+    arguments = ("doctor", "--store", str(place.directory / "new"), *ca.issue("receiver").arguments(), "-o", "json")
     for crl, code, result, sentence in (
         (ca.revokes(ca.issue("bad").cert, days=90), 0, "ok", "names 1 certificates, until"),
         (ca.revokes(days=9.01, name="soon.crl"), 0, "warn", "9 days"),

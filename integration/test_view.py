@@ -101,7 +101,7 @@ def test_other_encodings(tmp_path: Path) -> None:
     ("arguments", "code", "sentence"),
     [
         pytest.param(["nowhere.log"], 3, "nowhere.log: No such file", id="missing"),
-        pytest.param(["/"], 1, "/: Is a directory", id="a-directory"),
+        pytest.param(["/"], 1, "/: this is a directory: name a file", id="a-directory"),
         pytest.param(["-", "-i", "("], 2, "is no regular expression", id="a-pattern"),
         pytest.param(["-", "--since", "soon"], 2, "'soon' is no time", id="a-time"),
         pytest.param(["-", "--encoding", "morse"], 2, "'morse' is no encoding", id="an-encoding"),

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from flarelog.checks.row import Row, fail, ok, warn
 from flarelog.checks.site import descriptors
+from flarelog.errors import NotAllowed, NotFound
+from flarelog.stores.choose import there
 
 SYNC = 0.1  # seconds that making a little durable may take without a word
 LEAST_FREE, LITTLE_FREE = 64 << 20, 1 << 30  # bytes
+EXPECTED = {"lost+found", ".tokens.json"}  # where no receiver has been yet: of a new file system, of token create
 LEAST_INODES, LITTLE_INODES = 100, 10_000
 
 
@@ -23,6 +26,10 @@ def store(root: Path) -> Iterator[Row]:
         root = next((parent for parent in root.absolute().parents if parent.is_dir()), Path("/"))
     elif not root.is_dir():
         yield fail("store", f"{root} is no directory", "name one, or move that file away")
+        return
+    elif strangers := _strangers(root):
+        found = f"{root} is no store: no receiver has stored anything there, and it holds {strangers}"
+        yield fail("store", found, "name the directory that serve --store named, or an empty one")
         return
     else:
         yield _lock(root)
@@ -40,6 +47,20 @@ def store(root: Path) -> Iterator[Row]:
     yield from _letters(root)
     yield from _room(root)
     yield descriptors(5_000, 2)
+
+
+def _strangers(root: Path) -> str:
+    """What is in *root* that is no part of a store, in words; empty where it is a store, or may become one."""
+    try:
+        there(root)
+    except NotFound:
+        names = sorted(name for name in os.listdir(root) if name not in EXPECTED)
+    except NotAllowed:  # what follows says it
+        return ""
+    else:
+        return ""
+    more = len(names) - 1
+    return names[0] + (f" and {more} other{'s' if more > 1 else ''}" if more else "") if names else ""
 
 
 def _letters(root: Path) -> Iterator[Row]:

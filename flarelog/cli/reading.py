@@ -75,7 +75,7 @@ class ShownOptions:
     )
     prefix: str = typed(
         "auto",
-        "Begin each line with SITE/LOG. auto: only where there may be several logs.",
+        "Begin each line with SITE/LOG. auto: only for several logs, and shortened on a terminal.",
         choices=("auto", *SWITCH),
         older="no-prefix",
     )
@@ -217,6 +217,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             pipe,
             prefix=prefix if shown.prefix == "auto" else shown.prefix == "on",
             align=terminal,
+            short=terminal and shown.prefix == "auto",
             colour=lines.colour,
             live=live,
             ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),

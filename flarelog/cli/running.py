@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import signal
 import stat
 import sys
@@ -135,6 +136,17 @@ def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list
         ).rstrip()
         for row in rows
     ]
+
+
+def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str]) -> Sequence[tuple[str, ...]]:
+    """*rows*, the first of which names columns; a terminal that is too narrow goes without the *least* needed ones."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for name in least:
+        if columns is None or sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 < columns:
+            break
+        at = rows[0].index(name)
+        rows = [row[:at] + row[at + 1 :] for row in rows]
+    return rows
 
 
 def redaction_text(redacted: Redaction) -> str:

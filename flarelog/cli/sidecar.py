@@ -79,7 +79,7 @@ def command(
       0   everything is stored
       1   something was not sent
       2   an option makes no sense
-      3   --root did not appear
+      3   --root did not appear, or --once found no log there
       4   no receiver answered
       5   the sidecar must not be started again by itself: a newer one has taken
           over, the receiver or the site does not allow it, or the run was removed

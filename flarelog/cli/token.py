@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from functools import partial
 
@@ -21,7 +22,8 @@ _store = option(
 
 def _tokens(store: str) -> Tokens:
     """Those of *store*, which is there: ``create`` alone may come before the receiver. Raises NotFound."""
-    return Tokens(tokens_path(there(store)), administered=True)
+    path = tokens_path(store)
+    return Tokens(path if os.path.exists(path) else tokens_path(there(store)), administered=True)
 
 
 @click.group

@@ -297,6 +297,10 @@ def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
         )
         troubles.say(path, error.strerror or str(error), code)
         return
+    if path != "-" and os.path.isdir(path):
+        os.close(file)
+        troubles.say(path, "this is a directory: name a file")
+        return
     try:
         pieces = _read(file)
         first = next((piece for piece in pieces if piece), b"")

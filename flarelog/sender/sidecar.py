@@ -17,7 +17,15 @@ from typing import Any
 import grpc
 
 from flarelog.bus import Bus
-from flarelog.errors import CannotConnect, FlarelogError, NoConsent, NotFound, StreamFenced, TimedOut
+from flarelog.errors import (
+    CannotConnect,
+    FlarelogError,
+    NoConsent,
+    NotFound,
+    NothingToSend,
+    StreamFenced,
+    TimedOut,
+)
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import StreamId
 from flarelog.sender.consents import Consents
@@ -26,6 +34,7 @@ from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced
 from flarelog.sender.progress import Progress
+from flarelog.sender.unmatched import Unmatched
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import each
@@ -59,6 +68,7 @@ class Sidecar:
             options.compression, options.receiver, options.tls.server_name if options.tls is not None else ""
         )
         self.consents = Consents(options.source.sites)
+        self.unmatched = Unmatched(self.finder, once=options.once)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
@@ -96,7 +106,8 @@ class Sidecar:
             return Outcome((), (), refused)
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(work) for work in (self._watch(), self._heed(), self.consents.mind())]
+                minding = (self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind())
+                beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
                 if self.options.once:
                     self.drain()
@@ -126,7 +137,7 @@ class Sidecar:
             self.compressing.close()
             await self.link.close()
         if error is not None:
-            level = logging.WARNING if isinstance(error, NoConsent) else logging.ERROR
+            level = logging.WARNING if isinstance(error, NoConsent | NothingToSend) else logging.ERROR
             log.log(level, "%s", error, exc_info=traced(error))
         return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
 
@@ -162,6 +173,8 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
+        if not (self._logs or self.options.again):
+            await self.unmatched.end()
 
     def _not_in_time(self) -> FlarelogError:
         too_long = self._progress.too_long

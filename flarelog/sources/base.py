@@ -151,6 +151,11 @@ class Finder(Protocol):
     def drain(self, now: float) -> set[str]:
         """Look once more; from now on every log reads what there is. Returns the names of those to be read."""
 
+    def unmatched(self, *, empty: bool = False) -> str:
+        """Why no log is found, as a sentence: the patterns leave out all that is there, or, with *empty*, nothing is
+        there. Empty where something matches. May block, and may be called in a thread.
+        """
+
     def masked(self, log: str) -> Redaction | None:
         """What was masked in *log*, as far as it is known; None where nothing is to be."""
 

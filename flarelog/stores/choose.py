@@ -5,19 +5,30 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from flarelog.errors import NotFound
+from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.base import Durability, Reader, Store
 from flarelog.stores.local.store import LocalReader, LocalStore
+from flarelog.stores.local.traces import is_store
 
 Place = str | os.PathLike[str]
 """What people give as --store: a directory."""
 
 
 def there(place: Place) -> Place:
-    """*place*, if a store is there. Raises NotFound."""
+    """*place*, if a store is there. Raises NotFound, and NotAllowed where that cannot be seen."""
+    name = os.fspath(place)
     if not os.path.isdir(place):
-        raise NotFound(f"there is no store at {os.fspath(place)}")
-    return place
+        raise NotFound(f"there is no store at {name}")
+    try:
+        if is_store(place):
+            return place
+    except PermissionError as error:
+        raise NotAllowed(
+            f"the store {name} cannot be read: {error.strerror}; run this as the receiver's user"
+        ) from error
+    raise NotFound(
+        f"{name} is no store: no receiver has stored anything there; name the directory that serve --store named"
+    )
 
 
 def reader(place: Place) -> Reader:

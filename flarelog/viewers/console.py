@@ -51,6 +51,7 @@ class Label:
     name: str
     fields: Mapping[str, object] = field(default_factory=dict)  # in an object of JSON, and for a template
     style: str = ""  # of the name: SGR's parameters
+    short: str = ""  # the name before its lines, where it is not the whole one
     rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
 
 
@@ -111,7 +112,7 @@ class Console:
             elif options.timestamps or options.highlight or options.template:
                 texts += [GAP if line is None else self._decorated(line, source) for line in lines]
             elif self.prefix:
-                head = self._head(source)
+                head = self.head(source)
                 texts += [GAP if line is None else head + line.text for line in lines]
             else:
                 texts += [GAP if line is None else line.text for line in lines]
@@ -142,9 +143,11 @@ class Console:
         if self._size is None or (now < self._next and not last):
             return
         columns, height = self._size()
-        fitting = [_fitted(plain(row), columns - 1) for row in _last(rows(), max(1, height // 2))]
+        wanted = _last(rows(), max(1, height // 2))
+        fitting = [_fitted(plain(row), columns - 1) for row in wanted]
         if fitting != self._drawn:
-            text = self._wiped() + "\n".join(fitting)
+            drawn = map(_named, wanted, fitting) if self._options.colour else fitting
+            text = self._wiped() + "\n".join(drawn)
             self._drawn, self._next = fitting, now + DRAW_EVERY
             self._write(text)
             self._out.flush()
@@ -184,14 +187,15 @@ class Console:
         if options.timestamps and not isinstance(line, Note):
             time = self._time(line)
             text = f"{shown(time, options.zone)} {text}" if time is not None else text
-        return self._head(source) + text if self.prefix else text
+        return self.head(source) + text if self.prefix else text
 
-    def _head(self, source: Label) -> str:
+    def head(self, source: Label) -> str:
         """What stands before a line of *source*."""
-        key = source.name, source.style, self.prefix
+        shown = source.short or source.name
+        key = shown, source.style, self.prefix
         found = self._heads.get(key)
         if found is None:
-            name = f"{source.name:<{self.prefix}}"
+            name = f"{shown:<{self.prefix}}"
             styled = f"{painted('', source.style)}{name}{RESET}" if source.style else name
             found = self._heads[key] = f"{styled} │ "
         return found
@@ -308,6 +312,15 @@ def _last(rows: Sequence[str], most: int) -> Sequence[str]:
     if len(rows) <= most or most < 2:
         return rows[-most:]
     return [f"\u2026 {len(rows) - most + 1} more bars", *rows[len(rows) - most + 1 :]]
+
+
+def _named(row: str, fitting: str) -> str:
+    """*fitting*, which is as much of *row* as there is room for, with the colour of the name at its beginning."""
+    head, mark, _ = row.partition(f"{RESET} \u2502 ")
+    name = plain(head)
+    if not (mark and row.startswith("\x1b") and fitting.startswith(name)):
+        return fitting
+    return f"{head}{RESET}{fitting[len(name) :]}"
 
 
 def _fitted(text: str, columns: int) -> str:

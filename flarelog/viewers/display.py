@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Item
 from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.prefixes import prefixes
 
 # Of names, on dark and on light grounds; without red and yellow, which are for trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
@@ -36,12 +37,12 @@ Ranks = Callable[[StreamId, Line], int | None]
 
 def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line: None) -> Label:
     fields = {"run": stream.run, "site": stream.site, "log": stream.log}
-    return Label(f"{stream.site}/{stream.log}", fields, style, partial(ranks, stream))
+    return Label(f"{stream.site}/{stream.log}", fields, style, rank=partial(ranks, stream))
 
 
 class ConsoleDisplay:
     """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name, None: once there are several;
-    *align*: in a column.
+    *align*: in a column; *short*: without what all names share.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class ConsoleDisplay:
         *,
         prefix: bool | None,
         align: bool = False,
+        short: bool = False,
         colour: bool = False,
         live: bool = False,
         ranks: Ranks = lambda stream, line: None,
@@ -58,18 +60,24 @@ class ConsoleDisplay:
         self.terminal = live
         self._ranks = ranks
         self._console, self._pipe = console, pipe
-        self._prefix, self._align, self._colour = prefix, align, colour
+        self._prefix, self._align, self._short, self._colour = prefix, align, short, colour
         self._labels: dict[StreamId, Label] = {}
         self._styles: dict[str, str] = {}  # by site, in the order in which they became known
 
     def known(self, streams: Iterable[StreamId]) -> None:
-        for stream in streams:
-            if stream not in self._labels:
-                style = self._styles.setdefault(stream.site, STYLES[len(self._styles) % len(STYLES)])
-                self._labels[stream] = label(stream, style if self._colour else "", self._ranks)
-        if self._labels and (self._prefix or (self._prefix is None and len(self._labels) > 1)):
-            width = max(len(each.name) for each in self._labels.values()) if self._align else 1
-            self._console.prefix = max(self._console.prefix, width)
+        new = [stream for stream in streams if stream not in self._labels]
+        for stream in new:
+            style = self._styles.setdefault(stream.site, STYLES[len(self._styles) % len(STYLES)])
+            self._labels[stream] = label(stream, style if self._colour else "", self._ranks)
+        if new and self._short:
+            names = prefixes(self._labels)
+            self._labels = {each: replace(found, short=names[each]) for each, found in self._labels.items()}
+        if new and (self._prefix or (self._prefix is None and len(self._labels) > 1)):
+            widest = max(len(each.short or each.name) for each in self._labels.values())
+            self._console.prefix = widest if self._align else 1
+
+    def before(self, stream: StreamId) -> str:
+        return self._console.head(self._labels[stream]) if self._console.prefix else ""
 
     def wants(self, stream: StreamId) -> bool:
         return True
@@ -105,6 +113,9 @@ class BytesDisplay:
             raise InvalidOption(
                 f"-o raw follows one log, and there are {', '.join(names[:3])}{more}: choose with --site and --log"
             )
+
+    def before(self, stream: StreamId) -> str:
+        return ""
 
     def wants(self, stream: StreamId) -> bool:
         return True
@@ -178,6 +189,9 @@ class FirstError:
 
     def known(self, streams: Iterable[StreamId]) -> None:
         pass
+
+    def before(self, stream: StreamId) -> str:
+        return ""
 
     def wants(self, stream: StreamId) -> bool:
         return stream not in self._found or self._found[stream].missing > 0

@@ -52,6 +52,9 @@ class Display(Protocol):
     def show(self, blocks: Sequence[Block]) -> None:
         """Raises OSError."""
 
+    def before(self, stream: StreamId) -> str:
+        """What stands before a row of *stream*, as before its lines."""
+
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         """What may be drawn below the lines: those that are not complete, by stream, and the state of the sites."""
 

@@ -266,7 +266,7 @@ class Follow:
         rows, infos = [], []
         for stream, each in self._reading.streams.items():
             if self._reading.view.bars and not each.ended and self._reading.view.choice.everything:
-                rows += [f"{stream.site}/{stream.log} \u2502 {text}" for text in each.flow.open() if text.strip()]
+                rows += [self._display.before(stream) + text for text in each.flow.open() if text.strip()]
             known = each.info.state
             # A store tells no more than what comes; what has come since a receiver was asked is newer than its word.
             if known is None or each.received > each.info.committed:

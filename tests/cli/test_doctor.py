@@ -33,6 +33,23 @@ def test_an_installation_that_cannot_compress_is_told_of(tmp_path: Path, monkeyp
 
 
 @pytest.mark.parametrize(
+    ("names", "fails"),
+    [
+        pytest.param([], False, id="empty"),
+        pytest.param([".tokens.json", "lost+found"], False, id="before-the-first-start"),
+        pytest.param([".lock", "notes.txt"], False, id="a-store"),
+        pytest.param(["notes.txt", "thesis.tex"], True, id="something-else"),
+    ],
+)
+def test_a_directory_that_is_no_store(names: list[str], fails: bool, tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    failed = [row.found for row in store.store(tmp_path) if row.check == "store" and row.result == "fail"]
+    assert bool(failed) == fails
+    assert all("is no store" in found and "notes.txt and 1 other" in found for found in failed)
+
+
+@pytest.mark.parametrize(
     ("began", "theirs", "ended", "results"),
     [
         (100.0, 100.5, 101.0, ["ok"]),

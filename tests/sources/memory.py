@@ -202,6 +202,9 @@ class MemoryFinder:
             source.drain(now)
         return found
 
+    def unmatched(self, *, empty: bool = False) -> str:
+        return "" if self._place.origins or not empty else "there is no log"
+
     def masked(self, log: str) -> Redaction | None:
         return None
 

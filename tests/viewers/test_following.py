@@ -89,6 +89,9 @@ class Shown:
     def known(self, streams: Iterable[StreamId]) -> None:
         self.all = list(streams)
 
+    def before(self, stream: StreamId) -> str:
+        return f"{stream.site}/{stream.log} │ "
+
     def wants(self, stream: StreamId) -> bool:
         return True
 

@@ -18,6 +18,7 @@ from flarelog.sources.files.openers import sees_all, written
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.sizes import sizes
 from flarelog.sources.files.tail import Tail
+from flarelog.sources.files.unmatched import unmatched
 from flarelog.sources.files.watch import Change, Watch, best_watch
 from flarelog.sources.files.writers import Writers, have_writers
 
@@ -111,6 +112,9 @@ class Files:
     def drain(self, now: float) -> set[str]:
         """Look once more; when called again, open what waited for a descriptor, as far as there are some."""
         return self.discovery.meet_waiting(now) if self.discovery.draining else self.discovery.drain(now)
+
+    def unmatched(self, *, empty: bool = False) -> str:
+        return unmatched(self._wanted, empty=empty)
 
     def masked(self, log: str) -> Redaction | None:
         return self.discovery.masked(self.logs[log])

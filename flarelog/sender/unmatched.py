@@ -1,0 +1,43 @@
+"""Says when no log is found though files are there: once, and not before a job had time to begin its log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from flarelog.errors import NothingToSend
+from flarelog.sources.base import Finder
+
+log = logging.getLogger(__name__)
+
+FIRST, LONGEST = 2.0, 60.0  # seconds until the first look, and between later ones at most
+
+
+class Unmatched:
+    """*once*: the sidecar ends with what is there now; where that is nothing, ``end`` raises."""
+
+    def __init__(self, finder: Finder, *, once: bool) -> None:
+        self._finder, self._once = finder, once
+        self._said = False
+
+    async def mind(self) -> None:
+        """Look now and then, until a log is found."""
+        wait = FIRST
+        while not (self._once or self._said):
+            await asyncio.sleep(wait)
+            wait = min(2 * wait, LONGEST)
+            if self._finder.logs:
+                return
+            self._say(await asyncio.to_thread(self._finder.unmatched))
+
+    async def end(self) -> None:
+        """The last look has found no log. Raises NothingToSend."""
+        sentence = await asyncio.to_thread(lambda: self._finder.unmatched(empty=self._once))
+        if sentence and self._once:
+            raise NothingToSend(f"{sentence}; nothing was sent")
+        self._say(sentence)
+
+    def _say(self, sentence: str) -> None:
+        if sentence and not self._said:
+            log.warning("%s", sentence)
+            self._said = True

@@ -1,0 +1,49 @@
+"""Why none of the files under a root is sent: the patterns that leave them out, in one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from flarelog.globs import any_of
+from flarelog.sources.files.patterns import NOT_LOGS, SourceOptions
+
+
+def unmatched(source: SourceOptions, *, empty: bool = False) -> str:
+    """The sentence; empty where a file is to be sent, and, without *empty*, where there is no file at all."""
+    return sentence(source, _files(source.root), empty=empty)
+
+
+def sentence(source: SourceOptions, paths: Iterable[str], *, empty: bool = False) -> str:
+    """As ``unmatched``, of the files at *paths* under the root."""
+    count, named, asked = 0, False, False
+    for path in paths:
+        count += 1
+        if source.matches(path):
+            return ""
+        if any_of(source.include, path) if source.include else not any_of(NOT_LOGS, path):
+            named = True
+            asked = asked or not any_of(source.exclude, path)
+    root = source.root
+    if not count:
+        return f"there is no file under {root}" if empty else ""
+    files = f"{count:,} file{'' if count == 1 else 's'}"
+    if asked:
+        return f"no file under {root} may leave the site: its policy leaves out {files}"
+    if named:
+        return f"no file under {root} is sent: --exclude {_quoted(source.exclude)} leaves out {files}"
+    if source.include:
+        return f"no file under {root} matches --include {_quoted(source.include)}, which leaves out {files}"
+    return f"no file under {root} has the name of a log, which leaves out {files}: name them with --include"
+
+
+def _quoted(patterns: Iterable[str]) -> str:
+    return ", ".join(f"'{pattern}'" for pattern in patterns)
+
+
+def _files(root: str) -> Iterator[str]:
+    for directory, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(directory, name)
+            if os.path.isfile(path):
+                yield os.path.relpath(path, root)
