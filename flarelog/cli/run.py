@@ -106,7 +106,7 @@ def command(
     )
     status = guard.run()
     if place is not None and not (receivers or outer or options.spool):
-        say(f"{place.root} has what the command said: no --receiver and no --spool was named")
+        say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(guard.code if status is None else end_as(status))
 
 
@@ -120,7 +120,7 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
         base = options.spool or names.own_directory(os.environ)
         return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True)
     except OSError as error:
-        say(f"{error.filename or options.spool}: {error.strerror}; what the command says is not kept")
+        say(f"{error.filename or options.spool}: {error.strerror}; the command's output is not kept")
         return None
 
 

@@ -63,7 +63,7 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
         from flarelog.stores import choose  # who asks a receiver does not wait for it
 
         names = [info.run for info in others] if place.store is None else await choose.reader(place.store).runs()
-        raise NotFound(f"{place} knows no run {run_id}{meant(run_id, names)}")
+        raise NotFound(f"{place} has no run {run_id}{meant(run_id, names)}")
     return sorted(found, key=lambda info: natural(info.run))
 
 

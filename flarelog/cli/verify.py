@@ -49,5 +49,5 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
-        raise NotFound(f"{root} holds no stream of run {run_id}")
+        raise NotFound(f"{root} has no log of run {run_id}")
     return verify(store, streams, source), store.left_out

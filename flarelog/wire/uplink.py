@@ -195,7 +195,7 @@ class Uplink:
             while True:
                 reply = await self._call.read()
                 if isinstance(reply, codec.Malformed):
-                    self._end(Gone(f"answered with what is no reply: {reply}"))
+                    self._end(Gone(f"answered with an invalid reply: {reply}"))
                     return
                 if not isinstance(reply, Reply):
                     self._end(Gone("closed the connection"))
