@@ -59,7 +59,7 @@ def test_a_ca_from_nothing_to_a_list(place: Place) -> None:
     (place.directory / "certs" / "torn.crt").write_text("torn")
     listed = place.call("certs", "list")
     assert len(done(listed)) == len(table)
-    assert listed.said == "note: certs/torn.crt holds no certificate that can be read\n"
+    assert listed.said == "note: certs/torn.crt holds no readable certificate\n"
 
 
 def test_keys_are_their_owners_alone(ca: Path) -> None:

@@ -432,11 +432,11 @@ def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: 
 
     def answered() -> bool:
         status = place.call("status", RUN, "--receiver", receiver.address)  # may get to the one that hangs
-        return "does not answer: its sites are not shown" in status.said and OF[0] in status.printed
+        return "does not answer: its sites are missing" in status.said and OF[0] in status.printed
 
     until(answered, "the other worker's sites are shown")
     assert receiver.program.ends() == 1
     assert time.monotonic() - began < 60
     said = [line for line in receiver.program.complaints() if f"(process {hung})" in line]
-    assert ["has not answered for 10 s" in said[0], "hangs, and is ended" in said[1]] == [True, True]
-    assert "start it again: nothing that was acknowledged is lost" in said[-1]
+    assert ["has not answered for 10 s" in said[0], "hangs, and is killed" in said[1]] == [True, True]
+    assert "start it again: no acknowledged byte is lost" in said[-1]

@@ -26,7 +26,7 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
         ),
         pytest.param(
             replace(KILLED, oom="certain"),
-            "killed by SIGKILL after 12.5 s; the kernel says that it killed this process because memory ran out: OOM",
+            "killed by SIGKILL after 12.5 s; the kernel killed this process because memory ran out: OOM",
             id="certain",
         ),
         pytest.param(

@@ -158,7 +158,7 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             SITE,
             L,
-            "certificate 'site-1' is of site site-1, and the call asks for site 'site-2': name the site site-1, or give"
+            "certificate 'site-1' is of site site-1, but the call asks for site 'site-2': name the site site-1, or give"
             " the certificate of 'site-2'",
             id="another-site-lists",
         ),
@@ -179,20 +179,20 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             READER,
             P,
-            "token 1a2b (wall) is no site: sites are known by their certificates (--tls-cert and --tls-key)",
+            "token 1a2b (wall) is not a site: a site needs a certificate (--tls-cert and --tls-key)",
             id="a-token-pushes-nothing",
         ),
         pytest.param(
             replace(READER, runs=("lab-*", "x")),
             R,
-            "token 1a2b (wall) may not read run 'job-1': its role reader is for the runs lab-*, x; ask for one of"
+            "token 1a2b (wall) may not read run 'job-1': its role reader covers the runs lab-*, x; ask for one of"
             " those",
             id="a-run-that-a-token-is-not-for",
         ),
         pytest.param(
             NOBODY,
             L,
-            "the receiver must know who asks: give a certificate (--tls-cert and --tls-key) or a token (--token-file)",
+            "the receiver cannot identify the caller: give a certificate (--tls-cert and --tls-key) or a token (--token-file)",
             id="nobody",
         ),
     ],
@@ -251,11 +251,11 @@ BAD = [
     pytest.param('[[grant]]\nrole = "site\n', "line 2", id="a-string-without-end"),
     pytest.param("x = 1\n", "'x'; known are defaults, grant", id="an-unknown-key"),
     pytest.param('[[grants]]\nrole = "site"', "'grants'", id="a-key-with-a-slip"),
-    pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: there is no key 'rol'", id="in-a-grant"),
+    pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: the key 'rol' is unknown", id="in-a-grant"),
     pytest.param('[grant]\nrole = "site"', "[[grant]]", id="a-table-that-is-no-list"),
     pytest.param("grant = [1]", "[[grant]]", id="a-list-of-something-else"),
-    pytest.param('defaults = "yes"', "defaults is true or false", id="defaults-as-a-word"),
-    pytest.param('[[grant]]\nidentity = "a"', "grant 1: role is site, reader, operator", id="no-role"),
+    pytest.param('defaults = "yes"', "defaults must be true or false", id="defaults-as-a-word"),
+    pytest.param('[[grant]]\nidentity = "a"', "grant 1: role must be site, reader, operator", id="no-role"),
     pytest.param('[[grant]]\nidentity = "a"\nrole = "root"', "not 'root'", id="an-unknown-role"),
     pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role is", id="several-roles"),
     pytest.param('[[grant]]\nrole = "site"', "for nobody", id="for-nobody"),
