@@ -106,7 +106,7 @@ def test_without_cryptography_it_says_what_to_install(tmp_path: Path) -> None:
         command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, "PYTHONPATH": path}
     )
     assert (done.returncode, done.stdout) == (78, "")
-    assert done.stderr.splitlines()[-1].endswith("install it: pip install 'flarelog[tls]'")
+    assert done.stderr.splitlines()[-1].endswith("the cryptography package: pip install 'flarelog[tls]'")
     assert "Traceback" not in done.stderr
 
 

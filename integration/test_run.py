@@ -218,7 +218,7 @@ def test_without_a_receiver_it_is_said_where_the_output_is(tmp_path: Path) -> No
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:  # fmt: skip
         out, err = ran.communicate(timeout=PATIENCE)
     assert out == b"hi\n"
-    (root,) = re.findall(r"flarelog: (/\S+) has what the command said", err.decode())
+    (root,) = re.findall(r"flarelog: the command's output is in (/\S+): ", err.decode())
     assert (Path(root) / "stdout.log").read_bytes() == b"hi\n"
     shutil.rmtree(Path(root).parent.parent)
 

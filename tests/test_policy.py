@@ -192,7 +192,8 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             NOBODY,
             L,
-            "the receiver cannot identify the caller: give a certificate (--tls-cert and --tls-key) or a token (--token-file)",
+            "the receiver cannot identify the caller: give a certificate (--tls-cert and --tls-key) or a token"
+            " (--token-file)",
             id="nobody",
         ),
     ],

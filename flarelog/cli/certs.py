@@ -43,8 +43,8 @@ def _days(command: F) -> F:
 def command() -> None:
     """Make a private CA, and certificates for the receiver, its sites and its readers.
 
-    For people who have no CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
-    is ever overwritten. Their paths go to stdout, and what to do with them to stderr.
+    For users without a CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
+    is ever overwritten. Paths go to stdout, the next steps to stderr.
 
     \b
     Examples:
@@ -57,7 +57,7 @@ def command() -> None:
 @command.command
 @_directory
 def init(directory: Path) -> None:
-    """Make the CA: ca.crt, which everybody gets, and ca.key, which nobody does."""
+    """Make the CA: ca.crt, which every machine needs, and ca.key, which stays here."""
     authority, now = _authority()
     one = checked(lambda: authority.init(directory, now=now))
     where = f" --dir {shlex.quote(str(directory))}" if str(directory) != "certs" else ""
@@ -112,7 +112,7 @@ def reader(name: str, directory: Path, days: int) -> None:
 @click.argument("name")
 @_directory
 def revoke(name: str, directory: Path) -> None:
-    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers heed with --tls-crl."""
+    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers read with --tls-crl."""
     authority, now = _authority()
     one, path = checked(lambda: authority.revoke(directory, name, now=now))
     click.echo(os.fsencode(path))

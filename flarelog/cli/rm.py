@@ -31,8 +31,8 @@ from flarelog.stores import choose
 def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> None:
     """Remove RUN, or one site of it, with all its logs.
 
-    Whoever reads or sends a log of it is told that it was removed. Its bytes cannot be had back; its name can be used
-    again. A run of which a sidecar sends logs just now is removed only with --force.
+    Its readers and sidecars get the message that it was removed. The bytes cannot be restored; the name can be used
+    again. A run with connected sidecars is removed only with --force.
 
     \b
     Example: flarelog rm job-1 --receiver 127.0.0.1:4721

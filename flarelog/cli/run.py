@@ -53,16 +53,16 @@ def command(
     access: Access,
     command: tuple[str, ...],
 ) -> None:
-    """Run a command; what it says, and how it ends, is kept and sent to a receiver.
+    """Run a command; keep its output and exit code, and send them to a receiver.
 
-    Its output goes on to where it would have gone, and its exit status is flarelog's. Nothing of flarelog slows, blocks
-    or fails it. {RANK} in a name is the variable's value.
+    The output also goes to flarelog's stdout and stderr, and flarelog ends with the command's exit status. flarelog never
+    slows, blocks or fails the command. {RANK} in a name is the variable's value.
 
     \b
     Exit codes:
       the command's; flarelog dies of the signal that the command died of, or as
       PID 1 ends with 128 and its number
-      126, 127  the command cannot be started, or is not there
+      126, 127  the command cannot be started, or does not exist
       2   an option makes no sense; nothing was started
 
     \b

@@ -85,8 +85,8 @@ def command(
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
-    At SIGTERM the receiver writes what it has taken, and ends. A log that is over a limit, or that finds the disk full,
-    waits at its site, and goes on by itself when there is room. Certificates, policy and tokens are read again when
+    At SIGTERM the receiver writes the received bytes and ends. A log that is over a limit, or that finds the disk full,
+    waits at its site, and continues by itself when there is room. Certificates, policy and tokens are read again when
     they change, and at SIGHUP.
 
     \b

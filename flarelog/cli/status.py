@@ -58,7 +58,7 @@ STATE of a log:
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nShow how each stream fares, of all runs or of one.\n\n{TEXT}\n\n"
+    help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
     "LAG is how many bytes of the log the site has and the receiver has not, as the sidecar has told. CLOCK is how"
     " much "
     "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."

@@ -25,14 +25,14 @@ from flarelog.viewers.reading import order
 @place_options()
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
-    """Show the logs that are held, of all runs or of one.
+    """Show the stored logs, of all runs or of one.
 
     A row a log: its bytes, the number of its generations (files that it came from, one after the other through
     rotations) and of its gaps (bytes that are known to be lost), and whether it is open or sealed by a receipt. With
     --json each generation and each gap is listed.
 
-    Some file systems do not tell everything that flarelog looks at, when a file was created for instance. Below the
-    table, on stderr, stands which logs came from such a file system, and what that means for them.
+    Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
+    that came from such a file system, and the effect.
 
     \b
     Example: flarelog streams job-1 --store logs

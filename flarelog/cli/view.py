@@ -65,7 +65,7 @@ class ViewOptions:
     "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
     "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, messages to"
     " stderr. "
-    "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read.",
+    "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions, own=ViewOptions)
