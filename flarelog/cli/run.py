@@ -55,8 +55,8 @@ def command(
 ) -> None:
     """Run a command; keep its output and exit code, and send them to a receiver.
 
-    The output also goes to flarelog's stdout and stderr, and flarelog ends with the command's exit status. flarelog never
-    slows, blocks or fails the command. {RANK} in a name is the variable's value.
+    The output also goes to flarelog's stdout and stderr, and flarelog ends with the command's exit status. flarelog
+    never slows, blocks or fails the command. {RANK} in a name is the variable's value.
 
     \b
     Exit codes:
