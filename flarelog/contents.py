@@ -29,13 +29,15 @@ def contents(path: str | os.PathLike[str], most: int, *, regular: bool = False) 
                 more = os.read(file, most + 1 - len(raw))
             except BlockingIOError:
                 if not select.select([file], [], [], WRITES_WITHIN)[0]:
-                    raise OSError(errno.ETIMEDOUT, f"its pipe delivered nothing for {WRITES_WITHIN:g} s") from None
+                    raise OSError(
+                        errno.ETIMEDOUT, f"it is a pipe that delivered nothing for {WRITES_WITHIN:g} s"
+                    ) from None
                 continue
             if not more:
                 break
             raw += more
         if not raw and stat.S_ISFIFO(status.st_mode):
-            raise OSError(errno.ENODATA, "its pipe has no writer")
+            raise OSError(errno.ENODATA, "it is a pipe without a writer")
         return status, raw
     finally:
         os.close(file)

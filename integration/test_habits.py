@@ -75,7 +75,7 @@ def test_a_name_that_was_meant_otherwise(held: Receiver, store: bool) -> None:
 def test_a_run_without_its_name(held: Receiver, store: bool) -> None:
     program = shown(held, "logs", store=store)
     assert program.ends() == 2
-    assert f"holds 2 runs, {RUN}, exp-42: name one, or give --latest" in program.said
+    assert f"has 2 runs, {RUN}, exp-42: name one, or give --latest" in program.said
     latest = shown(held, "logs", "--latest", "-n", "1", "--notes", "off", store=store)
     assert (latest.ends(), latest.printed) == (0, "site-1/log.txt │ INFO went on\n")
     assert shown(held, "rm", "exp-42", "--yes").ends() == 0

@@ -96,7 +96,7 @@ def test_the_admin_s_kit_reads_all_and_pushes_nothing(federation: Federation) ->
     assert "site-1/app.log" in place.streams("--receiver", address, *admin, run="run-2")
     program = place.once(address, "--site", "admin", *admin)
     assert program.ends() != 0
-    assert f"certificate '{ADMIN}' is no site" in program.sentence()
+    assert f"certificate '{ADMIN}' is not a site" in program.sentence()
 
 
 def test_a_site_s_kit_reads_nothing_of_another_and_pushes_as_no_other(federation: Federation) -> None:

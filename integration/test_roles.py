@@ -281,8 +281,8 @@ def test_a_refusal_does_not_tell_whether_there_is_such_a_stream(federation: Fede
             raise AssertionError("a byte of another site's log")
 
     assert federation.call("site-2", read_it) == (
-        f"certificate 'site-2' may not read run '{RUN}': the role reader is needed, which the receiver's administrator"
-        " can give"
+        f"certificate 'site-2' may not read run '{RUN}': the role reader is required; ask the receiver's administrator"
+        " to grant it"
     )
 
 

@@ -32,7 +32,7 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
         pytest.param(
             replace(ENDED, status=1, oom_before=0, oom_after=1, oom="others"),
             "exit code 1 after 12.5 s; the cgroup's OOM counter rose from 0 to 1 while it ran:"
-            " another process was killed",
+            " the kernel killed another process",
             id="another-was-killed",
         ),
         pytest.param(

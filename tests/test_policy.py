@@ -165,15 +165,15 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             SITE,
             R,
-            "certificate 'site-1' may not read run 'job-1': the role reader is needed; the receiver's administrator"
-            " grants it",
+            "certificate 'site-1' may not read run 'job-1': the role reader is required; ask the receiver's"
+            " administrator to grant it",
             id="a-role-is-missing",
         ),
         pytest.param(
             READER,
             D,
-            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is needed; the receiver's"
-            " administrator grants it",
+            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is required; ask the"
+            " receiver's administrator to grant it",
             id="a-tokens-role",
         ),
         pytest.param(
@@ -250,7 +250,7 @@ def test_the_site_of_a_certificate(identity: Identity, site: str | None) -> None
 BAD = [
     pytest.param("a = 1\n= [\n", "line 2", id="no-toml"),
     pytest.param('[[grant]]\nrole = "site\n', "line 2", id="a-string-without-end"),
-    pytest.param("x = 1\n", "'x'; known are defaults, grant", id="an-unknown-key"),
+    pytest.param("x = 1\n", "'x' is unknown; known are defaults, grant", id="an-unknown-key"),
     pytest.param('[[grants]]\nrole = "site"', "'grants'", id="a-key-with-a-slip"),
     pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: the key 'rol' is unknown", id="in-a-grant"),
     pytest.param('[grant]\nrole = "site"', "[[grant]]", id="a-table-that-is-no-list"),
@@ -258,11 +258,11 @@ BAD = [
     pytest.param('defaults = "yes"', "defaults must be true or false", id="defaults-as-a-word"),
     pytest.param('[[grant]]\nidentity = "a"', "grant 1: role must be site, reader, operator", id="no-role"),
     pytest.param('[[grant]]\nidentity = "a"\nrole = "root"', "not 'root'", id="an-unknown-role"),
-    pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role is", id="several-roles"),
-    pytest.param('[[grant]]\nrole = "site"', "for nobody", id="for-nobody"),
-    pytest.param('[[grant]]\nrole = "site"\nou = ""', "ou is a name", id="an-empty-name"),
-    pytest.param('[[grant]]\nrole = "site"\nou = 3', "ou is a name", id="a-number-for-a-name"),
-    pytest.param('[[grant]]\nrole = "site"\nou = [["a"]]', "ou is a name", id="a-list-in-a-list"),
+    pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role must be", id="several-roles"),
+    pytest.param('[[grant]]\nrole = "site"', "grants to no caller", id="for-nobody"),
+    pytest.param('[[grant]]\nrole = "site"\nou = ""', "ou must be a name", id="an-empty-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = 3', "ou must be a name", id="a-number-for-a-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = [["a"]]', "ou must be a name", id="a-list-in-a-list"),
     pytest.param('[[grant]]\nrole = "site"\nou = []', "empty list", id="an-empty-list"),
     pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = []', "empty list", id="no-runs"),
     pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = "a/*"', "'a/*'", id="runs-that-cannot-be"),

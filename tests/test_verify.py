@@ -72,7 +72,7 @@ def test_a_changed_byte_in_the_store_is_located_within_what_the_journal_keeps(
     verdict = check(against_source=False)
     assert verdict.first is not None
     assert verdict.first <= offset < verdict.first + (1 << 20) + 200_000
-    assert "differs between offset" in verdict.text
+    assert "differs from the committed bytes between offset" in verdict.text
 
 
 @pytest.mark.parametrize(("name", "at", "offset"), [("log.txt.1", 77, 77), ("log.txt", 5, len(OLD) + 5)])

@@ -141,10 +141,10 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
         return value
     if isinstance(value, bool):
         if "on" not in choices:
-            raise click.BadParameter(f"true and false are not a {param.type.name}")
+            raise click.BadParameter(f"true and false are not of type {param.type.name}")
         value = "on" if value else "off"
     if not isinstance(value, str | int | float):
-        raise click.BadParameter(f"{value!r} is not a {param.type.name}: give one value")
+        raise click.BadParameter(f"{value!r} is not of type {param.type.name}: give one value")
     param.type.convert(str(value), param, context)
     return str(value)
 

@@ -58,7 +58,9 @@ def text(path: str) -> str:
         ),
         pytest.param(lambda ca: replace(ca.issue("me"), key="/nowhere"), "client", "/nowhere cannot be", id="no-key"),
         pytest.param(lambda ca: replace(ca.issue("me"), ca="/nowhere"), "client", "/nowhere cannot be", id="no-ca"),
-        pytest.param(lambda ca: replace(ca.issue("me"), ca=text(f"{ca.directory}/x")), "client", "is no cert", id="ca"),
+        pytest.param(
+            lambda ca: replace(ca.issue("me"), ca=text(f"{ca.directory}/x")), "client", "holds no CA cert", id="ca"
+        ),
         pytest.param(
             lambda ca: replace(ca.issue("me"), cert=text(f"{ca.directory}/x")),
             "server",

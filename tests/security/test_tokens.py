@@ -149,8 +149,8 @@ def test_a_file_that_is_another_users_lets_nobody_in(tmp_path: Path, caplog: pyt
         pytest.param({"name": "a\nb"}, r"cannot be called 'a\\nb'", id="a-name-of-two-lines"),
         pytest.param({"name": "x" * 129}, "128", id="a-long-name"),
         pytest.param({"role": Role.SITE}, "a site needs a certificate", id="a-site"),
-        pytest.param({"runs": []}, "without runs", id="no-runs"),
-        pytest.param({"runs": ["a/b"]}, "no run can be called 'a/b'", id="runs-that-cannot-be"),
+        pytest.param({"runs": []}, "needs runs", id="no-runs"),
+        pytest.param({"runs": ["a/b"]}, "no run can have the name 'a/b'", id="runs-that-cannot-be"),
         pytest.param({"lifetime": 0}, "for one second to", id="no-time"),
         pytest.param({"lifetime": 3651 * DAY}, "3650 days", id="for-ever"),
     ],
@@ -416,7 +416,9 @@ def test_a_policy_file_is_read_again_and_a_wrong_one_changes_nothing(
     assert allowed()
     path.write_text("grant = nonsense\n")
     assert [allowed() for _ in range(3)] == [True] * 3
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["the old one stays in force"]
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the policy could not be read again, and the old one stays in force"
+    ]
     path.unlink()
     assert allowed()
     path.write_text("")
@@ -427,7 +429,7 @@ def test_a_policy_file_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     bad: list[tuple[bytes | None, int, type[FlarelogError], str]] = [
         (None, 0, InvalidOption, "cannot be read: No such file"),
-        (b"", 0o602, NotAllowed, "everyone"),
+        (b"", 0o602, NotAllowed, "every user"),
         (b"#" * (1 << 20) + b"#", 0o600, InvalidOption, "more than"),
         (b"# \xff", 0o600, InvalidOption, "byte 2"),
         (b"x = 1", 0o600, InvalidOption, "policy.toml: the key 'x' is unknown"),

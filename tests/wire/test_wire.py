@@ -391,7 +391,7 @@ def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
             codec.decode_reply(rng.randbytes(rng.randint(0, 40)))
         except Malformed:
             continue
-    with pytest.raises(Malformed, match="is no Reply"):
+    with pytest.raises(Malformed, match="is not a Reply"):
         codec.decode_reply(b"\xff" * 8)
 
 
