@@ -75,7 +75,7 @@ class _Subscription:
             self.handler(notice)
         except Exception as error:
             log.error(
-                "a subscriber failed on %s of run %r (%s: %s); the run goes on",
+                "a subscriber failed on %s of run %r (%s: %s); the run continues",
                 *(notice.event.name, notice.run, type(error).__name__, error),
                 exc_info=not self.failed,
             )

@@ -145,7 +145,7 @@ class Client:
             )
         )
         if left_out:
-            log.warning("worker %s of %s does not answer: its sites are not shown here", left_out, self.address)
+            log.warning("worker %s of %s does not answer: its sites are missing here", left_out, self.address)
         return found
 
     async def find(
@@ -252,7 +252,7 @@ class Client:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
             raise NotAllowed(
-                f"{self.address} is an older flarelog, which neither lists nor removes runs: install this version there"
+                f"{self.address} runs an older flarelog, which cannot list or remove runs: install this version there"
             ) from error
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:

@@ -22,20 +22,22 @@ def contents(path: str | os.PathLike[str], most: int, *, regular: bool = False) 
     try:
         status = os.fstat(file)
         if regular and not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         raw = b""
         while len(raw) <= most:
             try:
                 more = os.read(file, most + 1 - len(raw))
             except BlockingIOError:
                 if not select.select([file], [], [], WRITES_WITHIN)[0]:
-                    raise OSError(errno.ETIMEDOUT, f"nothing was written into it for {WRITES_WITHIN:g} s") from None
+                    raise OSError(
+                        errno.ETIMEDOUT, f"it is a pipe that delivered nothing for {WRITES_WITHIN:g} s"
+                    ) from None
                 continue
             if not more:
                 break
             raw += more
         if not raw and stat.S_ISFIFO(status.st_mode):
-            raise OSError(errno.ENODATA, "it is a pipe that nobody writes into")
+            raise OSError(errno.ENODATA, "it is a pipe without a writer")
         return status, raw
     finally:
         os.close(file)

@@ -55,11 +55,11 @@ class Exit:
     def _memory(self) -> str:
         rose = f"the cgroup's OOM counter rose from {self.oom_before} to {self.oom_after}"
         if self.oom == CERTAIN:
-            return "; the kernel says that it killed this process because memory ran out: OOM"
+            return "; the kernel killed this process because memory ran out: OOM"
         if self.oom == LIKELY:
             return f"; {rose} within {self.oom_within / 1000:.1f} s before: likely OOM"
         if self.oom == OTHERS and self.oom_after > self.oom_before >= 0:
-            return f"; {rose} while it ran: another process was killed"
+            return f"; {rose} while it ran: the kernel killed another process"
         return ""
 
 

@@ -24,15 +24,15 @@ def check(patterns: Iterable[str]) -> None:
     """Raises InvalidGlob for the first of *patterns* that cannot be read, InvalidOption for one that is no name's."""
     for pattern in patterns:
         if not pattern or pattern.startswith("/"):
-            raise InvalidOption(f"the pattern {pattern!r} can match nothing; write it without a '/' before it")
+            raise InvalidOption(f"the pattern {pattern!r} can match nothing: remove the '/' before it")
         pieces = [piece for piece, _ in _tokens(pattern)]
         for bracket, missing in (("[", "]"), ("]", "[")):
             if bracket in pieces:
-                raise InvalidGlob(f"the pattern {pattern!r} has a {bracket!r} without its {missing!r}; write both")
+                raise InvalidGlob(f"the pattern {pattern!r} has a {bracket!r} without its {missing!r}: write both")
         try:
             _compiled(pattern)
         except re.error as error:
-            raise InvalidGlob(f"the pattern {pattern!r} cannot be read: {error.msg}; correct its brackets") from error
+            raise InvalidGlob(f"the pattern {pattern!r} cannot be read ({error.msg}): correct its brackets") from error
 
 
 def any_of(patterns: tuple[str, ...], path: str) -> bool:

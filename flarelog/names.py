@@ -27,7 +27,7 @@ def _part(what: str, part: str, limit: int) -> str:
     if not part:
         raise InvalidName(f"{what} has an empty part; name each part")
     if part in (".", ".."):
-        raise InvalidName(f"{what} has the part {part!r}; names are relative and plain")
+        raise InvalidName(f"{what} has the part {part!r}; use a relative path without '.' and '..'")
     if len(part) > limit:
         raise InvalidName(f"{what} has a part that is too long; at most {limit} characters are allowed")
     if not _PART.fullmatch(part):
@@ -69,7 +69,7 @@ def log_name(name: str) -> str:
     for part in parts:
         _part("the log's name", part, MAX_PART)
         if _STORES_OWN.fullmatch(part):
-            raise InvalidName(f"the log's name has the part {part!r}; that is what the store calls its own files")
+            raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
     return name
 
 
@@ -77,7 +77,7 @@ def parse_address(address: str) -> tuple[str, int]:
     """(host, port) of ``HOST:PORT``; an IPv6 address stands in brackets. Raises InvalidOption."""
     host, _, port = address.rpartition(":")
     if not _HOST.fullmatch(host) or not _PORT.fullmatch(port) or int(port) > 65535:
-        raise InvalidOption(f"{address!r} is no address; write HOST:PORT, as in 127.0.0.1:4721")
+        raise InvalidOption(f"{address!r} is not an address: write HOST:PORT, as in 127.0.0.1:4721")
     return host, int(port)
 
 

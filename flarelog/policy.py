@@ -131,8 +131,8 @@ class Policy:
             return
         if identity.how == "none":
             raise NotAllowed(
-                "the receiver must know who asks: give a certificate (--tls-cert and --tls-key) or a token"
-                " (--token-file)"
+                "the receiver cannot identify the caller: give a certificate (--tls-cert and"
+                " --tls-key) or a token (--token-file)"
             )
         if action is Action.PUSH and (own := site_of(identity)) != site:
             raise NotAllowed(
@@ -152,15 +152,18 @@ class Policy:
         of_others = [runs for role, runs in self._roles(identity) if action in _MAY[role] and role is not Role.SITE]
         if of_others and run is not None:
             runs = ", ".join(pattern for patterns in of_others for pattern in patterns)
-            return f"{identity} may not {asked}: its role {needed} is for the runs {runs}; ask for one of those"
+            return f"{identity} may not {asked}: its role {needed} covers the runs {runs}; ask for one of those"
         if action is Action.LIST and site is not None and self._is_other_site(identity, site):
             own = site_of(identity)
             return (
-                f"{identity} is of site {own}, and the call asks for site {quoted(site)}: name the site {own}, or give"
-                f" the certificate of {quoted(site)}"
+                f"{identity} is of site {own}, but the call asks for site {quoted(site)}:"
+                f" name the site {own}, or give the certificate of {quoted(site)}"
             )
         token = "a token with " if identity.how == "token" else ""
-        return f"{identity} may not {asked}: {token}the role {needed} is needed; the receiver's administrator grants it"
+        return (
+            f"{identity} may not {asked}: {token}the role {needed} is required; ask the"
+            " receiver's administrator to grant it"
+        )
 
     def _is_other_site(self, identity: Identity, site: str) -> bool:
         return any(role is Role.SITE for role, _ in self._roles(identity)) and not _is_site(identity, site)
@@ -199,17 +202,17 @@ def site_of(identity: Identity) -> str:
     Of several such SANs the one that is the common name as well. E-mail addresses and URIs name no site.
     """
     if identity.how != "certificate":
-        raise NotAllowed(f"{identity} is no site: sites are known by their certificates (--tls-cert and --tls-key)")
+        raise NotAllowed(f"{identity} is not a site: a site needs a certificate (--tls-cert and --tls-key)")
     names = identity.dns_names
     if len(names) > 1 and identity.common_name not in names:
         raise NotAllowed(
-            f"{identity} has {len(names)} SANs and none of them is its common name: which site it is cannot be known"
+            f"{identity} has {len(names)} SANs, and none equals its common name: its site cannot be determined"
         )
     name = identity.common_name if identity.common_name in names or not names else names[0]
     try:
         return site_name(name)
     except InvalidName as error:
-        raise NotAllowed(f"{identity} is no site: {error}") from error
+        raise NotAllowed(f"{identity} is not a site: {error}") from error
 
 
 def _is_site(identity: Identity, site: str | None) -> bool:
@@ -238,9 +241,9 @@ def parse(text: str, where: str = "the policy") -> Policy:
     said = table(text, where, "is no policy", ("defaults", "grant"))
     defaults, grants = said.get("defaults", False), said.get("grant", [])
     if not isinstance(defaults, bool):
-        raise InvalidOption(f"{where}: defaults is true or false")
+        raise InvalidOption(f"{where}: defaults must be true or false")
     if not isinstance(grants, list) or not all(isinstance(grant, dict) for grant in grants):
-        raise InvalidOption(f"{where}: each grant begins with a line [[grant]]")
+        raise InvalidOption(f"{where}: each grant must begin with a line [[grant]]")
     return Policy(tuple(_grant(f"{where}, grant {number}", grant) for number, grant in enumerate(grants, 1)), defaults)
 
 
@@ -252,10 +255,10 @@ def _grant(where: str, said: dict[str, object]) -> Grant:
     roles = [role for role in Role if role.value == said.get("role")]
     if not roles:
         got = f", not {quoted(str(said['role']))}" if "role" in said else ""
-        raise InvalidOption(f"{where}: role is {', '.join(role.value for role in Role)}{got}")
+        raise InvalidOption(f"{where}: role must be {', '.join(role.value for role in Role)}{got}")
     if not said.keys() & set(_SELECTORS):
         raise InvalidOption(
-            f'{where} is for nobody; add one of {", ".join(_SELECTORS)}, which may be a pattern like "*"'
+            f'{where} grants to no caller; add one of {", ".join(_SELECTORS)}, which may be a pattern like "*"'
         )
     return Grant(
         roles[0],
@@ -269,8 +272,8 @@ def run_patterns(patterns: Sequence[str], where: str) -> tuple[str, ...]:
     for pattern in patterns:
         if len(pattern) > MAX_PATTERN or not _RUN_PATTERN.fullmatch(pattern):
             raise InvalidOption(
-                f"{where}: no run can be called {quoted(pattern)}; a pattern has letters, digits, '.', '_', '-' and"
-                " the wildcards *, ? and [...]"
+                f"{where}: no run can have the name {quoted(pattern)}; a pattern has letters,"
+                " digits, '.', '_', '-' and the wildcards *, ? and [...]"
             )
     return tuple(patterns)
 
@@ -285,7 +288,7 @@ def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, o
     try:
         said = tomllib.loads(text)
     except ValueError as error:  # also of numbers that are too long for int()
-        raise InvalidOption(f"{where} is no TOML: {legible(str(error), 200)}") from error
+        raise InvalidOption(f"{where} is not valid TOML: {legible(str(error), 200)}") from error
     except RecursionError as error:
         raise InvalidOption(f"{where} {wrong}: it is nested too deeply") from error
     _known(where, said, keys)
@@ -295,7 +298,7 @@ def table(text: str, where: str, wrong: str, keys: Sequence[str]) -> dict[str, o
 def _known(where: str, said: Mapping[str, object], keys: Sequence[str]) -> None:
     for key in said:
         if key not in keys:
-            raise InvalidOption(f"{where}: there is no key {quoted(key)}; known are {', '.join(keys)}")
+            raise InvalidOption(f"{where}: the key {quoted(key)} is unknown; known are {', '.join(keys)}")
 
 
 def strings(where: str, key: str, value: object) -> tuple[str, ...]:
@@ -303,10 +306,10 @@ def strings(where: str, key: str, value: object) -> tuple[str, ...]:
     for each in values:
         if not isinstance(each, str) or not each or len(each) > MAX_PATTERN:
             raise InvalidOption(
-                f"{where}: {key} is a name or a pattern of at most {MAX_PATTERN} characters, or a list of them"
+                f"{where}: {key} must be a name or a pattern of at most {MAX_PATTERN} characters, or a list of them"
             )
     if not values:
-        raise InvalidOption(f"{where}: {key} is an empty list, which matches nothing; leave it out or name something")
+        raise InvalidOption(f"{where}: {key} is an empty list, which matches nothing; leave it out, or add a name")
     return tuple(values)
 
 

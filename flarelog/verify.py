@@ -117,12 +117,12 @@ def _against_store(held: Evidence) -> Verdict:
                 break  # somebody cuts it off meanwhile
             digest, at = extend(digest, piece), at + len(piece)
         if digest != expected:
-            text = f"differs between offset {begin} and {end} from what was committed"
+            text = f"differs from the committed bytes between offset {begin} and {end}"
             return Verdict(stream, committed, 0, begin, text)
         begin = end
     behind = size - committed
     # No difference: a receiver that is at work commits them soon, and one that starts cuts them off.
-    return Verdict(stream, committed, 0, text=f"ok, and {behind} bytes that are not committed" if behind else "ok")
+    return Verdict(stream, committed, 0, text=f"ok, and {behind} bytes are not committed yet" if behind else "ok")
 
 
 def _against_source(held: Evidence, files: Files, text: str) -> Verdict:
@@ -214,7 +214,7 @@ def _renamed(stream: StreamId, held: StreamInfo, streams: Iterable[StreamId], fi
         path = files.of(extent) if extent.length else None
         if path is not None and (name := files.name(path)) in others and not names_of(stream.log, name):
             where = f"{extent.length} bytes from offset {extent.offset} on"
-            return f"{where} are of the file that is now called {legible(name)}, as another log is"
+            return f"{where} come from the file that is now named {legible(name)}, like another log"
     return ""
 
 

@@ -59,7 +59,7 @@ def test_a_ca_from_nothing_to_a_list(place: Place) -> None:
     (place.directory / "certs" / "torn.crt").write_text("torn")
     listed = place.call("certs", "list")
     assert len(done(listed)) == len(table)
-    assert listed.said == "note: certs/torn.crt holds no certificate that can be read\n"
+    assert listed.said == "note: certs/torn.crt holds no readable certificate\n"
 
 
 def test_keys_are_their_owners_alone(ca: Path) -> None:
@@ -70,9 +70,9 @@ def test_keys_are_their_owners_alone(ca: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        pytest.param("init", 5, "certs/ca.key is there already", id="ca-twice"),
-        pytest.param("site site-1", 5, "certs/site-1.key is there already", id="site-twice"),
-        pytest.param("server localhost", 5, "certs/server.key is there already", id="server-twice"),
+        pytest.param("init", 5, "certs/ca.key exists", id="ca-twice"),
+        pytest.param("site site-1", 5, "certs/site-1.key exists", id="site-twice"),
+        pytest.param("server localhost", 5, "certs/server.key exists", id="server-twice"),
         pytest.param("site a/b", 2, "'a/b'", id="site-with-a-bad-name"),
         pytest.param("reader ca", 2, "'ca'", id="reader-called-ca"),
         pytest.param("server localhost:4721", 2, "localhost:4721", id="server-with-a-port"),

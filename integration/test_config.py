@@ -43,7 +43,7 @@ def test_a_run_whose_processes_have_their_options_from_one_file(place: Place) ->
     assert sidecar.ends() == 0, sidecar.talk()
     held = place.call("streams", "--config", str(file))
     assert re.findall(r"\S+\.(?:log|txt)", held.printed) == [place.log.name]
-    assert place.call("config", "check", str(file)).printed == f"{file}: 10 options, nothing is wrong\n"
+    assert place.call("config", "check", str(file)).printed == f"{file}: 10 options, no faults\n"
     receiver.tell(signal.SIGTERM)
     assert receiver.ends() == 0
 

@@ -54,7 +54,7 @@ def test_what_is_masked_is_said_by_the_receipt_by_streams_and_by_verify(place: P
     sealed(receiver, data, 2000)
     assert sidecar.records()[0]["redacted"]["matches"] == 2000
     table = place.call("streams", "run-1", "--store", str(receiver.store))
-    assert "what the site's redaction matched is stored as asterisks" in table.said
+    assert "the site masked secrets: they are stored as asterisks" in table.said
     assert "at least 2,000 matches" in table.said
     receiver.stop()
     verified = place.call("verify", "run-1", "--store", str(receiver.store), "--source", str(place.root))
@@ -167,12 +167,12 @@ def test_a_site_that_says_no_connects_to_nobody_and_ends_once_with_5(place: Plac
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("allow_logs = false", "there is no key 'allow_logs'"),
-        ("allow_log_streaming = 1", "is true or false"),
-        ("redact = ['everything']", "there is no redaction 'everything'"),
+        ("allow_logs = false", "the key 'allow_logs' is unknown"),
+        ("allow_log_streaming = 1", "must be true or false"),
+        ("redact = ['everything']", "the redaction 'everything' is unknown"),
         (r"redact_patterns = ['(a)\1']", "no lookaround and no backreferences"),
-        ("include = ['/var/log/*']", "write it without a '/' before it"),
-        ("[", "is no TOML"),
+        ("include = ['/var/log/*']", "remove the '/' before it"),
+        ("[", "is not valid TOML"),
         (None, "cannot be read (No such file or directory)"),
     ],
 )
@@ -202,10 +202,10 @@ def test_only_what_site_and_asker_both_name_is_sent_and_masked_as_either_wants(p
 @pytest.mark.parametrize(
     ("text", "code", "sentence"),
     [
-        ("allow_log_streaming = false\n", 5, "says allow_log_streaming = false by now: nothing more is sent"),
-        ("exclude = ['app.log']\n", 1, "was changed: nothing more is sent as it said before"),
-        ("allow_log_streaming = fals\n", 78, "nothing more is sent"),
-        (None, 78, "nothing more is sent"),
+        ("allow_log_streaming = false\n", 5, "now says allow_log_streaming = false: sending stops"),
+        ("exclude = ['app.log']\n", 1, "was changed: sending stops"),
+        ("allow_log_streaming = fals\n", 78, "sending stops"),
+        (None, 78, "sending stops"),
     ],
     ids=["false", "less", "wrong", "gone"],
 )
@@ -262,7 +262,7 @@ def test_an_embedded_producer_obeys_the_policy_and_says_so(
         assert "run-3" not in producer.outcomes
     said = [record.getMessage() for record in caplog.records]
     assert sum("says allow_log_streaming = false" in text for text in said) == 1
-    assert sum("there is no redaction 'passwrds'" in text for text in said) == 1
+    assert sum("the redaction 'passwrds' is unknown" in text for text in said) == 1
     assert [path.name for path in receiver.store.iterdir() if path.is_dir()] == ["run-2"]
     until(lambda: receiver.stored(run="run-2") == b"password=***\n", "what is redacted comes")
 

@@ -32,7 +32,7 @@ def test_all_is_well(place: Place) -> None:
         *("root", "file system", "inotify", "descriptors", "address", "connection", "tls", "protocol", "clock"),
         *("round trip", "store", "writing", "letters", "space", "inodes"),
     ]
-    assert "a receiver is at work on it" in found["store"][1]
+    assert "a receiver is using it" in found["store"][1]
     stored = receiver.stored("doctor.log", run="flarelog-doctor")
     assert stored.endswith(b": a test record\n")
     assert not receiver.stored()  # of the site's own logs nothing is sent
@@ -45,8 +45,8 @@ def test_each_trouble_has_its_row_and_its_cure(place: Place) -> None:
     address = free_address()
     found = rows(place.call("doctor", "--receiver", address, "-o", "json"), 1)
     assert found["connection"] == (
-        *("fail", f"nobody listens at {address}"),
-        "start flarelog serve there, look at its --listen (127.0.0.1 serves its own machine alone), and at the port",
+        *("fail", f"{address} refused the connection: no program listens there"),
+        "start flarelog serve there, and check the port and --listen (127.0.0.1 accepts only its own machine)",
     )
     assert "protocol" not in found
     found = rows(place.call("doctor", "--receiver", "no such host:1", "-o", "json"), 1)
@@ -126,7 +126,7 @@ def test_tls(place: Place, ca: Path) -> None:
     assert found["round trip"][0] == "fail"
     found = rows(place.call(*arguments), 1)
     assert found["tls"][0] == "fail"
-    assert found["tls"][1].startswith("it wants TLS: give --tls-ca")
+    assert found["tls"][1].startswith("it requires TLS: give --tls-ca")
     found = rows(place.call(*arguments, "--tls-ca", str(ca / "none")), 1)
     assert found["tls"][0] == "fail"
     found = rows(place.call("doctor", "--store", str(receiver.store), "-o", "json", *tls(ca, "server")), 0)
@@ -146,7 +146,7 @@ def test_names_that_differ_in_case_alone_and_what_a_store_makes_of_them(place: P
         append(place.root / name, b"x")
     found = rows(place.call("doctor", "--root", str(place.root), "-o", "json"), 0)
     assert found["names"][0] == "warn"
-    assert "differ in case alone" in found["names"][1]
+    assert "differ only in case" in found["names"][1]
     store = place.directory / "store"
     store.mkdir()
     assert rows(place.call("doctor", "--store", str(store), "-o", "json"), 0)["letters"][0] == "ok"

@@ -75,7 +75,7 @@ def fenced(program: Program) -> None:
     assert program.ends(15.0) == FENCED, program.talk()
     sentence = program.sentence()
     assert "a newer producer has this stream" in sentence
-    assert "not to be started again" in sentence
+    assert "do not start it again" in sentence
 
 
 def goes_on(receiver: Receiver, program: Program, before: bytes, log: str = LOG) -> bytes:

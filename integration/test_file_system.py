@@ -222,7 +222,7 @@ def test_a_link_that_was_planted_in_the_store_holds_its_streams_until_it_is_gone
     before = tree(outside)
     receiver = place.serve(store=store)
     sidecar = place.sidecar(receiver)
-    sentence = f"{store / where} is a symbolic link, and the store follows none: move it away"
+    sentence = f"{store / where} is a symbolic link, which the store does not follow: move it away"
     until(lambda: sentence in receiver.program.said + sidecar.said, lambda: receiver.program.said + sidecar.said)
     assert place.once(receiver, "--run", "run-2").ends() == 0
     receiver.holds(data, run="run-2")

@@ -64,7 +64,7 @@ def shows(program: Program, text: str) -> None:
 def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str) -> None:
     receiver = place.serve()
     reader = place.start("follow", RUN, *where(receiver, how))
-    reader.says("holds no run run-1 yet: waiting")
+    reader.says("has no run run-1 yet: waiting")
     programs = sites(place, receiver, site1=b"one\n", site2=BAR + b"a \xff b")
     shows(reader, "one")
     append(log(place, "site-1"), b"two\n")
@@ -75,7 +75,7 @@ def test_a_run_is_followed_from_its_beginning_to_its_end(place: Place, how: str)
     append(log(place, "site-2"), b" c\n")
     end(place, receiver, programs)
     assert reader.ends() == 0
-    rotated, ended = "── the file ended here: rotated ──", "── ended at {} bytes, its end was agreed on ──"
+    rotated, ended = "── the file ended here: rotated ──", "── ended at {} bytes, its receipt is complete ──"
     assert of(reader, "site-1") == ["one", "two", rotated, "three", ended.format(14)]
     assert of(reader, "site-2")[-3:] == ["train: 100%|##|", "a � b c", ended.format(len(BAR) + 8)]
     assert "1 pieces that are no UTF-8" in reader.said
@@ -93,8 +93,8 @@ def test_a_lost_connection_is_taken_up_where_it_was(place: Place) -> None:
         end(place, receiver, programs)
         assert reader.ends() == 0
     assert of(reader, "site-1") == [*(f"line {n}" for n in range(20_000)), "behind"]
-    assert "trying again, from where it was" in reader.said
-    assert "connected again: nothing is missing" in reader.said
+    assert "retrying from where it was" in reader.said
+    assert "connected again: no bytes are missing" in reader.said
     assert "Traceback" not in reader.said
 
 
@@ -165,13 +165,13 @@ def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str, c
     ]
     nothing = place.call(command, RUN, *where(ended, how), "--first-error", "--site", "site-1")
     assert (nothing.process.returncode, nothing.printed) == (3, "")
-    assert nothing.sentence() == "flarelog: nothing went wrong in 1 log of run run-1"
+    assert nothing.sentence() == "flarelog: no error was found in 1 log of run run-1"
     part = place.call(command, RUN, *where(ended, how), "--first-error", "--since", "2026-11-20T08:00:03Z")
     assert part.process.returncode == 3
-    assert part.sentence() == "flarelog: no error among the lines of 2 logs of run run-1 that --since left"
+    assert part.sentence() == "flarelog: no error was found among the lines of 2 logs of run run-1 that --since left"
     last = place.call(command, RUN, *where(ended, how), "--first-error", "--tail", "1")
     assert last.process.returncode == 2
-    assert "--first-error looks at whole logs" in last.said
+    assert "--first-error reads whole logs" in last.said
 
 
 @pytest.mark.parametrize("command", ["logs", "follow"])
@@ -186,7 +186,7 @@ def test_the_first_error_on_a_terminal_may_stand_anywhere(place: Place, command:
     assert terminal.ended() == 0
     first = next(line for line in (error + rest).splitlines() if b"Error" in line)
     assert terminal.seen.startswith(b"site-1/log.txt \xe2\x94\x82 " + first + b"\r\n")
-    assert b"nothing went wrong" not in terminal.seen
+    assert b"no error was found" not in terminal.seen
 
 
 def test_what_cannot_match_does_not_travel(place: Place) -> None:
@@ -242,20 +242,20 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        pytest.param(["logs", RUN], 2, "say where to look", id="nowhere"),
+        pytest.param(["logs", RUN], 2, "no place was given", id="nowhere"),
         pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
-        pytest.param(["logs", RUN, "--store", "."], 3, ". holds no run run-1", id="no-run"),
+        pytest.param(["logs", RUN, "--store", "."], 3, ". has no run run-1", id="no-run"),
         pytest.param(["logs", "..", "--store", "."], 2, "the run's name", id="a-name"),
         pytest.param(["logs", RUN, "--store", ".", "--from", "x:1"], 2, "give SITE/LOG:OFFSET", id="a-place"),
-        pytest.param(["follow", RUN, "--store", ".", "-i", "("], 2, "is no regular expression", id="a-pattern"),
+        pytest.param(["follow", RUN, "--store", ".", "-i", "("], 2, "is not a regular expression", id="a-pattern"),
         pytest.param(["follow", RUN, "--store", ".", "--format", "{x}"], 2, "has the field 'x'", id="a-format"),
-        pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 2, "is no format", id="a-brace"),
+        pytest.param(["follow", RUN, "--store", ".", "--format", "{"], 2, "is not a format", id="a-brace"),
         pytest.param(
-            ["logs", RUN, "--store", ".", "--format", "{text:{site}}"], 2, "a field within", id="a-nested-field"
+            ["logs", RUN, "--store", ".", "--format", "{text:{site}}"], 2, "a field inside", id="a-nested-field"
         ),
-        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 2, "is no time zone", id="a-zone"),
-        pytest.param(["follow", RUN, "--store", ".", "-o", "raw", "-t"], 2, "-o raw is the exact bytes", id="raw"),
-        pytest.param(["follow", RUN, "--receiver", "x"], 2, "'x' is no address", id="an-address"),
+        pytest.param(["follow", RUN, "--store", ".", "--tz", "Mars"], 2, "is not a time zone", id="a-zone"),
+        pytest.param(["follow", RUN, "--store", ".", "-o", "raw", "-t"], 2, "-o raw writes the exact bytes", id="raw"),
+        pytest.param(["follow", RUN, "--receiver", "x"], 2, "'x' is not an address", id="an-address"),
     ],
 )
 def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int, sentence: str) -> None:
@@ -370,7 +370,7 @@ def test_a_terminal_shows_the_state_of_the_sites_below_and_bars_that_move(place:
     assert terminal.ended() == 130
     wiped, _, said = terminal.seen.rpartition(b"flarelog: ")
     assert wiped.endswith(b"\x1b[J")
-    assert said.startswith(b"go on with: ")
+    assert said.startswith(b"continue with: ")
     assert b"Traceback" not in terminal.seen
     end(place, receiver, programs)
 
@@ -391,7 +391,7 @@ def test_a_terminal_that_vanishes_without_a_signal_ends_it_though_nothing_comes_
     until(lambda: watched.process.poll() is not None, "status has ended")
     lines.sees("one")
     assert receiver.stop() == 0
-    lines.sees("trying again, from where it was")
+    lines.sees("retrying from where it was")
     os.close(lines.master)
     until(lambda: lines.process.poll() is not None, "follow has ended")
     assert [one.process.returncode for one in (lines, first_error, watched)] == [141, 141, 141]
@@ -401,7 +401,7 @@ def interrupted(terminal: Terminal) -> list[str]:
     """The command with which to go on, as it is told after Ctrl-C."""
     terminal.process.send_signal(signal.SIGINT)
     assert terminal.ended() == 130
-    told = terminal.seen.decode().rpartition("flarelog: go on with: ")[2]
+    told = terminal.seen.decode().rpartition("flarelog: continue with: ")[2]
     program, *command = shlex.split(told)
     assert (program, told[-2:]) == ("flarelog", "\r\n")
     return command

@@ -57,25 +57,25 @@ def test_logs_f_is_follow(place: Place) -> None:
 def test_a_name_that_was_meant_otherwise(held: Receiver, store: bool) -> None:
     where = str(held.store) if store else held.address
     for args, sentence in (
-        (("logs", "exp-24"), f"{where} holds no run exp-24: did you mean exp-42?"),
+        (("logs", "exp-24"), f"{where} has no run exp-24: did you mean exp-42?"),
         (("logs", "exp-42", "--site", "site2"), f"run exp-42 at {where} has no site site2 (it has site-2, site-10):"),
         (("logs", RUN, "--log", "logs.txt"), f"run {RUN} at {where} has no log logs.txt (it has log.txt): did you"),
-        (("streams", "exp-24"), f"{where} holds no stream of run exp-24: did you mean exp-42?"),
-        (("runs", "exp-24"), f"{where} knows no run exp-24: did you mean exp-42?"),
+        (("streams", "exp-24"), f"{where} has no log of run exp-24: did you mean exp-42?"),
+        (("runs", "exp-24"), f"{where} has no run exp-24: did you mean exp-42?"),
         (("status", "exp-42", "--site", "site-22"), "no site is called site-22: did you mean site-2?"),
     ):
         program = shown(held, *args, store=store)
         assert program.ends() == 3
         assert program.sentence().startswith(f"flarelog: {sentence}")
     reader = held.place.start("follow", "exp-24", *(("--store", where) if store else ("--receiver", where)))
-    reader.says(f"{where} holds no run exp-24 yet: waiting (did you mean exp-42?)")
+    reader.says(f"{where} has no run exp-24 yet: waiting (did you mean exp-42?)")
 
 
 @pytest.mark.parametrize("store", [False, True], ids=["receiver", "store"])
 def test_a_run_without_its_name(held: Receiver, store: bool) -> None:
     program = shown(held, "logs", store=store)
     assert program.ends() == 2
-    assert f"holds 2 runs, {RUN}, exp-42: name one, or give --latest" in program.said
+    assert f"has 2 runs, {RUN}, exp-42: name one, or give --latest" in program.said
     latest = shown(held, "logs", "--latest", "-n", "1", "--notes", "off", store=store)
     assert (latest.ends(), latest.printed) == (0, "site-1/log.txt │ INFO went on\n")
     assert shown(held, "rm", "exp-42", "--yes").ends() == 0

@@ -197,7 +197,7 @@ def test_a_child_that_wants_flarelog_for_itself_is_told_how_to_get_it(play: Play
     )
     silent(done)
     assert len(done.out.splitlines()) == 6
-    assert all("make the process with spawn, forkserver or exec" in line for line in done.out.splitlines())
+    assert all("start the process with spawn, forkserver or exec" in line for line in done.out.splitlines())
 
 
 def test_children_that_were_forked_before_flarelog_was_used_may_use_it(play: Play) -> None:
@@ -406,7 +406,7 @@ sys.exit(7)
         "30",
     )
     assert (done.code, "Traceback" in done.err, done.seconds < 10.0) == (7, False, True), done.err
-    assert "WARNING exiting although not everything was sent: 1,700,000 bytes" in done.err
+    assert "WARNING the process exits before everything was sent: 1,700,000 bytes" in done.err
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("inf"), float("nan")])
@@ -460,7 +460,7 @@ def test_a_handler_that_raises_is_told_of_the_next_notice_all_the_same(
     goes_on(both, "run-1")
     goes_on(both, "run-2")
     until(lambda: {"run-1", "run-2"} <= set(told), "both are told")
-    until(lambda: "the run goes on" in caplog.text, "it is said")
+    until(lambda: "the run continues" in caplog.text, "it is said")
 
 
 @pytest.mark.parametrize(
@@ -488,7 +488,7 @@ def test_a_handler_that_hangs_holds_up_neither_bytes_nor_the_end(play: Play, sto
         + stop
     )
     assert (done.code, done.out, done.seconds < seconds + 10.0) == (0, "hangs\n", True), done.err
-    assert done.err == f"WARNING a handler did not return within {seconds} s; later notices are not told\n"
+    assert done.err == f"WARNING an event handler did not return within {seconds} s; later events are not delivered\n"
 
 
 def test_notices_that_wait_for_a_slow_handler_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
@@ -497,7 +497,7 @@ def test_notices_that_wait_for_a_slow_handler_are_bounded(caplog: pytest.LogCapt
         background.tell(go.wait)
         for number in range(_background.MAX_NOTICES + 5000):
             background.tell(lambda number=number: told.append(number))  # type: ignore[misc]
-        assert caplog.text.count("new ones are dropped until it has caught up") == 1
+        assert caplog.text.count("new events are dropped until it catches up") == 1
         go.set()
         until(lambda: len(told) >= _background.MAX_NOTICES - 1, "it catches up")
         background.tell(lambda: told.append(-1))
@@ -803,7 +803,7 @@ def test_a_run_that_cannot_be_named_is_a_sentence_and_not_a_failure(
     for event in (Event.ABOUT_TO_START_RUN, Event.START_RUN, Event.ABOUT_TO_END_RUN, Event.END_RUN):
         both[2].publish(event, "no/such run")
     goes_on(both)
-    assert "the run goes on" in caplog.text
+    assert "the run continues" in caplog.text
     assert not [record for record in caplog.records if record.exc_info]
 
 

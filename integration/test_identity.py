@@ -398,7 +398,7 @@ def test_a_truncation_under_a_writer_that_goes_on_at_its_offset_leaves_nuls_and_
     notes = [note for part in record["generations"] for note in part["notes"] if note.startswith("hole:")]
     assert notes == [f"hole:{size}"]
     assert record["gaps"] == []
-    assert "a stretch that nobody wrote" in place.call("streams", "--store", str(it.receiver.store)).said
+    assert "the file has a hole" in place.call("streams", "--store", str(it.receiver.store)).said
 
 
 def test_a_hole_of_a_terabyte_is_a_gap_and_not_a_terabyte_of_nuls(place: Place, site: Callable[..., Site]) -> None:

@@ -169,7 +169,7 @@ def test_what_could_not_be_kept_is_said_and_stays_in_the_store(
         assert finished is not None
         finished.result(10.0)
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert said == [f"logs of run {RUN} were not handed on (ValueError: there is no room); they are in the store"]
+    assert said == [f"logs of run {RUN} were not delivered (ValueError: there is no room); they remain in the store"]
     assert (tmp_path / "store" / RUN / SITE / LOG).read_bytes() == b"one\n"
 
 
@@ -233,8 +233,7 @@ def test_a_run_that_cannot_be_ended_is_a_sentence_and_can_be_tried_again(
     said = [record.getMessage() for record in caplog.records if "job-2" in record.getMessage()]
     assert len(said) == 2
     assert all(
-        one.startswith("run job-2 could not be ended: 1 runs are known that have not ended, at most 1 are")
-        for one in said
+        one.startswith("run job-2 could not be ended: 1 runs have not ended, and 1 is the limit") for one in said
     )
 
 

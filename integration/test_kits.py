@@ -96,7 +96,7 @@ def test_the_admin_s_kit_reads_all_and_pushes_nothing(federation: Federation) ->
     assert "site-1/app.log" in place.streams("--receiver", address, *admin, run="run-2")
     program = place.once(address, "--site", "admin", *admin)
     assert program.ends() != 0
-    assert f"certificate '{ADMIN}' is no site" in program.sentence()
+    assert f"certificate '{ADMIN}' is not a site" in program.sentence()
 
 
 def test_a_site_s_kit_reads_nothing_of_another_and_pushes_as_no_other(federation: Federation) -> None:
@@ -112,7 +112,7 @@ def test_a_server_s_kit_that_is_for_another_name_is_not_believed(place: Place) -
     kits = nvflare_kits(place.directory / "kits", "logs.example.org", (), SITES, ADMIN)
     receiver = place.serve(*kit(kits, "logs.example.org").arguments())
     sidecar = place.sidecar(receiver, *kit(kits, "site-1").arguments())
-    sidecar.says("its certificate is not for 127.0.0.1: connect to a name that it is for")
+    sidecar.says("its certificate is not valid for 127.0.0.1: connect to a name that the certificate has")
 
 
 def shape(tls: Tls) -> list[object]:

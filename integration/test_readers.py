@@ -88,13 +88,13 @@ def test_an_operator_begins_and_ends_runs_with_a_token(place: Place, receiver: R
     assert place.call("run-start", "run-2", *at).printed == "run-2 running\n"
     assert place.call("run-end", "run-2", *at).printed.startswith("run-2 end")
     refused = streams(place, receiver.reader_address, *trusting(place), "--token-file", ops)
-    assert (refused.process.returncode, "a token with the role reader is needed" in refused.sentence()) == (5, True)
+    assert (refused.process.returncode, "a token with the role reader is required" in refused.sentence()) == (5, True)
 
 
 def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(place: Place, receiver: Receiver) -> None:
     assert receiver.program.said.splitlines()[:2] == [
         f"receiver: receiving at {receiver.address} into {receiver.store}",
-        f"receiver: readers with a token at {receiver.reader_address}",
+        f"receiver: token readers connect to {receiver.reader_address}",
     ]
     (ready,) = place.directory.glob("*.ready")
     assert ready.read_text() == receiver.address + "\n"
@@ -104,11 +104,11 @@ def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(pla
     ("where", "args", "code", "sentence"),
     [
         pytest.param("reader", ["CA"], 5, "the token is missing, unknown or revoked: give --token-file", id="no-token"),
-        pytest.param("reader", ["TOKEN"], 2, "a token goes over TLS alone: give --tls-ca", id="a-token-without-tls"),
-        pytest.param("main", ["CA", "TOKEN"], 5, "it wants a certificate: give --tls-cert", id="at-the-sites-port"),
+        pytest.param("reader", ["TOKEN"], 2, "a token needs TLS: give --tls-ca", id="a-token-without-tls"),
+        pytest.param("main", ["CA", "TOKEN"], 5, "it requires a certificate: give --tls-cert", id="at-the-sites-port"),
         pytest.param("main", ["CA"], 5, "or connect to its port for readers with a token", id="neither"),
-        pytest.param("reader", [], 5, "it wants TLS: give --tls-ca", id="no-tls"),
-        pytest.param("reader", ["OTHER-CA", "TOKEN"], 5, "its certificate is not to be trusted", id="another-ca"),
+        pytest.param("reader", [], 5, "it requires TLS: give --tls-ca", id="no-tls"),
+        pytest.param("reader", ["OTHER-CA", "TOKEN"], 5, "its certificate is not trusted", id="another-ca"),
         pytest.param("localhost", ["CA", "TOKEN"], 0, "", id="by-its-name"),
         pytest.param("reader", ["CA", "--token-file", "nowhere"], 78, "nowhere cannot be read", id="no-file"),
         pytest.param("reader", ["CA", "--token-file", "open"], 5, "chmod 600 it", id="a-file-for-all"),
@@ -145,7 +145,7 @@ def test_a_sidecar_that_connects_to_the_port_for_readers_is_told_where_to_go(
 def test_a_port_for_readers_without_tls_is_refused_with_a_sentence(place: Place) -> None:
     program = place.call("serve", "--store", "store", "--listen", "127.0.0.1:0", "--reader-listen", "127.0.0.1:0")
     assert program.process.returncode == 2
-    assert "is of no use without TLS" in program.sentence()
+    assert "needs TLS" in program.sentence()
 
 
 def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: Place, ca: Authority) -> None:
@@ -156,7 +156,7 @@ def test_a_port_for_readers_that_is_taken_ends_the_start_with_a_sentence(place: 
         tls = files(ca.issue("receiver", hosts=HOSTS))
         program = place.call("serve", "--store", "store", "--listen", "127.0.0.1:0", "--reader-listen", address, *tls)
     assert program.process.returncode == 1
-    assert f"the address {address} cannot be had" in program.sentence()
+    assert f"the address {address}cannot listen on" in program.sentence()
 
 
 # --- what changes while it runs
@@ -209,7 +209,7 @@ def test_a_read_that_goes_on_ends_with_a_sentence_when_its_token_is_revoked(
     assert place.call("token", "revoke", id, "--store", "store").process.returncode == 0
     ended = wall.ended()
     assert isinstance(ended, NotAllowed)
-    assert f"token {id} (wall) was revoked, was changed, or has expired" in str(ended)
+    assert f"token {id} (wall) was revoked or changed, or has expired" in str(ended)
     append(place.log, DATA)
     until(lambda: bytes(hall.got) == DATA * 3, "the other one reads on")
     receiver.program.says("ended {")
@@ -232,7 +232,7 @@ def test_a_policy_that_changes_ends_the_reads_and_the_streams_that_it_no_longer_
     reader = Follower(receiver.address, ca.issue("reader", units=("reader",)))
     until(lambda: bytes(reader.got) == DATA, "it has been read")
     policy.write_text("half of a pol")
-    receiver.program.says("the policy stays as it was")
+    receiver.program.says("the old one stays in force")
     append(place.log, DATA)
     until(lambda: bytes(reader.got) == DATA * 2, "it is read on")
     policy.write_text('[[grant]]\nidentity = "nobody-else"\nrole = "site"\n')
@@ -257,8 +257,8 @@ def test_a_hangup_has_both_ends_read_their_files_again_and_ends_neither(place: P
     Path(tls.key).write_text("half of a k")
     policy.write_text("half of a pol")
     receiver.program.tell(signal.SIGHUP)
-    receiver.program.says("the old ones stay in use")
-    receiver.program.says("the policy stays as it was")
+    receiver.program.says("the old certificates stay in use")
+    receiver.program.says("the old one stays in force")
     append(place.log, DATA)
     receiver.gets(DATA * 2)
     for _ in range(3):
@@ -279,7 +279,7 @@ def test_a_hangup_ends_nothing_where_there_is_nothing_to_read_again(place: Place
     receiver.gets(DATA)
     for program in (receiver.program, sidecar):
         program.tell(signal.SIGHUP)
-        program.says("there is nothing to read again")
+        program.says("SIGHUP has nothing to read again")
     assert sidecar.stop() == 0
     assert receiver.stop() == 0
 
@@ -327,5 +327,5 @@ def test_connections_that_come_to_no_call_are_counted(place: Place, ca: Authorit
     for _ in range(7):
         with socket.create_connection((host, int(port))) as plain:
             plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    receiver.program.says(" connections came to no call: ")
-    assert receiver.program.said.count("came to no call") == 1
+    receiver.program.says(" connections closed without a call: ")
+    assert receiver.program.said.count("closed without a call") == 1

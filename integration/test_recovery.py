@@ -145,7 +145,7 @@ def test_what_an_older_copy_of_the_store_lacks_is_sent_again_and_said(place: Pla
         data += append(place.log, NEXT)
     receiver.gets(data)
     receiver = restored(receiver, copy)
-    sidecar.says(f"has lost {len(data) - len(HEAD)} bytes that it had acknowledged; they are sent again")
+    sidecar.says(f"has lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends them")
     receiver.gets(data)
     data += append(place.log, NEXT)
     receiver.gets(data)
@@ -182,7 +182,7 @@ def test_what_an_older_copy_of_the_store_lacks_and_the_source_as_well_is_a_gap(p
     for log, data in after.items():
         receiver.gets(HEAD + TAIL + data, log)
     receiver = restored(receiver, copy)
-    sidecar.says(f"{len(TAIL)} bytes are gone for good, and a gap", times=3)
+    sidecar.says(f"{len(TAIL)} bytes are lost for good and become a gap", times=3)
     for log, data in after.items():
         receiver.gets(HEAD + data, log)
     assert sidecar.stop() == 6, sidecar.talk()
@@ -333,9 +333,9 @@ def test_streams_that_were_changed_by_hand_or_by_a_power_cut_are_whole_again(pla
     assert {log: streams[f"{SITE}/{log}"]["gaps"] for log in HANDS} == {log: [] for log in HANDS}
     agrees(receiver)
     for log in ("cut", "emptied", "removed", "last-byte-flipped", "data-ends-in-nul-bytes"):
-        assert f"{RUN}/{SITE}/{log}: the journal promised" in receiver.program.said
+        assert f"{RUN}/{SITE}/{log}: the journal lists" in receiver.program.said
         if alive:
-            assert any(f"{SITE}/{log}: the receiver has lost" in line for line in sidecar.said.splitlines())
+            assert any(f"{SITE}/{log}: the receiver lost" in line for line in sidecar.said.splitlines())
 
 
 def test_a_journal_that_is_gone_is_said_and_nothing_is_overwritten(place: Place) -> None:
@@ -379,7 +379,7 @@ def test_verify_says_where_a_stream_was_cut_and_what_was_never_committed(place: 
     assert receiver.stop() == 0
     append(receiver.file(), b"an editor was here\n")
     code, text = verified(receiver)
-    assert (code, "19 bytes that are not committed" in text) == (0, True)
+    assert (code, "19 bytes are not committed yet" in text) == (0, True)
     os.truncate(receiver.file(), 100)
     code, text = verified(receiver)
     assert code == 1

@@ -54,7 +54,7 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
 
     refused = place.call("rm", RUN, *where, "--yes")
     assert refused.process.returncode == NOT_ALLOWED
-    assert f"a log of run {RUN} is open: end it first (flarelog run-end), or say --force" in refused.sentence()
+    assert f"a log of run {RUN} is open: end the run first (flarelog run-end), or give --force" in refused.sentence()
     reader = place.start("follow", RUN, *where)
     until(lambda: "loss" in reader.printed, "the reader has begun")
 
@@ -63,7 +63,7 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert not (receiver.store / RUN).exists()
     assert list(runs(place, receiver)) == [OTHER]
     assert sidecar.ends() == NOT_ALLOWED  # which the unit for systemd takes as final
-    assert f"run {RUN} was removed at the receiver; to send it anew, start the sidecar again by" in sidecar.sentence()
+    assert f"run {RUN} was removed at the receiver; to send it again, start the sidecar again by" in sidecar.sentence()
     assert reader.ends() == NOT_FOUND
     assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
     assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND
@@ -85,7 +85,7 @@ def test_what_a_store_is_asked_to_remove(place: Place) -> None:
     where = ("--store", str(receiver.store))
     locked = place.call("rm", RUN, *where, "--yes")
     assert locked.process.returncode == FAILED
-    assert f"has the store {receiver.store}: ask it with --receiver" in locked.sentence()
+    assert f"has the store {receiver.store}: remove the run through it with --receiver" in locked.sentence()
     receiver.stop()
     for code, args in (
         (USAGE, (RUN, *where)),  # nobody could answer
@@ -123,7 +123,7 @@ def test_old_runs_leave_by_themselves_and_what_a_kill_left_of_one_goes_at_the_ne
     aged(receiver.store / "large", 1)
     (receiver.store / ".removed.0123456789abcdef" / SITE).mkdir(parents=True)
     again = receiver.again("--keep-days", "7")
-    again.program.says("run old: removed, because nothing has come for 7 days (--keep-days)")
+    again.program.says("run old: removed, because it received nothing for 7 days (--keep-days)")
     until(lambda: not [one for one in os.listdir(receiver.store) if one.startswith(".removed")], "all of it is gone")
     assert set(runs(place, again)) == {"young", "large"}
     again.stop()
@@ -144,7 +144,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     events = receiver.store / RUN / f".{SITE}.events"
     until(lambda: events.exists() and b"opened" in events.read_bytes(), "it is written down that the log is open")
     sidecar.kill()
-    until(lambda: b"went without a word" in events.read_bytes(), "and that nobody has it any more")
+    until(lambda: b"disconnected without a word" in events.read_bytes(), "and that nobody has it any more")
     receiver.program.kill()
     with events.open("ab") as file:
         file.write(b'0123abcd {"t":"event","at":17')  # as a kill leaves a line
@@ -183,14 +183,14 @@ def test_with_workers_a_run_goes_when_it_is_old_at_all_of_them_and_stays_while_o
     receiver.gets(data, site=site)
     quiet = time.monotonic()
     for run in ("old", OTHER):
-        receiver.program.says(f"run {run}: removed, because nothing has come for")
+        receiver.program.says(f"run {run}: removed, because it received nothing for")
     until(lambda: set(runs(place, receiver)) == {RUN}, "the others are gone at all workers")
     until(lambda: time.monotonic() - quiet > 8, "it is older than those that went")
     assert runs(place, receiver)[RUN]["open"] == 1
     data += append(place.log, lines(3, 100))
     receiver.gets(data, site=site)
     assert sidecar.stop() == OK
-    receiver.program.says(f"run {RUN}: removed, because nothing has come for")
+    receiver.program.says(f"run {RUN}: removed, because it received nothing for")
     until(lambda: runs(place, receiver) == {}, "it is gone when nobody sends it")
     for each in SITES:
         (sent,) = place.once(receiver, "--run", "old", "--site", each, "--json").records()

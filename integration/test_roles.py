@@ -281,8 +281,8 @@ def test_a_refusal_does_not_tell_whether_there_is_such_a_stream(federation: Fede
             raise AssertionError("a byte of another site's log")
 
     assert federation.call("site-2", read_it) == (
-        f"certificate 'site-2' may not read run '{RUN}': the role reader is needed, which the receiver's administrator"
-        " can give"
+        f"certificate 'site-2' may not read run '{RUN}': the role reader is required; ask the receiver's administrator"
+        " to grant it"
     )
 
 
@@ -318,8 +318,10 @@ def test_what_is_allowed_and_what_is_refused_is_an_audit_line(federation: Federa
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        pytest.param("[[grant]]\nidentity = 'x'\nrole = 'king'\n", "role is site, reader, operator, not", id="a-role"),
-        pytest.param("[grant\n", "is no TOML", id="no-toml"),
+        pytest.param(
+            "[[grant]]\nidentity = 'x'\nrole = 'king'\n", "role must be site, reader, operator, not", id="a-role"
+        ),
+        pytest.param("[grant\n", "is not valid TOML", id="no-toml"),
         pytest.param(None, "cannot be read: No such file", id="no-file"),
     ],
 )

@@ -174,7 +174,7 @@ def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(pla
     first = Ran(place.directory, *named, command=["sh", "-c", "echo first"])
     code, out, err = first.ends()
     assert (code, out) == (0, b"first\n")
-    assert b"not all of it is at the receiver" in err
+    assert b"the receiver does not have all of it" in err
     receiver = place.serve(listen=address)
     second = Ran(place.directory, *named, "--linger", "5", command=["sh", "-c", "echo second"])
     assert second.ends()[:2] == (0, b"second\n")
@@ -223,7 +223,7 @@ def test_without_a_receiver_it_is_said_where_the_output_is(tmp_path: Path) -> No
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:  # fmt: skip
         out, err = ran.communicate(timeout=PATIENCE)
     assert out == b"hi\n"
-    (root,) = re.findall(r"flarelog: (/\S+) has what the command said", err.decode())
+    (root,) = re.findall(r"flarelog: the command's output is in (/\S+): ", err.decode())
     assert (Path(root) / "stdout.log").read_bytes() == b"hi\n"
     shutil.rmtree(Path(root).parent.parent)
 
@@ -459,7 +459,7 @@ def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Pat
         ran = Ran(tmp_path, "--linger", "0.5", command=command, stdout=out, stderr=err)
         assert ran.ends()[0] == 0
     assert ran.spooled() == b"early\n"
-    assert b"is still held by" in (tmp_path / "err").read_bytes()
+    assert b"is still held open by" in (tmp_path / "err").read_bytes()
     until(lambda: ran.spooled() == b"early\nlate\n", "what came later is spooled")
     until(lambda: (tmp_path / "out").read_bytes() == b"early\nlate\n", "and copied")
 
@@ -718,4 +718,4 @@ def test_a_worker_that_is_killed_for_want_of_memory_is_not_the_command(place: Pl
     assert place.sidecar(receiver, "--once", root=spool, run=RUN, site=SITE).ends() == 0
     (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
     assert (how["code"], how["oom"]) == (7, "others")
-    assert how["sentence"].endswith("rose from 0 to 1 while it ran: another process was killed")
+    assert how["sentence"].endswith("rose from 0 to 1 while it ran: the kernel killed another process")

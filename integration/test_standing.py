@@ -107,7 +107,7 @@ def test_a_revoked_certificate_ends_what_runs_and_its_connection(
         until(lambda: connections(receiver) == 1, "its connections end")
     assert stays.stop() == 0, stays.talk()
     Path(crl).write_text("half of a l")
-    receiver.program.says("the old ones stay in use")
+    receiver.program.says("the old certificates stay in use")
     assert place.once(receiver, *site.arguments()).process.returncode == 5
 
 
@@ -224,7 +224,7 @@ def test_a_list_that_is_no_good_keeps_a_receiver_from_starting(place: Place, ca:
     assert "expired on" in program.sentence()
     program = place.call("serve", "--store", "store", "--tls-crl", crl)
     assert program.process.returncode == 2
-    assert "of no use without TLS" in program.sentence()
+    assert "needs TLS" in program.sentence()
 
 
 def test_a_connection_is_shut_and_the_others_stay() -> None:

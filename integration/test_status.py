@@ -123,9 +123,9 @@ def test_whom_to_ask_and_for_what(place: Place) -> None:
     assert place.once(receiver).ends() == 0
     assert place.call("status").ends() == 2
     for arguments, code, words in (
-        (("nothing", "--receiver", receiver.address), 3, "holds no stream of run nothing"),
+        (("nothing", "--receiver", receiver.address), 3, "has no log of run nothing"),
         (("run-1", "--receiver", receiver.address, "--site", "x*"), 3, "no site is called x*"),
-        (("..", "--receiver", receiver.address), 2, "names are relative"),
+        (("..", "--receiver", receiver.address), 2, "use a relative path"),
         (("--store", str(place.directory / "none")), 3, "there is no store"),
     ):
         program = place.call("status", *arguments)

@@ -78,10 +78,10 @@ def test_who_has_no_certificate_of_the_ca_does_not_get_in_and_is_told_why(
     both = place.directory / "both.crt"
     both.write_bytes(b"".join((place.directory / "certs" / f"{name}.crt").read_bytes() for name in ("ca", "other")))
     stranger = other.issue("stranger")
-    assert "it wants TLS: give --tls-ca" in refused(place, receiver.address)
+    assert "it requires TLS: give --tls-ca" in refused(place, receiver.address)
     believes_both = ("--tls-ca", str(both), "--tls-cert", stranger.cert, "--tls-key", stranger.key)
     assert "does not know the CA that signed" in refused(place, receiver.address, *believes_both)
-    assert "its certificate is not to be trusted: the CA in" in refused(place, receiver.address, *files(stranger))
+    assert "its certificate is not trusted: the CA in" in refused(place, receiver.address, *files(stranger))
     sidecar = place.sidecar(receiver, *believes_both)
     sidecar.says("does not know the CA that signed")
     assert receiver.program.complaints() == []
@@ -90,7 +90,7 @@ def test_who_has_no_certificate_of_the_ca_does_not_get_in_and_is_told_why(
 def test_a_receiver_whose_name_is_another_is_not_believed(place: Place, ca: Authority) -> None:
     receiver = place.serve(*files(ca.issue("receiver", hosts=("receiver.example",))))
     sentence = refused(place, receiver.address, *files(ca.issue("me")))
-    assert "its certificate is not for 127.0.0.1: connect to a name that it is for" in sentence
+    assert "its certificate is not valid for 127.0.0.1: connect to a name that the certificate has" in sentence
 
 
 def test_a_receiver_without_tls_is_not_spoken_to(place: Place, ca: Authority) -> None:
@@ -144,7 +144,7 @@ def test_an_end_with_certificates_that_cannot_be_used_does_not_start(place: Plac
     else:
         program = place.once(free_address(), *expired)
     assert program.process.returncode == 78
-    assert "has expired: have a new one made" in program.sentence()
+    assert "has expired: request a new" in program.sentence()
 
 
 def test_a_receiver_whose_certificate_has_expired_meanwhile_is_not_believed_until_it_has_a_new_one(
@@ -155,7 +155,7 @@ def test_a_receiver_whose_certificate_has_expired_meanwhile_is_not_believed_unti
     until(lambda: "has expired" in _tried(place, receiver.address, me), "the certificate expires")
     append(place.log, HEAD)
     sidecar = place.sidecar(receiver, *me)
-    sidecar.says("its certificate is not to be trusted: it has expired")
+    sidecar.says("its certificate is not trusted: it has expired")
     ca.issue("receiver", hosts=HOSTS)
     receiver.gets(HEAD)
     receiver.program.says("the certificates have changed")
@@ -184,7 +184,7 @@ def test_certificates_are_renewed_without_a_restart_and_running_streams_go_on(
     Path(site.key).write_text("half of a k")
     append(place.root / "later.log", TAIL)
     receiver.gets(TAIL, "later.log")
-    sidecar.says("the old ones stay in use")
+    sidecar.says("the old certificates stay in use")
     ca.issue(SITE)
     assert sidecar.stop() == 0
 

@@ -142,7 +142,7 @@ def test_a_peer_gets_so_many_connections_though_it_asks_for_all_at_the_same_time
     until(lambda: sink.most == MAX_CONNECTIONS, lambda: f"{sink.most} connections are there")
     assert not sink.tunnel.take("site-1", Piece("more", 0, b"x"))
     assert sink.tunnel.take("site-2", Piece("other", 0, b"x"))  # another peer gets its own
-    assert caplog.messages.count("through the tunnel site-1 has 64 connections, and gets no more") == 1
+    assert caplog.messages.count("through the tunnel site-1 has 64 connections, the limit: a new one is refused") == 1
 
 
 def test_whoever_a_peer_says_that_it_is_its_connections_are_counted_as_its_own(sink: Sink) -> None:
@@ -194,7 +194,7 @@ def test_a_piece_that_is_too_large_is_not_taken_and_its_connection_ends(
     until(lambda: sink.open == 0, "it has ended")
     assert sink.bytes == PIECE
     assert not sink.tunnel.take("site-1", Piece("one", 1, b"x"))
-    assert caplog.messages == ["through the tunnel site-1 sends pieces of 524,289 bytes; a piece has at most 524,288"]
+    assert caplog.messages == ["through the tunnel site-1 sent pieces of 524,289 bytes; a piece has at most 524,288"]
 
 
 def test_who_does_not_wait_for_answers_fills_no_memory(sink: Sink) -> None:

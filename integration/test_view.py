@@ -102,11 +102,11 @@ def test_other_encodings(tmp_path: Path) -> None:
     [
         pytest.param(["nowhere.log"], 3, "nowhere.log: No such file", id="missing"),
         pytest.param(["/"], 1, "/: this is a directory: name a file", id="a-directory"),
-        pytest.param(["-", "-i", "("], 2, "is no regular expression", id="a-pattern"),
-        pytest.param(["-", "--since", "soon"], 2, "'soon' is no time", id="a-time"),
-        pytest.param(["-", "--encoding", "morse"], 2, "'morse' is no encoding", id="an-encoding"),
-        pytest.param(["-", "--encoding", "hex"], 2, "'hex' is no encoding of text", id="no-encoding-of-text"),
-        pytest.param(["-", "-o", "raw", "-i", "x"], 2, "-o raw is the exact bytes", id="raw-with-a-filter"),
+        pytest.param(["-", "-i", "("], 2, "is not a regular expression", id="a-pattern"),
+        pytest.param(["-", "--since", "soon"], 2, "'soon' is not a time", id="a-time"),
+        pytest.param(["-", "--encoding", "morse"], 2, "Python has no encoding 'morse'", id="an-encoding"),
+        pytest.param(["-", "--encoding", "hex"], 2, "'hex' is not an encoding of text", id="no-encoding-of-text"),
+        pytest.param(["-", "-o", "raw", "-i", "x"], 2, "-o raw writes the exact bytes", id="raw-with-a-filter"),
     ],
 )
 def test_bad_input_gets_a_sentence(arguments: list[str], code: int, sentence: str) -> None:

@@ -403,14 +403,14 @@ def test_no_other_receiver_gets_the_port_or_the_store(place: Place) -> None:
     for workers in ((), WORKERS):
         program = place.start("serve", "--store", other, "--listen", receiver.address, *workers)
         assert program.ends() == 1
-        assert "cannot be had" in program.sentence()
+        assert "cannot listen on" in program.sentence()
         program = place.start("serve", "--store", str(receiver.store), "--listen", "127.0.0.1:0", *workers)
         assert program.ends() == 1
         assert f"another receiver (process {receiver.program.process.pid}) has the store" in program.sentence()
     alone = place.serve(store=place.directory / "alone")
     program = place.start("serve", "--store", other, "--listen", alone.address, *WORKERS)
     assert program.ends() == 1
-    assert "cannot be had" in program.sentence()
+    assert "cannot listen on" in program.sentence()
 
 
 @pytest.mark.parametrize("count", ["0", "1000"])
@@ -432,11 +432,11 @@ def test_a_worker_that_hangs_is_said_left_out_and_ended(place: Place, receiver: 
 
     def answered() -> bool:
         status = place.call("status", RUN, "--receiver", receiver.address)  # may get to the one that hangs
-        return "does not answer: its sites are not shown" in status.said and OF[0] in status.printed
+        return "does not answer: its sites are missing" in status.said and OF[0] in status.printed
 
     until(answered, "the other worker's sites are shown")
     assert receiver.program.ends() == 1
     assert time.monotonic() - began < 60
     said = [line for line in receiver.program.complaints() if f"(process {hung})" in line]
-    assert ["has not answered for 10 s" in said[0], "hangs, and is ended" in said[1]] == [True, True]
-    assert "start it again: nothing that was acknowledged is lost" in said[-1]
+    assert ["has not answered for 10 s" in said[0], "hangs, and is killed" in said[1]] == [True, True]
+    assert "start it again: no acknowledged byte is lost" in said[-1]

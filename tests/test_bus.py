@@ -44,7 +44,7 @@ def test_a_failure_reaches_neither_the_run_nor_the_others(caplog: pytest.LogCapt
     bus.publish(Event.START_RUN, "run-2")
     assert len(told) == 2
     assert [record.getMessage() for record in caplog.records] == [
-        f"a subscriber failed on START_RUN of run {run!r} (RuntimeError: the subscriber is broken); the run goes on"
+        f"a subscriber failed on START_RUN of run {run!r} (RuntimeError: the subscriber is broken); the run continues"
         for run in ("run-1", "run-2")
     ]
     assert [bool(record.exc_info) for record in caplog.records] == [True, False], "one traceback is enough"

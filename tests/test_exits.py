@@ -26,13 +26,13 @@ KILLED = replace(ENDED, signal=signal.SIGKILL)
         ),
         pytest.param(
             replace(KILLED, oom="certain"),
-            "killed by SIGKILL after 12.5 s; the kernel says that it killed this process because memory ran out: OOM",
+            "killed by SIGKILL after 12.5 s; the kernel killed this process because memory ran out: OOM",
             id="certain",
         ),
         pytest.param(
             replace(ENDED, status=1, oom_before=0, oom_after=1, oom="others"),
             "exit code 1 after 12.5 s; the cgroup's OOM counter rose from 0 to 1 while it ran:"
-            " another process was killed",
+            " the kernel killed another process",
             id="another-was-killed",
         ),
         pytest.param(

@@ -42,8 +42,8 @@ def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> No
     ("name", "sentence"),
     [
         pytest.param("", "empty part", id="empty"),
-        pytest.param(".", "relative and plain", id="dot"),
-        pytest.param("..", "relative and plain", id="dot-dot"),
+        pytest.param(".", "use a relative path", id="dot"),
+        pytest.param("..", "use a relative path", id="dot-dot"),
         pytest.param(".lock", "must not begin with a dot", id="hidden"),
         pytest.param("a/b", "use only letters", id="slash"),
         pytest.param("/a", "use only letters", id="absolute"),
@@ -88,19 +88,19 @@ def test_a_name_of_a_log(name: str) -> None:
         pytest.param("/etc/passwd", "is absolute", id="absolute"),
         pytest.param("a//b", "empty part", id="an-empty-part"),
         pytest.param("a/", "empty part", id="an-empty-part-at-the-end"),
-        pytest.param("../a", "relative and plain", id="dot-dot-first"),
-        pytest.param("a/../b", "relative and plain", id="dot-dot-within"),
-        pytest.param("a/..", "relative and plain", id="dot-dot-last"),
-        pytest.param("./a", "relative and plain", id="dot"),
+        pytest.param("../a", "use a relative path", id="dot-dot-first"),
+        pytest.param("a/../b", "use a relative path", id="dot-dot-within"),
+        pytest.param("a/..", "use a relative path", id="dot-dot-last"),
+        pytest.param("./a", "use a relative path", id="dot"),
         pytest.param("a/b c", "use only letters", id="blank"),
         pytest.param("A" * (MAX_PART + 1), f"at most {MAX_PART}", id="an-over-long-part"),
         pytest.param("a" * 100 + ("/" + "a" * 100) * 10, f"at most {MAX_LOG}", id="over-long"),
         pytest.param("a/" * MAX_PARTS + "b", f"has {MAX_PARTS + 1} parts; at most {MAX_PARTS}", id="too-deep"),
-        pytest.param(".log.txt.journal", "what the store calls its own files", id="the-name-of-a-journal"),
-        pytest.param("a/.b.journal", "what the store calls its own files", id="the-name-of-a-journal-below"),
-        pytest.param(".a.journal/b", "what the store calls its own files", id="a-directory-named-as-a-journal"),
-        pytest.param(".a.journal.new", "what the store calls its own files", id="the-name-of-a-new-journal"),
-        pytest.param(".a.quarantine.1", "what the store calls its own files", id="the-name-of-what-is-set-aside"),
+        pytest.param(".log.txt.journal", "which the store uses for its own files", id="the-name-of-a-journal"),
+        pytest.param("a/.b.journal", "which the store uses for its own files", id="the-name-of-a-journal-below"),
+        pytest.param(".a.journal/b", "which the store uses for its own files", id="a-directory-named-as-a-journal"),
+        pytest.param(".a.journal.new", "which the store uses for its own files", id="the-name-of-a-new-journal"),
+        pytest.param(".a.quarantine.1", "which the store uses for its own files", id="the-name-of-what-is-set-aside"),
     ],
 )
 def test_no_name_of_a_log(name: str, sentence: str) -> None:
@@ -227,7 +227,7 @@ def test_the_digest_of_a_suffix_follows_from_those_around_it(before: bytes, leng
 
 @pytest.mark.parametrize("port", ["9" * 5000, "65536", "\N{ARABIC-INDIC DIGIT ONE}", "-1", "+1", ""])
 def test_what_is_no_port_makes_no_address(port: str) -> None:
-    with pytest.raises(InvalidOption, match="is no address"):
+    with pytest.raises(InvalidOption, match="is not an address"):
         parse_address(f"127.0.0.1:{port}")
 
 

@@ -158,41 +158,42 @@ def test_an_empty_policy_lets_nobody_in() -> None:
         pytest.param(
             SITE,
             L,
-            "certificate 'site-1' is of site site-1, and the call asks for site 'site-2': name the site site-1, or give"
+            "certificate 'site-1' is of site site-1, but the call asks for site 'site-2': name the site site-1, or give"
             " the certificate of 'site-2'",
             id="another-site-lists",
         ),
         pytest.param(
             SITE,
             R,
-            "certificate 'site-1' may not read run 'job-1': the role reader is needed; the receiver's administrator"
-            " grants it",
+            "certificate 'site-1' may not read run 'job-1': the role reader is required; ask the receiver's"
+            " administrator to grant it",
             id="a-role-is-missing",
         ),
         pytest.param(
             READER,
             D,
-            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is needed; the receiver's"
-            " administrator grants it",
+            "token 1a2b (wall) may not delete run 'job-1': a token with the role operator is required; ask the"
+            " receiver's administrator to grant it",
             id="a-tokens-role",
         ),
         pytest.param(
             READER,
             P,
-            "token 1a2b (wall) is no site: sites are known by their certificates (--tls-cert and --tls-key)",
+            "token 1a2b (wall) is not a site: a site needs a certificate (--tls-cert and --tls-key)",
             id="a-token-pushes-nothing",
         ),
         pytest.param(
             replace(READER, runs=("lab-*", "x")),
             R,
-            "token 1a2b (wall) may not read run 'job-1': its role reader is for the runs lab-*, x; ask for one of"
+            "token 1a2b (wall) may not read run 'job-1': its role reader covers the runs lab-*, x; ask for one of"
             " those",
             id="a-run-that-a-token-is-not-for",
         ),
         pytest.param(
             NOBODY,
             L,
-            "the receiver must know who asks: give a certificate (--tls-cert and --tls-key) or a token (--token-file)",
+            "the receiver cannot identify the caller: give a certificate (--tls-cert and --tls-key) or a token"
+            " (--token-file)",
             id="nobody",
         ),
     ],
@@ -249,19 +250,19 @@ def test_the_site_of_a_certificate(identity: Identity, site: str | None) -> None
 BAD = [
     pytest.param("a = 1\n= [\n", "line 2", id="no-toml"),
     pytest.param('[[grant]]\nrole = "site\n', "line 2", id="a-string-without-end"),
-    pytest.param("x = 1\n", "'x'; known are defaults, grant", id="an-unknown-key"),
+    pytest.param("x = 1\n", "'x' is unknown; known are defaults, grant", id="an-unknown-key"),
     pytest.param('[[grants]]\nrole = "site"', "'grants'", id="a-key-with-a-slip"),
-    pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: there is no key 'rol'", id="in-a-grant"),
+    pytest.param('[[grant]]\nidentity = "a"\nrol = "site"', "grant 1: the key 'rol' is unknown", id="in-a-grant"),
     pytest.param('[grant]\nrole = "site"', "[[grant]]", id="a-table-that-is-no-list"),
     pytest.param("grant = [1]", "[[grant]]", id="a-list-of-something-else"),
-    pytest.param('defaults = "yes"', "defaults is true or false", id="defaults-as-a-word"),
-    pytest.param('[[grant]]\nidentity = "a"', "grant 1: role is site, reader, operator", id="no-role"),
+    pytest.param('defaults = "yes"', "defaults must be true or false", id="defaults-as-a-word"),
+    pytest.param('[[grant]]\nidentity = "a"', "grant 1: role must be site, reader, operator", id="no-role"),
     pytest.param('[[grant]]\nidentity = "a"\nrole = "root"', "not 'root'", id="an-unknown-role"),
-    pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role is", id="several-roles"),
-    pytest.param('[[grant]]\nrole = "site"', "for nobody", id="for-nobody"),
-    pytest.param('[[grant]]\nrole = "site"\nou = ""', "ou is a name", id="an-empty-name"),
-    pytest.param('[[grant]]\nrole = "site"\nou = 3', "ou is a name", id="a-number-for-a-name"),
-    pytest.param('[[grant]]\nrole = "site"\nou = [["a"]]', "ou is a name", id="a-list-in-a-list"),
+    pytest.param('[[grant]]\nidentity = "a"\nrole = ["site"]', "role must be", id="several-roles"),
+    pytest.param('[[grant]]\nrole = "site"', "grants to no caller", id="for-nobody"),
+    pytest.param('[[grant]]\nrole = "site"\nou = ""', "ou must be a name", id="an-empty-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = 3', "ou must be a name", id="a-number-for-a-name"),
+    pytest.param('[[grant]]\nrole = "site"\nou = [["a"]]', "ou must be a name", id="a-list-in-a-list"),
     pytest.param('[[grant]]\nrole = "site"\nou = []', "empty list", id="an-empty-list"),
     pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = []', "empty list", id="no-runs"),
     pytest.param('[[grant]]\nrole = "reader"\nou = "a"\nruns = "a/*"', "'a/*'", id="runs-that-cannot-be"),

@@ -72,7 +72,7 @@ def test_a_changed_byte_in_the_store_is_located_within_what_the_journal_keeps(
     verdict = check(against_source=False)
     assert verdict.first is not None
     assert verdict.first <= offset < verdict.first + (1 << 20) + 200_000
-    assert "differs between offset" in verdict.text
+    assert "differs from the committed bytes between offset" in verdict.text
 
 
 @pytest.mark.parametrize(("name", "at", "offset"), [("log.txt.1", 77, 77), ("log.txt", 5, len(OLD) + 5)])
@@ -98,7 +98,7 @@ def test_what_is_not_committed_is_said_and_no_difference(check: Callable[..., Ve
     for against_source in (False, True):
         verdict = check(against_source=against_source)
         assert (verdict.first, verdict.length) == (None, len(OLD + NEW))
-        assert verdict.text == "ok, and 18 bytes that are not committed"
+        assert verdict.text == "ok, and 18 bytes are not committed yet"
 
 
 def test_a_source_that_is_gone_is_not_held_against_the_store(check: Callable[..., Verdict], tmp_path: Path) -> None:
@@ -230,5 +230,5 @@ def test_a_file_that_has_the_name_of_another_log_by_now_is_said_and_no_differenc
     found = judged(tmp_path, {"a.log": [("b.log", b"one\n", 1)], "b.log": [("gone", b"two\n", 2)]})
     assert found["a.log"].first is None
     assert found["a.log"].text == (
-        "ok, and 4 bytes from offset 0 on are of the file that is now called b.log, as another log is"
+        "ok, and 4 bytes from offset 0 on come from the file that is now named b.log, like another log"
     )

@@ -13,7 +13,7 @@ from flarelog.errors import FlarelogError
 from flarelog.security.tls import Tls
 
 SOON = 30 * 86400  # seconds before a certificate's end from which on it is said
-NO_TLS = "a revocation list is of no use without TLS", "give --tls-ca, --tls-cert and --tls-key as well"
+NO_TLS = "a revocation list needs TLS", "give --tls-ca, --tls-cert and --tls-key as well"
 
 
 def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
@@ -23,10 +23,12 @@ def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
         decode = getattr(getattr(ssl, "_ssl"), "_test_decode_cert")  # noqa: B009
         certificate = decode(tls.cert)
     except FlarelogError as error:
-        yield fail("certificate", str(error), "have it made anew, or name the files that belong together")
+        yield fail("certificate", str(error), "make the certificate again, or name files that belong together")
     except (AttributeError, OSError) as error:
         yield warn(
-            "certificate", f"fits its key and CA; its dates could not be read: {error}", "look with openssl x509"
+            "certificate",
+            f"the certificate fits its key and CA; its dates cannot be read: {error}",
+            "read the dates with: openssl x509 -noout -dates",
         )
     else:
         subject = cast(tuple[tuple[tuple[str, str], ...], ...], certificate.get("subject", ()))
@@ -35,22 +37,22 @@ def own(tls: Tls, end: Literal["server", "client"]) -> Iterator[Row]:
 
 
 def revoked(tls: Tls, crl: str) -> Row:
-    fix = "have the CA make a new one (flarelog certs revoke), and name its file"
+    fix = "make a new list with the CA (flarelog certs revoke), and name its file"
     try:
         from flarelog.security.certificate import revocations
 
         count, end = revocations(tls.ca, crl)
     except FlarelogError as error:
         return fail("revocations", str(error), fix)
-    what = f"{crl} names {count:,} certificates"
+    what = f"{crl} revokes {count:,} certificates"
     if math.isinf(end):
-        return ok("revocations", f"{what}, without an end")
+        return ok("revocations", f"{what}, and never expires")
     left, until = end - time.time(), time.strftime("%Y-%m-%d", time.gmtime(end))
     if left <= 0:
         return fail("revocations", f"{what}, and expired on {until}: no receiver starts with it", fix)
     if left < SOON:
-        return warn("revocations", f"{what}, until {until}: {left / 86400:.0f} days", fix)
-    return ok("revocations", f"{what}, until {until}")
+        return warn("revocations", f"{what}, and expires on {until}, in {left / 86400:.0f} days", fix)
+    return ok("revocations", f"{what}, and expires on {until}")
 
 
 def dated(check: str, what: str, certificate: Mapping[str, object], where: str) -> Row:
@@ -58,7 +60,9 @@ def dated(check: str, what: str, certificate: Mapping[str, object], where: str) 
     left = end - time.time()
     until = time.strftime("%Y-%m-%d", time.gmtime(end))
     if left <= 0:
-        return fail(check, f"{what}, and expired on {until}", f"have a new one made: {where}")
+        return fail(check, f"{what}, and expired on {until}", f"make a new certificate: {where}")
     if left < SOON:
-        return warn(check, f"{what}, until {until}: {left / 86400:.0f} days", f"have a new one made: {where}")
-    return ok(check, f"{what}, until {until}")
+        return warn(
+            check, f"{what}, and expires on {until}, in {left / 86400:.0f} days", f"make a new certificate: {where}"
+        )
+    return ok(check, f"{what}, and expires on {until}")

@@ -35,25 +35,29 @@ def source_of(
 
 def under(source: SourceOptions) -> Iterator[Row]:
     if source.sites:
-        yield ok("consent", f"{', '.join(site.where for site in source.sites)}: logs may leave")
+        yield ok("consent", f"{', '.join(site.where for site in source.sites)}: logs may leave the site")
     root = source.root
     if not os.path.isdir(root):
-        yield warn("root", f"{root} is not there", "make it, or look at the path; a sidecar waits until it appears")
+        yield warn(
+            "root", f"{root} does not exist", "create the directory, or correct the path; a sidecar waits for it"
+        )
         return
     files, directories, closed, unnamed, alike = _walked(source)
     if closed:
         yield fail(
-            "root", f"{_some(closed)} cannot be read by this user", "let it: setfacl -R -m u:USER:rX, or a group"
+            "root",
+            f"{_some(closed)} cannot be read by this user",
+            "grant read access: setfacl -R -m u:USER:rX, or a group",
         )
     if unnamed:
-        fix = "use letters, digits, '.', '_' and '-', or leave them out: --exclude"
+        fix = "rename the files to letters, digits, '.', '_' and '-', or leave them out with --exclude"
         yield warn("names", f"{_some(unnamed)} cannot name a log and will not be sent", fix)
     if alike:
-        fix = "rename one: a receiver on a file system that takes them for one (macOS, Windows) refuses the other"
-        yield warn("names", f"{_some(alike)} differ in case alone", fix)
+        fix = "rename one file: a receiver on macOS or Windows takes both names for one, and refuses the second"
+        yield warn("names", f"{_some(alike)} differ only in case", fix)
     if not closed:
         more = "" if files < FILES else " and more"
-        yield ok("root", f"{files:,}{more} logs, all readable; directories: {directories:,}")
+        yield ok("root", f"{files:,}{more} logs are readable; directories: {directories:,}")
     yield from _file_system(root)
     yield from _inotify(directories)
     yield descriptors(files, 1)
@@ -98,32 +102,40 @@ def _file_system(root: str) -> Iterator[Row]:
         return  # said already
     try:
         if remote(fd):
-            fix = "run the sidecar where the logs are written, if that can be"
-            yield warn("file system", "other machines may write there: what they add is seen with a delay", fix)
+            fix = "run the sidecar on the machine that writes the logs"
+            yield warn("file system", "the file system is remote: changes by other machines are seen with a delay", fix)
         elif not witness(identity(fd)):
-            found = "neither file handles nor birth times: a file in another's place shows by its bytes alone"
+            found = "the file system has neither file handles nor birth times: only its bytes tell a replaced file"
             yield warn("file system", found, "keep the logs on ext4, XFS or btrfs")
         else:
-            yield ok("file system", "local, and tells files apart")
+            yield ok("file system", "the file system is local, and tells files apart")
     finally:
         os.close(fd)
 
 
 def _inotify(directories: int) -> Iterator[Row]:
     if sys.platform != "linux":
-        yield warn("inotify", "there is none on this system: files are polled", "run it on Linux, if that can be")
+        yield warn(
+            "inotify",
+            "inotify does not exist on this system: files are polled",
+            "run the sidecar on Linux, if possible",
+        )
         return
     try:
         InotifyWatch().close()
     except OSError as error:
-        fix = "sysctl fs.inotify.max_user_instances=1024 (and in /etc/sysctl.d)"
-        yield warn("inotify", f"none is left for this user ({error.strerror}): files are polled", fix)
+        fix = "raise the limit: sysctl fs.inotify.max_user_instances=1024 (and in /etc/sysctl.d)"
+        yield warn("inotify", (f"inotify has no instance left for this user ({error.strerror}): files are polled"), fix)
         return
     limit = _number(f"{_INOTIFY}/max_user_watches")
     if limit is not None and directories > limit // 2:
-        fix = f"sysctl fs.inotify.max_user_watches={max(524288, 4 * directories)} (and in /etc/sysctl.d)"
+        fix = (
+            f"raise the limit: sysctl fs.inotify.max_user_watches={max(524288, 4 * directories)} (and in /etc/sysctl.d)"
+        )
         yield warn(
-            "inotify", f"{directories:,} directories to watch, and {limit:,} watches for all of a user's programs", fix
+            "inotify",
+            f"{directories:,} directories need a watch each; all programs of this user share {limit:,} watches",
+            fix,
         )
     else:
         watches = "watches without a known limit" if limit is None else f"{limit:,} watches"
@@ -140,7 +152,7 @@ def _number(path: str) -> int | None:
 def descriptors(logs: int, each: int) -> Row:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and logs * each + 100 > hard:
-        fix = "LimitNOFILE=65536 in the unit, or ulimit -Hn 65536: the others take turns until then"
-        return warn("descriptors", f"{hard:,} files may be open at once, for {logs:,} logs", fix)
-    allowed = "without a limit" if hard == resource.RLIM_INFINITY else f"{hard:,} may be open at once"
+        fix = "set LimitNOFILE=65536 in the unit, or ulimit -Hn 65536; until then the logs take turns"
+        return warn("descriptors", f"{hard:,} files may be open at once, too few for {logs:,} logs", fix)
+    allowed = "open files are not limited" if hard == resource.RLIM_INFINITY else f"{hard:,} files may be open at once"
     return ok("descriptors", allowed)

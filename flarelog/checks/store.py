@@ -21,11 +21,11 @@ LEAST_INODES, LITTLE_INODES = 100, 10_000
 
 def store(root: Path) -> Iterator[Row]:
     if not root.exists():
-        fix = "flarelog serve makes it; the directory above must be writable for the receiver's user"
-        yield warn("store", f"{root} is not there yet", fix)
+        fix = "start flarelog serve, which creates the store; its user must be able to write to the directory above"
+        yield warn("store", f"{root} does not exist yet", fix)
         root = next((parent for parent in root.absolute().parents if parent.is_dir()), Path("/"))
     elif not root.is_dir():
-        yield fail("store", f"{root} is no directory", "name one, or move that file away")
+        yield fail("store", f"{root} is not a directory", "name a directory, or move the file away")
         return
     elif strangers := _strangers(root):
         found = f"{root} is no store: no receiver has stored anything there, and it holds {strangers}"
@@ -36,14 +36,14 @@ def store(root: Path) -> Iterator[Row]:
     try:
         took = _written(root)
     except OSError as error:
-        fix = "let the receiver's user write there: chown it, or ReadWritePaths= in the unit"
+        fix = "make the store writable for the receiver's user: chown it, or ReadWritePaths= in the unit"
         yield fail("writing", f"{root} cannot be written: {error.strerror}", fix)
     else:
         if took > SYNC:
-            fix = "a faster disk, or serve --durability memory, which survives a kill but not a power cut"
-            yield warn("writing", f"making a little durable takes {1000 * took:.0f} ms", fix)
+            fix = "use a faster disk, or serve --durability memory, which survives a kill but not a power cut"
+            yield warn("writing", f"a small durable write takes {1000 * took:.0f} ms", fix)
         else:
-            yield ok("writing", f"making a little durable takes {1000 * took:.1f} ms")
+            yield ok("writing", f"a small durable write takes {1000 * took:.1f} ms")
     yield from _letters(root)
     yield from _room(root)
     yield descriptors(5_000, 2)
@@ -72,10 +72,10 @@ def _letters(root: Path) -> Iterator[Row]:
     except OSError:
         return  # said already
     if folds:
-        fix = "put the store on a file system that tells them apart, or see that no two names are so alike"
-        yield warn("letters", f"{root} takes names for one that differ in case alone; the second is refused", fix)
+        fix = "put the store on a case-sensitive file system, or avoid names that differ only in case"
+        yield warn("letters", (f"{root} ignores case in names; the receiver refuses the second of two such names"), fix)
     else:
-        yield ok("letters", "names that differ in case alone are two")
+        yield ok("letters", "the file system tells upper from lower case")
 
 
 def _lock(root: Path) -> Row:
@@ -86,9 +86,9 @@ def _lock(root: Path) -> Row:
     except FileNotFoundError:
         return ok("store", f"{root} is there")
     except OSError as error:
-        return fail("store", f"{root} cannot be looked into: {error.strerror}", "run this as the receiver's user")
+        return fail("store", f"{root} cannot be read: {error.strerror}", "run flarelog doctor as the receiver's user")
     taken = any(" FLOCK " in line and line.split()[5].rpartition(":")[2] == str(inode) for line in locks)
-    return ok("store", f"{root} is there, and {'a' if taken else 'no'} receiver is at work on it")
+    return ok("store", f"{root} exists, and {('a' if taken else 'no')} receiver is using it")
 
 
 def _written(directory: Path) -> float:
@@ -108,10 +108,10 @@ def _room(root: Path) -> Iterator[Row]:
     found = os.statvfs(root)
     free, whole = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
     said = f"{free / 2**30:,.1f} GiB of {whole / 2**30:,.1f} GiB are free"
-    fix = f"make room on the file system of {root}, or limit runs: serve --max-run-bytes"
+    fix = f"free space on the file system of {root}, or limit runs with serve --max-run-bytes"
     yield _enough("space", free, LEAST_FREE, LITTLE_FREE, said, fix)
     if found.f_files:
-        said = f"{found.f_favail:,} of {found.f_files:,} are free; a log takes two"
+        said = f"{found.f_favail:,} of {found.f_files:,} inodes are free; a log takes two"
         fix = f"remove old runs below {root}, or make the file system with more inodes"
         yield _enough("inodes", found.f_favail, LEAST_INODES, LITTLE_INODES, said, fix)
 

@@ -48,28 +48,28 @@ async def way(
         if any(shown(row).result == "fail" for row in await step()):
             return
     if site and tls is not None and not tls.cert:
-        shown(warn("round trip", "not tried: a token reads, and sends nothing", "give --tls-cert and --tls-key"))
+        shown(warn("round trip", "the round trip was skipped: a token can only read", "give --tls-cert and --tls-key"))
     elif site:
         shown(await _trip(receiver, tls, run_id, site))
     else:
-        shown(warn("round trip", "not tried: a test record is sent as a site", "give --site NAME"))
+        shown(warn("round trip", "the round trip was skipped: it needs the name of a site", "give --site NAME"))
 
 
 async def _address(receiver: str) -> list[Row]:
     try:
         host, port = parse_address(receiver)
     except FlarelogError as error:
-        return [fail("address", str(error), "write it as receiver.example:4721")]
+        return [fail("address", str(error), "write the address as HOST:PORT, as in receiver.example:4721")]
     name = host.strip("[]")
     try:
         async with asyncio.timeout(RESOLVES):
             entries = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError, UnicodeError) as error:
         why_not = "no answer" if isinstance(error, TimeoutError) else getattr(error, "strerror", "") or str(error)
-        fix = "look at the name, at /etc/resolv.conf and /etc/hosts, or give the receiver's IP address"
-        return [fail("address", f"{name} does not resolve: {why_not}", fix)]
+        fix = "check the name, /etc/resolv.conf and /etc/hosts, or give the receiver's IP address"
+        return [fail("address", f"{name} cannot be resolved: {why_not}", fix)]
     found = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-    rows = [ok("address", f"{receiver} is {', '.join(found[:4])}" if [name] != found else receiver)]
+    rows = [ok("address", f"{receiver} resolves to {', '.join(found[:4])}" if [name] != found else receiver)]
     return [*rows, await asyncio.to_thread(_connects, name, port, receiver)]
 
 
@@ -77,32 +77,36 @@ def _connects(name: str, port: int, receiver: str) -> Row:
     began = time.monotonic()
     try:
         with socket.create_connection((name, port), CONNECTS):
-            return ok("connection", f"{1000 * (time.monotonic() - began):.1f} ms to connect")
+            return ok("connection", f"the connection took {1000 * (time.monotonic() - began):.1f} ms")
     except ConnectionRefusedError:
-        fix = (
-            "start flarelog serve there, look at its --listen (127.0.0.1 serves its own machine alone), and at the port"
-        )
-        return fail("connection", f"nobody listens at {receiver}", fix)
+        fix = "start flarelog serve there, and check the port and --listen (127.0.0.1 accepts only its own machine)"
+        return fail("connection", f"{receiver} refused the connection: no program listens there", fix)
     except OSError as error:
         why_not = "no answer" if isinstance(error, TimeoutError) else error.strerror or str(error)
-        fix = "a firewall may be between: let this machine connect to that port, and look at the address"
+        fix = "check the address, and allow this machine to connect to that port in the firewall"
         return fail("connection", f"no connection to {receiver} within {CONNECTS:g} s: {why_not}", fix)
 
 
 def _handshake(receiver: str, tls: Tls | None) -> list[Row]:
     trouble = why(receiver, tls)
     if trouble:
-        return [fail("tls", trouble, "make both ends' certificates and --tls options agree: flarelog certs makes them")]
+        return [
+            fail(
+                "tls",
+                trouble,
+                "make the certificates and --tls options of both ends agree: flarelog certs makes certificates",
+            )
+        ]
     host, _ = parse_address(receiver)
     if tls is None:
         if host in ("localhost", "[::1]") or host.startswith("127."):
-            return [ok("tls", "none, and none is needed: the receiver is on this machine")]
+            return [ok("tls", "TLS is off, and not needed: the receiver is on this machine")]
         fix = "give --tls-ca, --tls-cert and --tls-key at both ends"
-        return [warn("tls", "none: whoever is on the way can read and change the logs", fix)]
+        return [warn("tls", "TLS is off: every machine on the way can read and change the logs", fix)]
     try:
         certificate = _certificate_of(receiver, tls)
     except OSError as error:
-        return [warn("tls", f"agreed, but its certificate could not be looked at: {error}", "try again")]
+        return [warn("tls", f"TLS works, but the receiver's certificate cannot be read: {error}", "try again")]
     hosts = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
     names = ", ".join(value for _, value in hosts)
     return [dated("tls", f"the receiver's certificate is for {names}", certificate, "at the receiver")]
@@ -135,23 +139,25 @@ async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
             return [_protocol(about.major, about.minor, about.agent), *_clock(began, about.clock / 1000, ended)]
     except NotAllowed as error:
         return [
-            fail(
-                "protocol", str(error), "look at the receiver's policy, or give the certificate or token that it knows"
-            )
+            fail("protocol", str(error), "check the receiver's policy, or give a certificate or token that it accepts")
         ]
     except FlarelogError as error:
-        return [fail("protocol", str(error), "look at what the receiver itself says")]
+        return [fail("protocol", str(error), "check the receiver's own messages")]
 
 
 def _protocol(major: int, minor: int, agent: str) -> Row:
     if major not in (0, codec.MAJOR):
         fix = "install matching versions of flarelog"
-        return fail("protocol", f"the receiver speaks version {major}, this machine version {codec.MAJOR}", fix)
+        return fail(
+            "protocol", (f"the receiver speaks protocol version {major}, this machine version {codec.MAJOR}"), fix
+        )
     if major == 0:
         return warn(
-            "protocol", "the receiver does not say its version: it is an older one", "install a newer one there"
+            "protocol",
+            "the receiver is older, and does not tell its version",
+            "install a newer version of flarelog at the receiver",
         )
-    return ok("protocol", f"version {major}.{minor}, {agent or 'no program named'}")
+    return ok("protocol", f"the receiver speaks version {major}.{minor}, as {agent or 'an unnamed program'}")
 
 
 def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
@@ -159,11 +165,13 @@ def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
     if not theirs:
         return
     ahead, unsure = (began + ended) / 2 - theirs, (ended - began) / 2
-    found = f"this machine's is {abs(ahead):.3f} s {'ahead of' if ahead > 0 else 'behind'} the receiver's"
-    found += f", give or take {1000 * unsure:.0f} ms"
+    found = f"this machine's clock is {abs(ahead):.3f} s {('ahead of' if ahead > 0 else 'behind')} the receiver's"
+    found += f", ± {1000 * unsure:.0f} ms"
     if abs(ahead) - unsure > AHEAD:
         yield warn(
-            "clock", found, "have both set by NTP: views that are ordered by time put this site's lines elsewhere"
+            "clock",
+            found,
+            "synchronise both clocks by NTP: readers that order by time put this site's lines elsewhere",
         )
     else:
         yield ok("clock", found)
@@ -171,7 +179,7 @@ def _clock(began: float, theirs: float, ended: float) -> Iterator[Row]:
 
 async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
     """A record that is sent as any log is, with a receipt."""
-    fix = "look at what the receiver says, and at its policy: this site must be allowed to push"
+    fix = "check the receiver's messages and its policy, which must allow this site to push"
     with tempfile.TemporaryDirectory(prefix="flarelog-doctor-") as directory:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {socket.gethostname()}: a test record\n"
         Path(directory, LOG).write_text(line)
@@ -189,11 +197,12 @@ async def _trip(receiver: str, tls: Tls | None, run_id: str, site: str) -> Row:
     sent = [stream for stream in outcome.streams if stream.receipt is not None]
     if error is not None or not sent:
         if "is not registered" in str(error) or (error is not None and error.exit_code == 7):
-            fix = f"announce the run, flarelog run-start {run_id}, or name one that is: --run"
+            fix = f"announce the run with flarelog run-start {run_id}, or name an announced run with --run"
         return fail("round trip", str(error or "; ".join(outcome.troubles) or "no receipt came"), fix)
     took = time.monotonic() - began
     return ok(
-        "round trip", f"{len(line)} bytes of {sent[0].stream} were stored, with a receipt, in {1000 * took:.0f} ms"
+        "round trip",
+        f"the receiver stored {len(line)} bytes of {sent[0].stream}, with a receipt, in {1000 * took:.0f} ms",
     )
 
 

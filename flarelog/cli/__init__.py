@@ -21,24 +21,24 @@ from flarelog.version import __version__
 
 _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
-    "run": "Run a command; keep what it says and how it ends, and send it to a receiver.",
+    "run": "Run a command; keep its output and exit code, and send them to a receiver.",
     "sidecar": "Send the logs under a directory to a receiver.",
-    "status": "Show how each stream fares: live, quiet, silent, paused, ended.",
-    "follow": "Show what the sites of a run say, live.",
-    "logs": "Show what the sites of a run have said so far.",
-    "streams": "Show which logs are held, and what is known of them.",
-    "runs": "Show which runs are held: state, sites, bytes, gaps, times.",
-    "view": "Show a log as a terminal would: plain, of a container, or compressed.",
-    "verify": "Read what is stored again, and compare it with journal and source.",
-    "doctor": "Check what flarelog needs here, and on the way to a receiver.",
+    "status": "Show the state of each log: live, quiet, silent, paused, ended.",
+    "follow": "Show the logs of a run, live.",
+    "logs": "Show the logs of a run as far as they are stored.",
+    "streams": "List the stored logs, their files and gaps.",
+    "runs": "List the stored runs: state, sites, bytes, gaps, times.",
+    "view": "Show log files as a terminal would: plain, of a container, or compressed.",
+    "verify": "Compare stored logs with their journals and source files.",
+    "doctor": "Check this machine, a store, or the way to a receiver.",
     "config": "Check a configuration file: unknown keys, wrong values, exposed secrets.",
-    "completion": "Print what makes bash, zsh or fish complete commands, runs and sites.",
-    "run-start": "Announce a run at a receiver.",
-    "run-end": "End a run at a receiver: its sidecars drain and finish.",
+    "completion": "Print a completion script for bash, zsh or fish.",
+    "run-start": "Announce a run to a receiver.",
+    "run-end": "End a run; its sidecars drain and finish.",
     "rm": "Remove a run, or a site of one, with all its logs.",
     "certs": "Make a private CA, and certificates for a receiver, sites and readers.",
-    "token": "Let readers and operators in that have no certificate.",
-    "poc": "Prove it on this machine: sites, a receiver, faults, and a table.",
+    "token": "Make tokens for readers and operators who have no certificate.",
+    "poc": "Simulate a run with faults on this machine, and compare the result.",
 }
 
 _SPEAKERS = {"serve": "receiver", "sidecar": "sidecar"}  # whose talk says who speaks
@@ -101,7 +101,7 @@ class _Lazy(click.Group):
     type=click.Choice(_LEVELS, case_sensitive=False),
     default="info",
     show_default=True,
-    help="Least level of the messages on stderr.",
+    help="Show messages of this level and above on stderr.",
 )
 @click.pass_context
 def main(context: click.Context, /, log_level: str) -> None:

@@ -43,8 +43,8 @@ def _days(command: F) -> F:
 def command() -> None:
     """Make a private CA, and certificates for the receiver, its sites and its readers.
 
-    For people who have no CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
-    is ever overwritten. Their paths go to stdout, and what to do with them to stderr.
+    For users without a CA. Each certificate is a pair of files in one directory, NAME.crt and NAME.key; none
+    is ever overwritten. Paths go to stdout, the next steps to stderr.
 
     \b
     Examples:
@@ -57,15 +57,15 @@ def command() -> None:
 @command.command
 @_directory
 def init(directory: Path) -> None:
-    """Make the CA: ca.crt, which everybody gets, and ca.key, which nobody does."""
+    """Make the CA: ca.crt, which every machine needs, and ca.key, which stays here."""
     authority, now = _authority()
     one = checked(lambda: authority.init(directory, now=now))
     where = f" --dir {shlex.quote(str(directory))}" if str(directory) != "certs" else ""
     _show(
         one,
-        f"{one.name}: good until {one.not_after:%Y-%m-%d}; keep ca.key here, and give it to nobody",
+        f"{one.name}: valid until {one.not_after:%Y-%m-%d}; keep ca.key on this machine, and never copy it",
         "next:",
-        f"  flarelog certs server HOST...{where}   the names and addresses by which the receiver is reached",
+        f"  flarelog certs server HOST...{where}   for the receiver: its DNS names and IP addresses",
         f"  flarelog certs site NAME{where}        for each site",
         f"  flarelog certs reader NAME{where}      for each person who reads logs",
     )
@@ -81,7 +81,7 @@ def server(hosts: tuple[str, ...], directory: Path, days: int) -> None:
     one = checked(lambda: authority.issue_server(directory, hosts, days=days, now=now))
     _show(
         one,
-        f"{', '.join(hosts)}: good until {one.not_after:%Y-%m-%d}",
+        f"{', '.join(hosts)}: valid until {one.not_after:%Y-%m-%d}",
         f"next: flarelog serve {_options(one, directory)} --store logs --listen HOST:PORT",
     )
 
@@ -112,12 +112,15 @@ def reader(name: str, directory: Path, days: int) -> None:
 @click.argument("name")
 @_directory
 def revoke(name: str, directory: Path) -> None:
-    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers heed with --tls-crl."""
+    """Put the certificate NAME on the CA's revocation list, ca.crl, which receivers read with --tls-crl."""
     authority, now = _authority()
     one, path = checked(lambda: authority.revoke(directory, name, now=now))
     click.echo(os.fsencode(path))
     click.echo(f"{one.name}: revoked, serial {one.serial:X}; copy {path.name} to the receiver", err=True)
-    click.echo(f"next, there: flarelog serve --tls-crl {path.name} ...; one that runs reads it again", err=True)
+    click.echo(
+        f"next, at the receiver: flarelog serve --tls-crl {path.name} ...; a running receiver reads it again",
+        err=True,
+    )
 
 
 @command.command("list")
@@ -130,7 +133,7 @@ def list_(directory: Path, as_json: bool) -> None:
     for line in [json.dumps(authority.record(one, now)) for one in found] if as_json else _table(found, now):
         click.echo(line)
     for path in broken:
-        click.echo(f"note: {path} holds no certificate that can be read", err=True)
+        click.echo(f"note: {path} holds no readable certificate", err=True)
 
 
 def _authority() -> tuple[ModuleType, datetime]:
@@ -154,7 +157,7 @@ def _show(one: Issued, *talk: str) -> None:
 def _hand_over(one: Issued, user: str) -> None:
     _show(
         one,
-        f"{one.name}: good until {one.not_after:%Y-%m-%d}; give it these two files, and ca.crt",
+        f"{one.name}: valid until {one.not_after:%Y-%m-%d}; copy these two files and ca.crt to it",
         f"next, there: {user} {_options(one, Path())} --receiver HOST:PORT ...",
     )
 

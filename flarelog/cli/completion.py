@@ -41,7 +41,7 @@ Examples:
 def command(context: click.Context, shell: str) -> None:
     found = get_completion_class(shell)
     if found is None:
-        raise click.UsageError(f"this version of click completes nothing in {shell}: install a newer one")
+        raise click.UsageError(f"this version of click has no completion for {shell}: install a newer one")
     click.echo(found(context.find_root().command, {}, "flarelog", "_FLARELOG_COMPLETE").source())
 
 

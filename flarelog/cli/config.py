@@ -49,4 +49,4 @@ def check(context: click.Context, file: str) -> None:
         click.echo(f"flarelog: {fault.told(file)}", err=True)
     if faults:
         sys.exit(CONFIGURATION)
-    click.echo(f"{legible(file)}: {count} option{'' if count == 1 else 's'}, nothing is wrong")
+    click.echo(f"{legible(file)}: {count} option{('' if count == 1 else 's')}, no faults")

@@ -65,7 +65,9 @@ class Visit:
 def command(visit: partial[Visit], access: Access, output: str) -> None:
     asked = visit(access=access)
     if not (asked.receiver or asked.root or asked.store):
-        raise click.UsageError("say what to look at: --receiver HOST:PORT, --root DIR, --store DIR, or several of them")
+        raise click.UsageError(
+            "doctor needs something to check: give --receiver HOST:PORT, --root DIR, --store DIR, or several of them"
+        )
     show = _shown(output == "json")
     failed = False
 
@@ -103,7 +105,7 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
     try:
         tls = visit.access.tls()
     except FlarelogError as error:
-        shown(fail("tls", str(error), "give all three, or the CA and a token"))
+        shown(fail("tls", str(error), "give --tls-ca, --tls-cert and --tls-key, or --tls-ca and --token-file"))
         return
     if tls is not None and tls.cert:
         for row in certificates.own(tls, "server" if visit.store and not visit.receiver else "client"):
@@ -113,7 +115,7 @@ async def examine(visit: Visit, shown: Callable[[Row], Row]) -> None:
             certificates.revoked(tls, visit.tls_crl) if tls is not None else fail("revocations", *certificates.NO_TLS)
         )
     if not AVAILABLE and (visit.receiver or visit.store):
-        found = "Zstandard is missing: logs go over the network as they are, several times as many bytes"
+        found = "Zstandard is missing: logs travel uncompressed, which takes several times the bandwidth"
         shown(warn("compression", found, "pip install backports.zstd"))
     if visit.root:
         source = site.source_of(visit.root, visit.include, visit.exclude, visit.site_policy)

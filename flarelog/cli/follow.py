@@ -41,7 +41,7 @@ class FollowOptions:
     )
     first_error: bool = typed(
         False,
-        "Show the earliest error with 5 lines around it, and end. -i says what counts as an error.",
+        "Show the earliest error with 5 lines around it, and end. -i defines what counts as an error.",
     )
 
 

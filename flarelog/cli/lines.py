@@ -179,7 +179,9 @@ def _terminal_size() -> Callable[[], tuple[int, int]]:
 def demand_alone(*others: object) -> None:
     """Raises UsageError where one of *others* is said: -o raw goes with nothing that chooses or changes lines."""
     if any(others):
-        raise click.UsageError("-o raw is the exact bytes of whole logs: leave out what chooses or changes lines")
+        raise click.UsageError(
+            "-o raw writes the exact bytes of whole logs: leave out options that choose or change lines"
+        )
 
 
 def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
@@ -194,7 +196,7 @@ def _zones(texts: Sequence[str]) -> list[tuple[str, tzinfo]]:
         zone = zone_of(name.replace(",", ";"))
         if zone is None or (equals and not glob):
             raise InvalidOption(
-                f"{text!r} tells no zone that this machine knows: give SITE=Europe/Berlin or SITE=+02:00"
+                f"{text!r} has no time zone that this machine knows: give SITE=Europe/Berlin or SITE=+02:00"
             )
         check((glob or "*",))
         found.append((glob or "*", zone))
@@ -227,5 +229,5 @@ def _zone(text: str) -> tzinfo | None:
         return ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidOption(
-            f"{text!r} is no time zone that this machine knows: give one as utc, local, Europe/Berlin or +02:00"
+            f"{text!r} is not a time zone that this machine knows: give utc, local, Europe/Berlin or +02:00"
         ) from error

@@ -36,7 +36,9 @@ class LogsOptions:
         None, "Show the last N lines of each log; -1: all lines.", short="-n", metavar="N", least=-1
     )
     follow: bool = typed(False, "Show new lines until the run has ended, as flarelog follow does.", short="-f")
-    first_error: bool = typed(False, "Show the earliest error with 5 lines around it. -i says what counts as an error.")
+    first_error: bool = typed(
+        False, ("Show the earliest error with 5 lines around it. -i defines what counts as an error.")
+    )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
 

@@ -58,7 +58,7 @@ class Finite(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = super().convert(value, param, ctx)
-        return found if math.isfinite(found) else self.fail(f"{value} is no finite number.", param, ctx)
+        return found if math.isfinite(found) else self.fail(f"{value} is not a finite number.", param, ctx)
 
 
 _PATHS = {
@@ -183,7 +183,7 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
             (receiver if weights[1] >= weights[0] else None),
         )
     if (store is None) == (receiver is None):
-        raise click.UsageError("say where to look: either --store DIR or --receiver HOST:PORT")
+        raise click.UsageError("no place was given: give either --store DIR or --receiver HOST:PORT")
     return store, receiver
 
 

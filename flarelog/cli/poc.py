@@ -53,9 +53,9 @@ def command(poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None,
     for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(sites, intruders):
         click.echo(line)
     if not all(verdict.ok for verdict in sites):
-        click.echo("flarelog: what is stored is not what was written", err=True)
+        click.echo("flarelog: the stored bytes differ from the written bytes", err=True)
     if not all(verdict.ok for verdict in intruders):
-        click.echo("flarelog: somebody was let in who had no right to", err=True)
+        click.echo("flarelog: the receiver accepted an intruder", err=True)
     if not all(verdict.ok for verdict in verdicts):
         sys.exit(1)
 
@@ -68,9 +68,7 @@ def _table(verdicts: list[SiteVerdict], intruders: list[IntruderVerdict]) -> lis
     refusals = (_intruder(verdict, len(head)) for verdict in intruders)
     rows = aligned([head, *(_row(verdict, lost) for verdict in verdicts), *refusals], range(1, len(counts) + 1))
     if lost:
-        rows.append(
-            "LOST: truncated away after they were sent and before they were stored; each range of them is a gap."
-        )
+        rows.append("LOST: the writer truncated these bytes before they were stored; each range is a gap.")
     return rows
 
 

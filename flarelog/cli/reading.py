@@ -119,7 +119,9 @@ class Asked:
             name, _, offset = text.rpartition(":")
             site, _, log = name.partition("/")
             if not (site and log and offset.isdecimal() and len(offset) < 20):
-                raise InvalidOption(f"{text!r} is no place in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096")
+                raise InvalidOption(
+                    f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096"
+                )
             starts[site_name(site), log_name(log)] = int(offset)
         return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
 
@@ -185,10 +187,10 @@ def _read(context: click.Context, asked: Asked) -> int:
             shown.order == "time",
         )
     if shown.template is not None and asked.lines.output == "json":
-        raise click.UsageError("--format is for text, and -o json has its own: give one of them")
+        raise click.UsageError("--format applies only to text: leave out --format or -o json")
     tail = asked.tail
     if asked.first_error and tail not in (None, -1):
-        raise click.UsageError("--first-error looks at whole logs: leave out --tail")
+        raise click.UsageError("--first-error reads whole logs: leave out --tail")
     if (
         tail is None
         and follow
@@ -241,7 +243,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             return asyncio.run(_shown(reading, reader, console, pipe, asked))
         except KeyboardInterrupt:
             if isinstance(reader, Follow) and reading.streams and sys.stderr.isatty():
-                _talk(f"go on with: {_again(context, asked.run, reader.places)}")
+                _talk(f"continue with: {_again(context, asked.run, reader.places)}")
             raise
     return OK  # the user has left the pager
 
@@ -349,14 +351,14 @@ def _first_error(found: Origin, chosen: Selection, asked: Asked) -> int:
     console.close()
     others = display.count - 1
     if others:
-        _talk(f"{others} other log{'s' if others > 1 else ''} of {len(reading.streams)} had trouble later")
+        _talk(f"{others} other log{('s' if others > 1 else '')} of {len(reading.streams)} had errors later")
     return OK
 
 
 def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     """That no error was found, and in what: nobody is to read it as more than was looked at."""
     if not infos:
-        return f"no such log of run {asked.run} was there to look at"
+        return f"run {asked.run} has no such log"
     logs, lines = asked.logs, asked.lines
     narrowed = {
         "--from": logs.starts,
@@ -370,7 +372,9 @@ def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
     by = [flag for flag, given in narrowed.items() if given]
     count = f"{len(infos)} log{'s' if len(infos) != 1 else ''} of run {asked.run}"
     said = [
-        f"no error among the lines of {count} that {', '.join(by)} left" if by else f"nothing went wrong in {count}"
+        f"no error was found among the lines of {count} that {', '.join(by)} left"
+        if by
+        else f"no error was found in {count}"
     ]
     gaps = [gap for info in infos for gap in info.gaps]
     if gaps:

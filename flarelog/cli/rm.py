@@ -31,8 +31,8 @@ from flarelog.stores import choose
 def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> None:
     """Remove RUN, or one site of it, with all its logs.
 
-    Whoever reads or sends a log of it is told that it was removed. Its bytes cannot be had back; its name can be used
-    again. A run of which a sidecar sends logs just now is removed only with --force.
+    Its readers and sidecars get the message that it was removed. The bytes cannot be restored; the name can be used
+    again. A run with connected sidecars is removed only with --force.
 
     \b
     Example: flarelog rm job-1 --receiver 127.0.0.1:4721
@@ -44,7 +44,7 @@ def command(run_id: str, site: str, place: Place, force: bool, yes: bool) -> Non
     except InvalidName as error:
         raise click.UsageError(str(error)) from error
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked whether the run is to go: say --yes")
+        raise click.UsageError("flarelog rm cannot ask for confirmation without a terminal: give --yes")
     if not yes:
         (found,) = run(known(run_id, place))
         if not click.confirm(_question(found, site, place), err=True):
@@ -74,7 +74,7 @@ async def _remove(run_id: str, site: str, place: Place, *, force: bool) -> Remov
             return found
     except StoreLocked as error:
         raise StoreLocked(
-            f"a receiver (process {error.holder or 'unknown'}) has the store {place.store}: ask it with --receiver"
-            " HOST:PORT",
+            f"the receiver (process {error.holder or 'unknown'}) uses the store"
+            f" {place.store}: remove the run through it with --receiver HOST:PORT",
             holder=error.holder,
         ) from error

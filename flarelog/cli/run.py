@@ -53,16 +53,16 @@ def command(
     access: Access,
     command: tuple[str, ...],
 ) -> None:
-    """Run a command; what it says, and how it ends, is kept and sent to a receiver.
+    """Run a command; keep its output and exit code, and send them to a receiver.
 
-    Its output goes on to where it would have gone, and its exit status is flarelog's. Nothing of flarelog slows, blocks
-    or fails it. {RANK} in a name is the variable's value.
+    The output also goes to flarelog's stdout and stderr, and flarelog ends with the command's exit status. flarelog
+    never slows, blocks or fails the command. {RANK} in a name is the variable's value.
 
     \b
     Exit codes:
       the command's; flarelog dies of the signal that the command died of, or as
       PID 1 ends with 128 and its number
-      126, 127  the command cannot be started, or is not there
+      126, 127  the command cannot be started, or does not exist
       2   an option makes no sense; nothing was started
 
     \b
@@ -106,7 +106,7 @@ def command(
     )
     status = guard.run()
     if place is not None and not (receivers or outer or options.spool):
-        say(f"{place.root} has what the command said: no --receiver and no --spool was named")
+        say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(guard.code if status is None else end_as(status))
 
 
@@ -120,7 +120,7 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
         base = options.spool or names.own_directory(os.environ)
         return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True)
     except OSError as error:
-        say(f"{error.filename or options.spool}: {error.strerror}; what the command says is not kept")
+        say(f"{error.filename or options.spool}: {error.strerror}; the command's output is not kept")
         return None
 
 

@@ -13,7 +13,7 @@ from flarelog.cli.running import run
 @click.argument("run_id", metavar="RUN", shell_complete=complete_run)
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
-    """End RUN at a receiver: its sidecars send what they have and finish."""
+    """End RUN at a receiver. Its sidecars send the rest of their logs and end."""
 
     async def end() -> str:
         async with access.client(receiver) as connected:

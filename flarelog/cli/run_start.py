@@ -12,7 +12,7 @@ from flarelog.cli.running import run
 @click.argument("run_id", metavar="RUN")
 @receiver_options
 def command(run_id: str, receiver: str, access: Access) -> None:
-    """Announce RUN at a receiver, so that its sites are taken in; doing it again is harmless."""
+    """Announce RUN to a receiver, which then accepts its sites. A repeated announcement is harmless."""
 
     async def start() -> str:
         async with access.client(receiver) as connected:

@@ -23,19 +23,19 @@ from flarelog.stores.base import totals
 @place_options()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
-    """Show the runs that are held, or one of them: state, sites, logs, bytes, gaps, first and last time.
+    """Show the stored runs, or one of them: state, sites, logs, bytes, gaps, first and last time.
 
     \b
     STATE is one of
-      running  a sidecar sends a log of the run just now
-      idle     no sidecar sends a log of it just now, and some log is not complete
+      running  a sidecar is connected and sends a log of the run
+      idle     no sidecar is connected, and some log is not complete
       sealed   each log is complete: it has a receipt, and can still be continued
-      ending   somebody has ended the run; its sidecars drain
-      ended    somebody has ended the run
+      ending   the run was ended; its sidecars drain
+      ended    the run was ended
       empty    the run has no log
-      open     some log is not complete (with --store: nobody tells who sends)
+      open     some log is not complete (--store shows no connections)
 
-    OPEN counts the logs that sidecars send just now, as only a receiver knows. FIRST and LAST are times of the
+    OPEN counts the logs of connected sidecars, which only a receiver knows. FIRST and LAST are times of the
     receiver's clock: when the first log was begun, and when the last byte came. FIRST is "-" where a store was written
     by an older version.
 
@@ -63,7 +63,7 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
         from flarelog.stores import choose  # who asks a receiver does not wait for it
 
         names = [info.run for info in others] if place.store is None else await choose.reader(place.store).runs()
-        raise NotFound(f"{place} knows no run {run_id}{meant(run_id, names)}")
+        raise NotFound(f"{place} has no run {run_id}{meant(run_id, names)}")
     return sorted(found, key=lambda info: natural(info.run))
 
 

@@ -85,8 +85,8 @@ def command(
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
 
-    At SIGTERM the receiver writes what it has taken, and ends. A log that is over a limit, or that finds the disk full,
-    waits at its site, and goes on by itself when there is room. Certificates, policy and tokens are read again when
+    At SIGTERM the receiver writes the received bytes and ends. A log that is over a limit, or that finds the disk full,
+    waits at its site, and continues by itself when there is room. Certificates, policy and tokens are read again when
     they change, and at SIGHUP.
 
     \b
@@ -118,17 +118,15 @@ def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
     if crl is None:
         return tls
     if tls is None:
-        raise InvalidOption(
-            f"the revocation list {crl} is of no use without TLS: give --tls-ca, --tls-cert and --tls-key"
-        )
+        raise InvalidOption(f"the revocation list {crl} needs TLS: give --tls-ca, --tls-cert and --tls-key")
     return replace(tls, crl=crl)
 
 
 def _policy(path: str, tls: Tls | None) -> PolicyFile:
     if tls is None:
         raise InvalidOption(
-            f"the policy {path} is of no use without TLS, because callers are not known: give --tls-ca, --tls-cert"
-            " and --tls-key, or leave --policy out"
+            f"the policy {path} needs TLS, which identifies callers: give --tls-ca,"
+            " --tls-cert and --tls-key, or leave out --policy"
         )
     return PolicyFile(path)
 
@@ -184,7 +182,7 @@ def _announce(service: Service, store: str, ready_file: str | None, address: str
     say(f"receiver: receiving at {address} into {store}")
     service.ready(f"STATUS=receiving at {address}")
     if reader_address:
-        say(f"receiver: readers with a token at {reader_address}")
+        say(f"receiver: token readers connect to {reader_address}")
 
 
 def _write(path: str, address: str) -> None:

@@ -81,7 +81,7 @@ def read(path: str) -> Document:
         why = error.strerror if isinstance(error, OSError) else "no UTF-8" if _undecoded(error) else str(error)
         raise InvalidFile(f"the configuration {path} cannot be read: {why}") from error
     if stat.S_ISREG(status.st_mode) and status.st_mode & 0o002:
-        raise NotAllowed(f"the configuration {path} can be changed by every user; chmod o-w it")
+        raise NotAllowed(f"the configuration {path} is writable for every user: chmod o-w it")
     return Document(path, text, tables)
 
 
@@ -109,7 +109,7 @@ def values(document: Document, context: click.Context, names: tuple[str, ...]) -
     for depth, name in enumerate(names):
         table = table.get(name, {})
         if not isinstance(table, dict):
-            sentence = f"{name} is no table: write [{'.'.join(names[: depth + 1])}] on a line of its own"
+            sentence = f"{name} is not a table: write [{'.'.join(names[: depth + 1])}] on a line of its own"
             return {}, [Fault(document.line(names[:depth], name), sentence)]
     known, found, faults = options(context.command), dict[str, Any](), list[Fault]()
     for key, value in table.items():
@@ -141,10 +141,10 @@ def _one(value: object, param: click.Option, context: click.Context) -> object:
         return value
     if isinstance(value, bool):
         if "on" not in choices:
-            raise click.BadParameter(f"true and false are no {param.type.name}")
+            raise click.BadParameter(f"true and false are not of type {param.type.name}")
         value = "on" if value else "off"
     if not isinstance(value, str | int | float):
-        raise click.BadParameter(f"{value!r} is no {param.type.name}: give one value")
+        raise click.BadParameter(f"{value!r} is not of type {param.type.name}: give one value")
     param.type.convert(str(value), param, context)
     return str(value)
 
@@ -284,4 +284,4 @@ def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:
             yield Fault(line, f"{key}: {legible(path)} cannot be read: {getattr(error, 'strerror', error)}", value=True)
             continue
         if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
-            yield Fault(line, f"{key}: {legible(path)} can be read by others; chmod 600 it", value=True)
+            yield Fault(line, f"{key}: {legible(path)} is readable for others: chmod 600 it", value=True)

@@ -118,7 +118,7 @@ async def _send(targets: list[SidecarOptions], until_stdin_ends: bool) -> list[O
 
     def reread() -> None:
         if not [sidecar for sidecar in sidecars if sidecar.reread()]:
-            log.info("there is nothing to read again: this sidecar has no certificates")
+            log.info("SIGHUP has nothing to read again: this sidecar has no certificates")
 
     service = Service()
 

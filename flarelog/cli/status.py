@@ -58,7 +58,7 @@ STATE of a log:
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nShow how each stream fares, of all runs or of one.\n\n{TEXT}\n\n"
+    help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
     "LAG is how many bytes of the log the site has and the receiver has not, as the sidecar has told. CLOCK is how"
     " much "
     "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
@@ -223,8 +223,8 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         found = [info for info in found if any_of(asked.patterns, info.stream.site)]
         if not found:
             sites = {info.stream.site for info in await look(asked.run, store, connected)}
-            what = f"no site is called {' or '.join(asked.patterns)}{meant(asked.patterns[0], sites)}"
-            raise NotFound(what if what.endswith("?") else f"{what}: look at all of them without --site")
+            what = f"there is no site {' or '.join(asked.patterns)}{meant(asked.patterns[0], sites)}"
+            raise NotFound(what if what.endswith("?") else f"{what}: leave out --site to see all sites")
     state = ""
     if connected is not None:
         state = await _state(asked.run, connected) if asked.run else ""
@@ -245,7 +245,7 @@ async def _state(run: str, connected: Client) -> str:
     try:
         return (await connected.about(run)).state
     except TimedOut as error:
-        log.warning("the state of run %s is not known: %s", run, error)
+        log.warning("the state of run %s is unknown: %s", run, error)
         return ""
 
 
@@ -294,7 +294,7 @@ def _away(asked: _Asked, shown: Found, place: Place, seconds: float) -> list[str
     """What is shown while nobody answers: what was known *seconds* ago, and nothing of it as if it were so now."""
     before = [replace(info, state=None) for info in shown.streams]
     return [
-        f"no answer from {place} for {spoken(seconds)}: trying again; what it said before:",
+        f"{place} has not answered for {spoken(seconds)}: retrying; its last answer was:",
         *asked.lines(before, ""),
     ]
 
@@ -324,7 +324,10 @@ def _draw(lines: list[str], drawn: int) -> int:
     columns, height = shutil.get_terminal_size()
     room = max(2, height - 1)
     if len(lines) > room:
-        lines = [*lines[: room - 1], f"... {len(lines) - room + 1} more: a larger terminal, or --site, shows them"]
+        lines = [
+            *lines[: room - 1],
+            f"... {len(lines) - room + 1} more rows: enlarge the terminal, or choose with --site",
+        ]
     up = f"\x1b[{drawn}A" if drawn else ""
     sys.stdout.write("\r" + up + "".join(f"{line[: columns - 1]}\x1b[K\n" for line in lines) + "\x1b[J")
     sys.stdout.flush()

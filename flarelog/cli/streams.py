@@ -25,14 +25,14 @@ from flarelog.viewers.reading import order
 @place_options()
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def command(run_id: str, place: Place, as_json: bool) -> None:
-    """Show the logs that are held, of all runs or of one.
+    """Show the stored logs, of all runs or of one.
 
     A row a log: its bytes, the number of its generations (files that it came from, one after the other through
     rotations) and of its gaps (bytes that are known to be lost), and whether it is open or sealed by a receipt. With
     --json each generation and each gap is listed.
 
-    Some file systems do not tell everything that flarelog looks at, when a file was created for instance. Below the
-    table, on stderr, stands which logs came from such a file system, and what that means for them.
+    Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
+    that came from such a file system, and the effect.
 
     \b
     Example: flarelog streams job-1 --store logs
@@ -73,7 +73,7 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
             with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
                 runs = [info.run for info in await connected.runs()]
         where = connected.address if connected is not None else store
-        raise NotFound(f"{where} holds no stream of run {run_id}{meant(run_id, set(runs) - {run_id})}")
+        raise NotFound(f"{where} has no log of run {run_id}{meant(run_id, set(runs) - {run_id})}")
     return sorted(found, key=lambda info: order(info.stream))
 
 
@@ -88,13 +88,13 @@ def _table(found: list[StreamInfo]) -> list[str]:
 
 
 _SENTENCES = {
-    "no-handle": "no file handles there: an inode number that is used again shows by the birth time alone",
-    "no-birth": "no birth times there either: a deleted file and one in its place differ by their bytes alone",
-    "no-lease": "an older sidecar could not tell there whether a rotated file still had a writer",
-    "no-inotify": "changes are not reported there: files are looked at every 0.25 s",
-    "remote": "other machines may write there: their changes are seen when the file system shows them, not at once",
-    "redacted": "what the site's redaction matched is stored as asterisks",
-    "hole": "a stretch that nobody wrote is stored as the NULs that it reads as: --json says where",
+    "no-handle": "the file system has no file handles: only the birth time tells a reused inode number",
+    "no-birth": "the file system has no birth times: only the bytes tell a deleted file from its successor",
+    "no-lease": "an older sidecar could not see whether a rotated file still had a writer",
+    "no-inotify": "the file system reports no changes: files are polled every 0.25 s",
+    "remote": "the file system is remote: changes by other machines are seen with a delay",
+    "redacted": "the site masked secrets: they are stored as asterisks",
+    "hole": "the file has a hole, stored as NULs: --json tells where",
 }
 
 

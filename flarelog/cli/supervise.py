@@ -56,7 +56,7 @@ def place_of() -> Place:
     try:
         return Place.of(said.decode())
     except (ValueError, TypeError) as error:
-        raise click.UsageError("--as-worker is how flarelog serve --workers starts its own processes") from error
+        raise click.UsageError("--as-worker is internal: flarelog serve --workers starts processes with it") from error
 
 
 def until_told(stop: Callable[[], object]) -> None:
@@ -164,8 +164,8 @@ async def _until_one_ends(workers: list[_Process], stopped: asyncio.Event, annou
         if not have_begun and code > 0:
             sys.exit(code)  # it has said why
         raise WorkerEnded(
-            f"worker {number} (process {workers[number].pid}) ended with {code}, and the receiver ends with it; start"
-            " it again: nothing that was acknowledged is lost"
+            f"worker {number} (process {workers[number].pid}) ended with {code}, and the"
+            " receiver ends too; start it again: no acknowledged byte is lost"
         )
     finally:
         for task in (beginning, stopping, *waits, *watching):
@@ -187,11 +187,11 @@ def _watching(workers: list[_Process]) -> list[asyncio.Task[None]]:
             silent, hung = pulses.look(clock())
             for number in silent:
                 log.error(
-                    "worker %d (process %d) has not answered for %g s: its sites' logs wait; it is ended after %g s",
+                    "worker %d (process %d) has not answered for %g s: its sites wait; it is killed after %g s",
                     *(number, workers[number].pid, SILENT, HUNG),
                 )
             for number in hung:
-                log.error("worker %d (process %d) hangs, and is ended", number, workers[number].pid)
+                log.error("worker %d (process %d) hangs, and is killed", number, workers[number].pid)
                 _end([workers[number]], signal.SIGKILL)
 
     return [asyncio.create_task(look()), *(asyncio.create_task(hear(*each)) for each in enumerate(workers))]
@@ -240,7 +240,8 @@ def _held(address: str) -> Iterator[str]:
                 port = holder.getsockname()[1]
         except OSError as error:
             raise CannotListen(
-                f"the address {address} cannot be had ({error.strerror}): another process listens there, or it is not"
-                " this machine's; name another port (0 takes a free one)"
+                f"the receiver cannot listen on {address} ({error.strerror}): another process"
+                " uses the port, or the address is not this machine's; give another port (0"
+                " takes a free one)"
             ) from error
         yield f"{host}:{port}"

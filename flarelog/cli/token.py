@@ -61,8 +61,9 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
     )
     click.echo(secret)
     click.echo(
-        f"token {token.id} ({token.name}): {role} of {', '.join(token.runs)} until {moment(token.expires)}; keep it in"
-        " a file of mode 600 and name that with --token-file: it is not shown again",
+        f"token {token.id} ({token.name}): {role} of {', '.join(token.runs)} until"
+        f" {moment(token.expires)}; save it now to a file of mode 600 for"
+        " --token-file: it is shown only once",
         err=True,
     )
 

@@ -29,8 +29,8 @@ from flarelog.verify import Verdict, verify
 def command(run_id: str, store: str, source: str | None) -> None:
     """Read the logs of RUN again, and compare them with their journals and with their source files.
 
-    A log that differs is shown with the first offset at which it does. Exit code 1 means that a log differs, or that
-    something in the store, such as a link, is no log and was left out.
+    The output shows the first offset that differs. Exit code 1 means that a log differs, or that something in the
+    store, such as a link, is not a log and was left out.
 
     \b
     Example: flarelog verify job-1 --store logs
@@ -49,5 +49,5 @@ async def _verify(run_id: str, root: Path, source: Path | None) -> tuple[list[Ve
     store = choose.reader(root)
     streams = [info.stream async for info in store.list(f"{run_id}/")]
     if not streams:
-        raise NotFound(f"{root} holds no stream of run {run_id}")
+        raise NotFound(f"{root} has no log of run {run_id}")
     return verify(store, streams, source), store.left_out

@@ -65,7 +65,7 @@ class ViewOptions:
     "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
     "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, messages to"
     " stderr. "
-    "Exit code 0; 1 if a file could not be read to its end, 3 if one is not there, 5 if one may not be read.",
+    "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @asks(lines=LineOptions, own=ViewOptions)
@@ -92,7 +92,7 @@ def command(
     limit_bytes: int | None,
 ) -> None:
     if not files and (sys.stdin is None or sys.stdin.isatty()):
-        raise click.UsageError("say which files; - is stdin")
+        raise click.UsageError("view needs a file: name one or more; - is stdin")
     files = files or ("-",)
     if sys.stdout is None:  # closed by whoever started this
         sys.exit(FAILED)
@@ -241,8 +241,8 @@ class _View:
             yield decoder.decode(b"", True).encode("utf-8", "surrogatepass")
         except UnicodeError as error:  # nothing stands for a missing byte order mark: errors="replace" or not
             name = self._name
-            how = f": give {name}-le or {name}-be if that is its order" if name in ("utf-16", "utf-32") else ""
-            self._troubles.say(path, f"this cannot be read as {name} ({error}){how}")
+            how = f": give {name}-le or {name}-be for the byte order" if name in ("utf-16", "utf-32") else ""
+            self._troubles.say(path, f"the file cannot be decoded as {name} ({error}){how}")
 
 
 def _logs(files: Sequence[str]) -> list[list[str]]:
@@ -268,7 +268,7 @@ def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] |
     try:
         found = codecs.lookup(name)
     except (LookupError, UnicodeError) as error:
-        raise InvalidOption(f"{name!r} is no encoding that Python knows: give one as {ENCODINGS}") from error
+        raise InvalidOption(f"Python has no encoding {name!r}: give one as {ENCODINGS}") from error
     if found.name == "utf-8":
         return found.name, None
     try:
@@ -277,7 +277,7 @@ def _codec(name: str) -> tuple[str, Callable[[str], codecs.IncrementalDecoder] |
             return found.name, found.incrementaldecoder
     except UnicodeError:
         pass
-    raise InvalidOption(f"{name!r} is no encoding of text: give one as {ENCODINGS}")
+    raise InvalidOption(f"{name!r} is not an encoding of text: give one as {ENCODINGS}")
 
 
 def _pieces(path: str, troubles: _Troubles) -> Iterator[bytes | None]:
@@ -350,8 +350,8 @@ def _unpacked(first: bytes, pieces: Iterator[bytes | None], say: Callable[[str],
             else:
                 break
     except zlib.error as error:
-        say(f"the compressed data is damaged ({error}): what could be read is shown")
+        say(f"the compressed data is damaged ({error}): the readable part is shown")
         return
     yield unpacker.flush()
     if not unpacker.eof:
-        say("the compressed data ends too early: what could be read is shown")
+        say("the compressed data is truncated: the readable part is shown")

@@ -19,7 +19,7 @@ def which(run: str, place: Place, *, latest: bool) -> str:
     """*run*; without a name the *latest* run at *place*, or the only one. Raises UsageError, NotFound and its like."""
     if run:
         if latest:
-            raise click.UsageError("--latest says which run: leave out its name")
+            raise click.UsageError("--latest chooses the run: leave out its name")
         return run
     return chosen(asyncio.run(known("", place)), str(place), latest=latest)
 
@@ -27,10 +27,10 @@ def which(run: str, place: Place, *, latest: bool) -> str:
 def chosen(found: list[RunInfo], where: str, *, latest: bool) -> str:
     """The name of the one of *found* that is meant. Raises UsageError, NotFound."""
     if not found:
-        raise NotFound(f"{where} holds no run")
+        raise NotFound(f"{where} has no runs")
     newest = sorted(found, key=lambda info: (info.begun or info.grown, info.grown, natural(info.run)), reverse=True)
     if len(newest) > 1 and not latest:
         names = ", ".join(info.run for info in newest[:NAMED])
         more = f" and {len(newest) - NAMED} more" if len(newest) > NAMED else ""
-        raise click.UsageError(f"{where} holds {len(newest)} runs, {names}{more}: name one, or give --latest")
+        raise click.UsageError(f"{where} has {len(newest)} runs, {names}{more}: name one, or give --latest")
     return newest[0].run

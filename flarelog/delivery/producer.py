@@ -220,12 +220,12 @@ class Producer:
         self._window = min(self.options.window, reply.window or self.options.window)
         if reply.code is Code.FENCED:
             raise StreamFenced(
-                f"a newer producer has this stream, so this one stops at offset {self.acked} and is not to be started"
-                " again; should both be wanted, give each a site's name of its own",
+                f"a newer producer has this stream: this one stops at offset {self.acked}; do"
+                " not start it again, or give each producer its own site name",
                 offset=self.acked,
             )
         if reply.code is Code.REJECTED:
-            because = reply.reason or "it does not say why"
+            because = reply.reason or "it gives no reason"
             raise StreamRefused(f"the receiver refuses it at offset {self.acked}: {because}", offset=self.acked)
         if (self.state, reply.code) not in TRANSITIONS:
             because = f": {reply.reason}" if reply.reason else ""
@@ -252,8 +252,8 @@ class Producer:
         self.all_misses += 1
         if self.misses > self.options.max_misses:
             raise ReceiverNotReady(
-                f"the receiver still does not know this run after {self.misses} attempts"
-                f" ({reply.reason or 'no reason given'}); announce the run, then start again",
+                f"the run is still unknown at the receiver after {self.misses} attempts"
+                f" ({reply.reason or 'no reason given'}): announce the run, then start again",
                 offset=self.acked,
             )
         return self.position
@@ -274,7 +274,10 @@ class Producer:
                 return False  # the stream was not opened: the reply says nothing of what is held
             if max(reply.committed, reply.marks) > MAX_OFFSET:
                 raise StreamRejected(
-                    f"the receiver claims {reply.committed} bytes and {reply.marks} marks; no stream has as many",
+                    (
+                        f"the receiver claims {reply.committed} bytes and {reply.marks} marks, more"
+                        " than a stream can have"
+                    ),
                     offset=self.acked,
                 )
             # The receiver's record is the authority: it may hold more than was acknowledged here, or less.
@@ -294,13 +297,16 @@ class Producer:
             return moved
         if not self.acked <= reply.committed <= self.position:
             raise StreamRejected(
-                f"the receiver acknowledges offset {reply.committed}, but {self.acked} to {self.position} was sent",
+                (
+                    f"the receiver acknowledges offset {reply.committed}, outside the sent range"
+                    f" {self.acked} to {self.position}"
+                ),
                 offset=self.acked,
             )
         if not self.marks_acked <= reply.marks <= self.marks_sent:
             raise StreamRejected(
                 f"the receiver acknowledges {reply.marks} marks at offset {reply.committed},"
-                f" but {self.marks_acked} to {self.marks_sent} were sent",
+                f" outside the sent range {self.marks_acked} to {self.marks_sent}",
                 offset=self.acked,
             )
         moved = reply.committed > self.acked or reply.marks > self.marks_acked
@@ -316,8 +322,9 @@ class Producer:
 
     def _other_bytes(self, reply: Reply, ours: int) -> StreamRejected:
         return StreamRejected(
-            f"the receiver holds other bytes before offset {reply.committed} than were sent"
-            f" (digest {reply.digest:08x}, not {ours:08x}); look at its store with flarelog verify, then start this"
-            " producer again: it sends its file anew, behind them",
+            f"the receiver holds other bytes before offset {reply.committed} than this"
+            f" producer sent (digest {reply.digest:08x}, not {ours:08x}): check its store"
+            " with flarelog verify, then start this producer again, which sends its file"
+            " anew behind them",
             offset=self.acked,
         )

@@ -60,7 +60,7 @@ class Limits:
     max_peer_calls: int = option(2_000, "Open calls of one peer.")
     max_peer_reads: int = option(100, "Open calls of one peer that read or list logs.")
     max_peer_opens: int = option(
-        1_000, "New calls per second of one peer. A burst of ten seconds' worth passes; more calls wait."
+        1_000, "New calls per second of one peer. Bursts of ten seconds' worth pass; further calls wait."
     )
     read_timeout: float = option(30.0, "Seconds after which a reader that accepts no data is disconnected.")
 
@@ -197,6 +197,6 @@ class Quota:
         limit = getattr(self.limits, name)
         if limit is None or used < limit:
             return
-        relief = "remove what is no longer needed" if "bytes" in name else "wait until one has ended"
+        relief = "remove old logs" if "bytes" in name else "wait until one ends"
         flag = f"--{name.replace('_', '-')}"
-        raise Full(f"{used} {what}, at most {limit} are taken: {relief}, or start the receiver with a higher {flag}")
+        raise Full(f"{used} {what}, and {limit} is the limit: {relief}, or start the receiver with a higher {flag}")

@@ -156,7 +156,7 @@ class Receiver:
         self.admit(chunk.offset, len(chunk.data))
         if chunk.end < self.accepted or (chunk.end == self.accepted and chunk.offset < chunk.end):
             if self._digest_at(chunk.end) not in (None, chunk.digest):
-                raise Refused(Code.CORRUPT, f"other bytes are held before offset {chunk.end} than were sent again")
+                raise Refused(Code.CORRUPT, f"the bytes before offset {chunk.end} differ from those received earlier")
             return b""  # held already, and what is held at an offset never changes
         new = memoryview(chunk.data)[self.accepted - chunk.offset :] if chunk.offset < self.accepted else chunk.data
         # The digest covers the whole prefix: a part that overlaps with other bytes than those held fails here as well.
@@ -189,7 +189,9 @@ class Receiver:
                 Code.REJECTED, f"the chunk at offset {offset} has {size} bytes; at most {self.max_chunk} are allowed"
             )
         if offset > self.accepted:
-            raise Refused(Code.HOLE, f"the chunk begins at offset {offset}, but {self.accepted} comes next")
+            raise Refused(
+                Code.HOLE, (f"the chunk begins at offset {offset}, but the stream continues at {self.accepted}")
+            )
 
     def mark(self, index: int, mark: Mark) -> bool:
         """Whether *mark* is new; a repetition is not.
@@ -199,14 +201,18 @@ class Receiver:
         """
         if index < len(self.marks):
             if self.marks[index] != mark:
-                raise Refused(Code.REJECTED, f"mark {index} is held with another meaning: {self.marks[index]}")
+                raise Refused(
+                    Code.REJECTED, f"mark {index} was received earlier with another meaning: {self.marks[index]}"
+                )
             return False
         if index > len(self.marks):
-            raise Refused(Code.HOLE, f"mark {index} came, but {len(self.marks)} comes next")
+            raise Refused(Code.HOLE, f"mark {index} came, but mark {len(self.marks)} is next")
         if index >= MAX_MARKS:
-            raise Refused(Code.REJECTED, f"the stream has {MAX_MARKS} marks; more are not taken")
+            raise Refused(Code.REJECTED, f"the stream has {MAX_MARKS} marks, the most that a stream may have")
         if mark.offset != self.accepted:
-            raise Refused(Code.HOLE, f"mark {index} stands at offset {mark.offset}, but {self.accepted} comes next")
+            raise Refused(
+                Code.HOLE, (f"mark {index} has offset {mark.offset}, but the stream continues at {self.accepted}")
+            )
         if mark.digest != self.digest:
             raise Refused(Code.CORRUPT, f"mark {index} has digest {mark.digest:08x}, not {self.digest:08x}")
         self.marks.append(mark)
@@ -225,5 +231,5 @@ class Receiver:
             raise Refused(
                 Code.REJECTED,
                 f"the receipt says {receipt.length} bytes with digest {receipt.digest:08x},"
-                f" but {ours.length} with {ours.digest:08x} are held",
+                f" but the receiver holds {ours.length} with {ours.digest:08x}",
             )

@@ -126,7 +126,7 @@ class Delivery:
         """The receiver's record was asked; *shown*: it has the stream. Raises Again."""
         if self.producer.acked and not shown:
             held = self.producer.acked
-            raise Again(f"{self.stream}: the receiver holds {held} bytes that its record does not show")
+            raise Again(f"{self.stream}: the receiver holds {held} bytes that the producer's record does not contain")
 
     def gone(self) -> int:
         """Bytes to be sent from here on that their files no longer hold."""

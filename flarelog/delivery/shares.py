@@ -70,9 +70,9 @@ class Holdings:
         if not more or used + more <= most:
             return
         raise Full(
-            f"{used:d} {what} of site {stream.site} in run {stream.run} are stored, at most"
-            f" {getattr(self._limits, name)} are taken: remove what is no longer needed, or start the receiver with a"
-            f" higher --{name.replace('_', '-')}"
+            f"{used:d} {what} of site {stream.site} in run {stream.run} are stored, and"
+            f" {getattr(self._limits, name)} is the limit: remove old logs, or start the"
+            f" receiver with a higher --{name.replace('_', '-')}"
         )
 
 
@@ -105,15 +105,15 @@ class RunShares:
         made = self._made[maker] if maker else 0
         if maker and self._each is not None and made >= self._each:
             raise Full(
-                f"site {maker} has begun {made} runs that nobody announced and that have not ended, at most"
-                f" {self._each} are taken: end or remove those that are over, or start the receiver with a higher"
+                f"site {maker} has {made} open runs without an announcement, and {self._each}"
+                " is the limit: end or remove old runs, or start the receiver with a higher"
                 " --max-site-runs"
             )
         total = self._made[""] if self._certified else len(self._makers)
         if not (maker and self._certified) and total >= self._limits.max_runs:
             raise Full(
-                f"{total} runs are known that have not ended, at most {self._limits.max_runs} are taken: end or remove"
-                " those that are over, or start the receiver with a higher --max-runs"
+                f"{total} runs have not ended, and {self._limits.max_runs} is the limit: end"
+                " or remove old runs, or start the receiver with a higher --max-runs"
             )
         self._count(run, maker)
 

@@ -113,7 +113,7 @@ class Background:
             try:
                 notice()
             except BaseException:  # an order to exit as well: this thread is not the one that could
-                log.exception("a handler failed; the run goes on")
+                log.exception("an event handler failed; the run continues")
 
     def start(self, work: Coroutine[object, None, T]) -> Future[T]:
         """Run *work* in the loop; the future is for other threads. Raises Stopped."""
@@ -121,7 +121,7 @@ class Background:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError:
             work.close()
-            raise Stopped("flarelog was stopped meanwhile") from None
+            raise Stopped("flarelog was stopped before the call ended") from None
 
     def call(self, work: Coroutine[object, None, T], timeout: float) -> T:
         """Run *work* in the loop and wait for its result at most *timeout* seconds. Raises Stopped and TimeoutError;
@@ -147,7 +147,10 @@ class Background:
             self._told.put(notice)
         elif not self._dropping:
             self._dropping = True
-            log.warning("a handler holds up %d notices; new ones are dropped until it has caught up", MAX_NOTICES)
+            log.warning(
+                "an event handler is slow and holds up %d events; new events are dropped until it catches up",
+                MAX_NOTICES,
+            )
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> None:
         """End both threads; a handler that does not return in *timeout* seconds is left to itself."""
@@ -159,7 +162,7 @@ class Background:
                 thread.join(max(0.0, deadline - time.monotonic()))
         if self._threads[1].is_alive() and self._threads[1] is not threading.current_thread():
             self._mute = True
-            log.warning("a handler did not return within %g s; later notices are not told", timeout)
+            log.warning("an event handler did not return within %g s; later events are not delivered", timeout)
 
     def inherited(self) -> list[object]:
         """In a forked child: what must never be freed there."""
@@ -197,8 +200,9 @@ def shared() -> Background:
     with _lock:
         if _forked:
             raise NotAllowed(
-                "this process was forked from one that had used flarelog, and gRPC does not survive that; use"
-                " flarelog in the parent, or make the process with spawn, forkserver or exec"
+                "this process was forked from one that had used flarelog, and gRPC does not"
+                " survive a fork: use flarelog in the parent, or start the process with"
+                " spawn, forkserver or exec"
             )
         if _current is None:
             _current, _used = Background(), True
@@ -225,8 +229,9 @@ def _before_fork() -> None:
     if _current is not None and not _fork_is_safe:
         _fork_is_safe = True  # said once
         log.warning(
-            "this program forks, and it had imported gRPC before flarelog: gRPC's own fork handlers may crash its"
-            " children; set %s=0 in its environment, or import flarelog.Producer before gRPC", _FORKS,
+            "this program forks, and imported gRPC before flarelog: gRPC's fork handlers"
+" may crash its children; set %s=0 in its environment, or import"
+" flarelog.Producer before gRPC", _FORKS,
         )  # fmt: skip
 
 
@@ -260,7 +265,7 @@ def _at_exit() -> None:
         member.drain()
     left = [sentence for member in members for sentence in member.end_at_exit(began)]
     if left:
-        log.warning("exiting although not everything was sent: %s", "; ".join(left))
+        log.warning("the process exits before everything was sent: %s", "; ".join(left))
     with contextlib.suppress(KeyboardInterrupt):
         background.stop(EXIT_GRACE)
 

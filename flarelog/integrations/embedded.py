@@ -109,7 +109,7 @@ class Embedded:
         except Stopped:
             pass
         except FlarelogError as error:
-            log.error("run %s: %s; the run goes on", notice.run, error)
+            log.error("run %s: %s; the run continues", notice.run, error)
 
     def _forward(self, notice: Notice) -> None:
         """Streams' ends and findings go to the program's bus; the run's events came from there."""

@@ -52,9 +52,7 @@ class Consent(Policy):
             return
         super().allows(identity, action, run=run, site=site)
         if action is Action.PUSH and not self.allowed(site or ""):
-            raise NotAllowed(
-                f"site {site} does not allow its logs to be streamed (allow_log_streaming): what it sends is dropped"
-            )
+            raise NotAllowed(f"site {site} does not allow log streaming (allow_log_streaming): its logs are dropped")
 
 
 class Jobs:
@@ -90,7 +88,7 @@ class Jobs:
         """Finish the runs that were going on when an earlier process of this receiver ended."""
         server = self._server
         for run in server.runs.unended():
-            log.info("run %s was going on when the receiver ended; it ends now", run)
+            log.info("run %s was still running when the receiver ended; it ends now", run)
             self._spawn(self.finish(run, patience=server.options.end_timeout))
 
     async def finish(self, run: str, patience: float = 0.0) -> None:
@@ -113,7 +111,7 @@ class Jobs:
         await server.runs.register(run, Event.ABOUT_TO_END_RUN)  # who still sends is asked to drain
         await server.runs.all_sealed(run, patience)
         if not await server.runs.join(run, server.options.end_timeout):
-            log.warning("run %s has ended, but some of its logs are still coming in", run)
+            log.warning("run %s has ended, but some of its logs are still arriving", run)
         await server.runs.register(run, Event.END_RUN)
         await self._mirror.settled(run, _MARGIN)
         await self._mirror.leave(run)
@@ -131,7 +129,7 @@ class Jobs:
             await asyncio.to_thread(self._keep, run, streams)
         except Exception as error:  # whatever the framework raises
             sentence = f"{type(error).__name__}: {error}"
-            log.warning("logs of run %s were not handed on (%s); they are in the store", run, sentence)
+            log.warning("some logs of run %s were not delivered (%s); they remain in the store", run, sentence)
 
     def _serves(self, notice: Notice) -> None:
         """The server has its port: before that, another receiver may be the one of this store."""

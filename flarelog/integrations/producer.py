@@ -71,12 +71,14 @@ class _Sending:
             return self.ended.result(max(0.0, deadline - time.monotonic()))
         except (TimeoutError, CancelledError):
             self.ended.cancel()
-            sentence = f"the logs of run {options.run} were given up: sending them to {options.receiver} did not end"
+            sentence = (
+                f"the logs of run {options.run} were dropped: sending them to {options.receiver} did not end in time"
+            )
         except Exception as error:
             sentence = f"the logs of run {options.run} were not sent to {options.receiver}: {error}"
-            log.exception("%s; the run goes on", sentence)
+            log.exception("%s; the run continues", sentence)
             return Outcome((), (), FlarelogError(sentence))
-        log.error("%s; the run goes on", sentence)
+        log.error("%s; the run continues", sentence)
         return Outcome((), (), TimedOut(sentence))
 
     def left(self) -> str:

@@ -178,20 +178,20 @@ class Receiver(Embedded):
                 except (TimeoutError, CancelledError):
                     joined = False
                 if not joined:
-                    log.warning("run %s ended while logs were still coming in; what is stored stays", notice.run)
+                    log.warning("run %s ended while logs were still arriving; stored bytes remain", notice.run)
             case _:
                 try:
                     # Who waits for the registration spares its producers the misses.
                     self._register(background, server, notice).result(REGISTER_TIMEOUT)
                 except (TimeoutError, CancelledError):
-                    log.warning("run %s is not registered after %g s; it goes on", notice.run, REGISTER_TIMEOUT)
+                    log.warning("run %s is not registered after %g s; it continues", notice.run, REGISTER_TIMEOUT)
 
     def _register(self, background: Background, server: Server, notice: Notice) -> Future[None]:
         async def register() -> None:
             try:
                 await server.runs.register(notice.run, notice.event)
             except FlarelogError as error:
-                log.error("run %s: %s; the run goes on", notice.run, error)
+                log.error("run %s: %s; the run continues", notice.run, error)
 
         return background.start(register())
 

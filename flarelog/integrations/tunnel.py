@@ -110,10 +110,10 @@ class Tunnel:
         key = peer, piece.connection
         connection = self._connections.get(key)
         if connection is not None and connection.owner != owner:
-            self._complain(owner, f"speaks for a connection of {legible(connection.owner, 100)}")
+            self._complain(owner, f"sent data for a connection of {legible(connection.owner, 100)}")
             return False
         if len(piece.data) > PIECE:
-            self._complain(owner, f"sends pieces of {len(piece.data):,} bytes; a piece has at most {PIECE:,}")
+            self._complain(owner, f"sent pieces of {len(piece.data):,} bytes; a piece has at most {PIECE:,}")
             if connection is not None:
                 connection.writer.transport.abort()
             return False
@@ -143,8 +143,8 @@ class Tunnel:
             return None
         owners = [*(one.owner for one in self._connections.values()), *self._opening.values()]
         if owners.count(owner) >= MAX_CONNECTIONS or len(owners) >= MAX_ALL:
-            whose = f"has {MAX_CONNECTIONS}" if len(owners) < MAX_ALL else f"is one of those who have {MAX_ALL}"
-            self._complain(owner, f"{whose} connections, and gets no more")
+            whose = f"has {MAX_CONNECTIONS}" if len(owners) < MAX_ALL else f"and others have {MAX_ALL}"
+            self._complain(owner, f"{whose} connections, the limit: a new one is refused")
             return None
         self._opening[key] = owner
         try:

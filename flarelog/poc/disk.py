@@ -13,14 +13,14 @@ BALLAST = ".ballast"  # the file that fills it up
 def mount(place: Path, size: int) -> str:
     """Make the directory *place* with a disk of *size* bytes; the reason why not, if it cannot be had."""
     if size > MAX_DISK:
-        return f"a disk for all that is written would take {size >> 20} MiB of memory"
+        return f"a disk for all written bytes would take {size >> 20} MiB of memory"
     place.mkdir()
     try:
         command = ("mount", "-t", "tmpfs", "-o", f"size={size}", "flarelog-poc", str(place))
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         return f"mount cannot be run: {error.strerror}"
-    return "" if done.returncode == 0 else "a disk that can fill up needs root, and the right to mount"
+    return "" if done.returncode == 0 else "a disk that can fill up needs root and the right to mount"
 
 
 def unmount(place: Path) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 FAULTS = {
-    "late-receiver": "the receiver starts after its producers, and learns of the run later still",
+    "late-receiver": "the receiver starts after its producers, and the run is announced later still",
     "rotate": "the logs are rotated by renaming, with their tails unread",
-    "restart-receiver": "the receiver is stopped and started again",
-    "kill-receiver": "the receiver is killed and started again",
-    "freeze-receiver": "the receiver is frozen, and goes on as if nothing had been",
-    "kill-sidecar": "a sidecar is killed and started again",
-    "replace-sidecar": "a sidecar is frozen, another takes over, and the first wakes up and is told so",
-    "cut-connection": "all connections are cut in the middle",
-    "hang-connection": "a connection swallows what it is given, until it is cut",
-    "truncate": "a log is truncated when bytes of it were sent and not stored: that loss is known, and a gap",
-    "remove": "a log is removed with its tail unread, and begun anew",
-    "full-disk": "the receiver's disk fills up, and is given room again",
-    "renew-certificates": "the receiver and all sites get other certificates, and then all connections are cut",
+    "restart-receiver": "the receiver is stopped and restarted",
+    "kill-receiver": "the receiver is killed and restarted",
+    "freeze-receiver": "the receiver is frozen, and continues later",
+    "kill-sidecar": "a sidecar is killed and restarted",
+    "replace-sidecar": "a sidecar is frozen, another takes over, and the first is fenced when it wakes up",
+    "cut-connection": "all connections are cut mid-stream",
+    "hang-connection": "a connection accepts data without delivering it, until it is cut",
+    "truncate": "a log is truncated between sending and storing: the loss is known, and becomes a gap",
+    "remove": "a log is removed with its tail unread, and created again",
+    "full-disk": "the receiver's disk fills up, and gets space again",
+    "renew-certificates": "the receiver and all sites get new certificates, and then all connections are cut",
     "intruders": "a site of another CA, and a site that claims another's name, try to send",
 }
 DEFAULT = ("late-receiver", "rotate")

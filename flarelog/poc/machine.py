@@ -101,7 +101,7 @@ class Machine:
 
     async def fenced(self, name: str, process: asyncio.subprocess.Process) -> None:
         """Wait until the older sidecar of site *name* has ended because a newer one has its logs. Raises TimedOut."""
-        await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} is told so")
+        await self.until(lambda: process.returncode is not None, f"the older sidecar of {name} learns of it")
         if process.returncode != NOT_ALLOWED or "a newer producer has this stream" not in self.talk_of(name):
             raise TimedOut(f"the older sidecar of {name} ended with {process.returncode}; look at {self.work}")
 

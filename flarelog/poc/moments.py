@@ -83,7 +83,8 @@ async def _another_sidecar(machine: Machine, name: str) -> None:
     before = opened()
     await machine.start_sidecar(name)
     await machine.until(
-        lambda: all(opened()[log] > times for log, times in before.items()), f"another sidecar has all logs of {name}"
+        lambda: all(opened()[log] > times for log, times in before.items()),
+        f"another sidecar has taken over all logs of {name}",
     )
 
 
@@ -110,7 +111,7 @@ async def _truncate(machine: Machine, name: str) -> None:
     await machine.holds(name, *await machine.order(name, "hold"))  # the connection carries
     proxy.hang()
     await machine.order(name, "lose")
-    await machine.until(lambda: proxy.swallowed >= LOSS, f"what is to be lost of {name} is sent")
+    await machine.until(lambda: proxy.swallowed >= LOSS, f"the bytes that {name} will lose are sent")
     kept = await machine.order(name, "truncate")
     proxy.cut()
     await machine.holds(name, *kept)
@@ -188,7 +189,7 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
         return bool(lines) or process.returncode is not None
 
     with contextlib.suppress(TimedOut):
-        await machine.until(answered, f"{intruder.who} is told something")
+        await machine.until(answered, f"{intruder.who} gets an answer")
     answered()  # what it said right before it ended
     intruder.refused += intruder.answer != ""
     with contextlib.suppress(ProcessLookupError):

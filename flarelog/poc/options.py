@@ -39,12 +39,12 @@ class PocOptions:
         if self.seconds is not None and not 1 <= self.seconds <= 86400:
             raise InvalidOption(f"seconds must be from 1 to 86400, not {self.seconds:g}")
         if self.logs is not None and not any(path.is_file() for path in Path(self.logs).rglob("*")):
-            raise NotFound(f"there is no file to replay under {self.logs}")
+            raise NotFound(f"there are no files to replay under {self.logs}")
         for name in self.faults:
             if name not in FAULTS and name != PROOF:
-                raise InvalidOption(f"there is no fault {name!r}; there are: {', '.join(FAULTS)}, all, {PROOF}")
+                raise InvalidOption(f"there is no fault {name!r}; known are {', '.join(FAULTS)}, all, {PROOF}")
             if name in OF_TLS and not self.tls:
-                raise InvalidOption(f"the fault {name!r} is about certificates; say --tls as well")
+                raise InvalidOption(f"the fault {name!r} needs certificates: add --tls")
 
     @property
     def moments(self) -> list[str]:

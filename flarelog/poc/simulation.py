@@ -62,7 +62,7 @@ class Simulation:
                 await self._begin()
                 counting.cancel()
         except TimeoutError:
-            raise TimedOut(f"the run did not come to its end; look at {self.work}") from None
+            raise TimedOut(f"the run did not end; look at {self.work}") from None
         except BaseExceptionGroup as group_error:
             raise group_error.exceptions[0] from None
         finally:
@@ -80,7 +80,7 @@ class Simulation:
                 self.machine.proxies[name] = Proxy(self.machine.port)
                 await self.machine.proxies[name].start()
         if self.options.logs is not None:
-            self._leave_out(ORDERED, "the files that are replayed are whole")
+            self._leave_out(ORDERED, "the replayed files are complete")
         if "full-disk" in self._moments:
             size = self.options.sites * self.options.size * 5 // 4 + (32 << 20)
             why = disk.mount(self.machine.store, size)
@@ -110,7 +110,7 @@ class Simulation:
         if late:
             await asyncio.sleep(LATE)
             await self.machine.start_receiver()
-            self.say("the receiver is here, but does not know the run yet")
+            self.say("the receiver has started, but does not know the run yet")
             await self._everyone_missed()
             await self._announce()
             self.say("the run is announced")
@@ -121,7 +121,7 @@ class Simulation:
         for writer in self.machine.writers.values():
             if await writer.wait() != 0:
                 raise TimedOut(f"a writer failed; look at {self.work}")
-        self.say("everything is written; the run ends")
+        self.say("all bytes are written; the run ends")
         await self._end()
 
     async def _everyone_missed(self) -> None:
@@ -155,7 +155,7 @@ class Simulation:
         try:
             await MOMENTS[fault](self.machine, names)
         except ProcessLookupError:
-            raise TimedOut(f"a process that {fault} was meant for had ended by itself; look at {self.work}") from None
+            raise TimedOut(f"a process had ended before the fault {fault} reached it; look at {self.work}") from None
 
     async def _announce(self) -> None:
         async with self.machine.client() as client:
@@ -214,7 +214,7 @@ async def workplace(keep: str | None) -> AsyncIterator[Path]:
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise InvalidOption(f"{keep} is not empty; name a directory that is, or none")
+            raise InvalidOption(f"{keep} is not empty: name an empty directory, or none")
     except OSError as error:
         raise InvalidOption(f"{keep} cannot be used: {error.strerror}") from error
     yield path

@@ -103,7 +103,7 @@ class Call:
                     timer.cancel()
             self._answers.close()
             await self._settled(self._close())
-            why = self.ended or (LOST if self.lost else "its producer ended it")
+            why = self.ended or (LOST if self.lost else "its producer closed it")
             for (run, site), streams in self._had.items():
                 self._intake.happenings.call_ended(run, site, streams, why)
 
@@ -187,7 +187,7 @@ class Call:
 
     def _open(self, number: int, opened: Open) -> None:
         if number <= self._last:
-            raise Refused(Code.REJECTED, f"stream {number} was opened before in this call; the numbers of streams grow")
+            raise Refused(Code.REJECTED, f"stream {number} was opened earlier in this call; stream numbers must grow")
         self._last = number
         if not 8 <= len(opened.producer) <= 64:
             raise Refused(Code.REJECTED, "Open.producer must have 8 to 64 bytes")
@@ -197,7 +197,7 @@ class Call:
         if workers is not None and not workers.place.mine(stream.run, stream.site):
             raise Refused(
                 Code.REJECTED,
-                f"a call carries one site's streams where the receiver has workers: open {stream} in another call",
+                f"a call carries the streams of one site if the receiver has workers: open {stream} in another call",
             )
         self._sessions[number] = Session(self._intake, self, number, opened)
 
@@ -235,7 +235,7 @@ class Call:
         if now < self._heard_at + idle:
             self._silence = self._loop.call_at(self._heard_at + idle, self._listen_for_silence)
         else:
-            self.leave_all(f"nothing was heard for {idle:g} s")
+            self.leave_all(f"no message came for {idle:g} s")
             since = time.time_ns() // 1_000_000 - int(1000 * (now - self._heard_at))
             for session in self._sessions.values():
                 self._intake.happenings.note(session.stream, SILENT, since=since)
@@ -252,7 +252,7 @@ class Call:
         self._stop_taking()
 
     def _stuck(self) -> None:
-        self.leave_all(f"no reply could leave for {self._intake.idle_timeout:g} s")
+        self.leave_all(f"no reply could be sent for {self._intake.idle_timeout:g} s")
 
     def _stop_taking(self) -> None:
         self._over = True

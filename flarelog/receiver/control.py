@@ -46,7 +46,7 @@ class Control:
                 return said
             self._callers.guard.asks(context, Action.END_RUN, run_name(run))
             if self._runs.state(run) is RunState.UNKNOWN:
-                raise NotFound(f"this receiver knows no run {run}")
+                raise NotFound(f"the run {run} is unknown at this receiver")
             await self._runs.announce(run, Event.ABOUT_TO_END_RUN)
         if self._runs.state(run) is RunState.ENDING:
             self._runs.finish(run)

@@ -82,7 +82,7 @@ class Happenings:
             try:
                 await self._store.record(run, site, sorted(groups.values(), key=lambda one: one.at))
             except StoreError as error:
-                log.debug("%s/%s: what happened could not be written down: %s", run, site, error)
+                log.debug("%s/%s: the event could not be recorded: %s", run, site, error)
                 if len(self._waiting) < SITES:
                     later = self._waiting.get((run, site), {})
                     self._waiting[run, site] = dict([*groups.items(), *later.items()][:GROUPS])

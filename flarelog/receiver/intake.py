@@ -120,7 +120,7 @@ class Intake:
         self._silent.pop(stream, None)
         self.happenings.paused.pop(stream, None)
         self.happenings.note(stream, CLOSED)
-        text = f"closed without a receipt: its producer has been gone for {self.idle_timeout:g} s"
+        text = f"closed without a receipt: its producer was disconnected for {self.idle_timeout:g} s"
         log.warning("%s: %s", stream, text)
         self._bus.publish(Event.STREAM_ENDED, stream.run, stream=stream, text=text, ok=False)
 
@@ -167,5 +167,5 @@ class Intake:
     def wrong(self, where: object, bug: Exception) -> Refused:
         """Say that the receiver itself failed at *where*, and return what its producer is told: to ask again."""
         if not self.lately.said(f"{where}: {bug!r}"):
-            log.error("%s: the receiver failed at it; what else it receives goes on", where, exc_info=bug)
-        return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log says how")
+            log.error("%s: the receiver failed on this log; other logs continue", where, exc_info=bug)
+        return Refused(Code.PAUSE, f"the receiver failed ({type(bug).__name__}): its own log has the traceback")

@@ -58,8 +58,8 @@ class Listening:
             bound = 0
         if not bound:
             raise CannotListen(
-                f"the address {address} cannot be had: another process listens there, or it is not this machine's; name"
-                " another port (0 takes a free one)"
+                f"the receiver cannot listen on {address}: another process uses the port, or"
+                " the address is not this machine's; give another port (0 takes a free one)"
             )
         self._servers.append(server)
         return f"{host}:{bound}"
@@ -73,4 +73,4 @@ class Listening:
         if self._certificates is not None:
             self._certificates.reread()
         if not self._guard.reread() and self._certificates is None:
-            log.info("there is nothing to read again: this receiver has neither certificates nor a policy's file")
+            log.info("SIGHUP has nothing to read again: this receiver has neither certificates nor a policy file")

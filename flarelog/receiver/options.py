@@ -53,7 +53,7 @@ class ServerOptions(Limits):
         host, _ = parse_address(self.listen)
         if self.tls is None and not self.insecure and not is_loopback(host):
             raise InvalidOption(
-                f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or say --insecure"
+                f"{self.listen} is open to other machines: give --tls-ca, --tls-cert and --tls-key, or --insecure"
             )
         if self.tls is not None:
             self.tls.whole()
@@ -73,11 +73,12 @@ class ServerOptions(Limits):
         _, port = parse_address(self.reader_listen)
         if self.tls is None:
             raise InvalidOption(
-                f"--reader-listen {self.reader_listen} is of no use without TLS: a token would go unencrypted, and"
-                " everybody may read at --listen; give --tls-ca, --tls-cert and --tls-key, or leave it out"
+                f"--reader-listen {self.reader_listen} needs TLS: without it a token would"
+                " travel in clear text, and anybody could read at --listen; give --tls-ca,"
+                " --tls-cert and --tls-key, or leave out --reader-listen"
             )
         if self.tokens is None:
-            raise InvalidOption("reader_listen needs the tokens of those who are let in there")
+            raise InvalidOption("reader_listen needs tokens")
         if self.reader_listen == self.listen and port:
             raise InvalidOption(
                 f"--listen and --reader-listen are both {self.listen}: name two ports, one for certificates and one for"

@@ -83,17 +83,17 @@ class Peers:
         self._said = said  # whether a sentence was said just now
         self._calls = Places(
             limits.max_peer_calls,
-            "{used} calls of {key} are open, at most {limit} are taken: wait until one has ended, or start the receiver"
-            " with a higher --max-peer-calls",
+            "{used} calls of {key} are open, and {limit} is the limit: wait until one ends, or start the receiver with"
+            " a higher --max-peer-calls",
         )
         self._reads = Places(
             limits.max_peer_reads,
-            "{used} calls of {key} read or list, at most {limit} are taken: wait until one has ended, or start the"
-            " receiver with a higher --max-peer-reads",
+            "{used} calls of {key} read or list, and {limit} is the limit: wait until one ends, or start the receiver"
+            " with a higher --max-peer-reads",
         )
         self._connections = Different(
             limits.max_peer_connections,
-            "{key} calls over {used} connections, at most {limit} are taken: close one, or start the receiver with a"
+            "{key} has calls on {used} connections, and {limit} is the limit: close one, or start the receiver with a"
             " higher --max-peer-connections",
         )
         self._opens = Pace(limits.max_peer_opens, limits.max_peer_opens * OPENS_BURST)
@@ -132,7 +132,7 @@ class Peers:
         wait = self._opens.wait(name, 1, asyncio.get_running_loop().time())
         if wait:
             limit = f"{self._limits.max_peer_opens} calls and streams a second (--max-peer-opens)"
-            sentence = f"{name} begins more than {limit} and is made to wait"
+            sentence = f"{name} exceeds {limit} and is throttled"
             if not self._said(sentence):
                 log.warning("%s", sentence)
             await asyncio.sleep(wait)
@@ -162,5 +162,7 @@ class Patience:
             self._timer.cancel()
 
     def _drop(self, call: asyncio.Task[Any]) -> None:
-        log.info("%s: a reader took nothing for %g s (--read-timeout), and is dropped", self._peer, self._seconds)
+        log.info(
+            "%s: a reader accepted no data for %g s (--read-timeout), and is disconnected", self._peer, self._seconds
+        )
         call.cancel()

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 END_WITHIN = 10.0  # seconds that streams which are told to end may take
 LOOK = 0.05  # seconds between two looks at whether they have
 GRACE = 5.0  # seconds, beyond that time, in which another process answers
-AGAIN = "to send it anew, start the sidecar again by hand"
+AGAIN = "to send it again, start the sidecar by hand"
 REMEMBERED = 20_000  # producers that do not come again
 
 
@@ -81,8 +81,8 @@ class Removals:
                     opened += await workers.hold(run, site, force, END_WITHIN + GRACE)
                 if opened and force:
                     raise Unavailable(
-                        f"{opened} logs of run {run} have not ended within {END_WITHIN:g} s, and it was not removed:"
-                        " try again"
+                        f"{opened} logs of run {run} did not end within {END_WITHIN:g} s, so the run"
+                        " was not removed: try again"
                     )
                 if opened:
                     raise InUse(in_use(run, site, opened))
@@ -137,4 +137,4 @@ class Removals:
         try:
             await self._store.clear()
         except FlarelogError as error:
-            log.warning("%s; it is tried again when the next run is removed", error)
+            log.warning("%s; the receiver retries when the next run is removed", error)

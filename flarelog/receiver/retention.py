@@ -120,7 +120,7 @@ class Retention:
             try:
                 await self.look(time.time(), began)
             except FlarelogError as error:
-                self._say(f"runs that are no longer needed cannot be removed: {error}", began)
+                self._say(f"old runs cannot be removed: {error}", began)
             every = EVERY if self._keep.size is None else EVERY_FULL
             await asyncio.sleep(max(every, SPARE * (time.monotonic() - began)))
 
@@ -132,15 +132,16 @@ class Retention:
         self._ages.look(found, clock, anew=stamp.held == DAY)
         if stamp.held:
             self._say(
-                "the date is more than a day further than when a receiver of this store last looked: nothing is removed"
-                f" for {spoken(stamp.held)} more, so that a wrong date can be set right",
+                "the system date jumped ahead by more than a day since a receiver last used"
+                f" this store: no run is removed for {spoken(stamp.held)}, so that a wrong"
+                " date can be corrected",
                 clock,
             )
             return
         if self._keep.days is not None:
             for run in self._ages.oldest_first(found):
                 if self._ages.age(run, wall, clock) >= self._keep.days * DAY:
-                    why = f"nothing has come for {self._keep.days:g} days (--keep-days)"
+                    why = f"it received nothing for {self._keep.days:g} days (--keep-days)"
                     if await self._gone(run, found[run], why):
                         del found[run]
         if self._keep.size is not None:
@@ -158,8 +159,7 @@ class Retention:
                 size -= found[run].all_bytes
         if size > limit:
             self._say(
-                f"the store's runs take more than --keep-bytes {limit}: none is left that has ended, or was silent for"
-                " a day",
+                f"the store's runs exceed --keep-bytes {limit}, but none has ended or been silent for a day",
                 clock,
             )
 

@@ -115,7 +115,7 @@ class Runs:
             await self._store.set_run(run, state, self.shares.maker(run))
         except StoreError as error:
             # A run must neither wait for a disk that is full nor be lost to it.
-            log.warning("run %s is %s, which will be recorded when that is possible: %s", run, state.value, error)
+            log.warning("run %s is %s, but that could not be recorded yet: %s", run, state.value, error)
             self._recording.add(run)
             self._spawn(self._record(run))
 

@@ -174,7 +174,7 @@ class Server:
             stopping.append(asyncio.create_task(self.workers.stop(STOP_GRACE)))
         if stopping and (await asyncio.wait(stopping, timeout=STOP_WITHIN))[1]:
             log.error(
-                "%d calls did not end within %g s; what they brought and was not committed is sent again",
+                "%d calls did not end within %g s; their uncommitted bytes are sent again",
                 len(self.calls),
                 STOP_WITHIN,
             )

@@ -25,7 +25,7 @@ from flarelog.wire import codec
 from flarelog.wire.packing import Unpacking
 
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
-LOST = "its producer went without a word: its process ended, or the connection was lost"
+LOST = "its producer disconnected without a word: the process ended, or the connection was lost"
 
 
 class Line(Protocol):

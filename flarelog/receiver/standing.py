@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 EVERY = 1.0  # seconds between two looks
 SHUT_AFTER = 2.0  # seconds that those who are to go get to hear it
 DUE_EVERY = 3600.0  # seconds between two words about a revocation list that has expired
-OLD = "this connection is old: connect again"
+OLD = "this connection has reached its maximum age: reconnect"
 
 
 class Standing:
@@ -106,7 +106,7 @@ class Standing:
         wanted = (lambda place: not known(place)) if changed else among(gone)
         count = await asyncio.to_thread(shut, self._port, wanted)
         if count:
-            log.info("%d connections were ended, whose peers would not be let in now or came to no call", count)
+            log.info("%d connections were closed: their peers may no longer connect, or made no call", count)
 
     def _move(self, now: float) -> None:
         """Let the calls over old connections go on over new ones."""

@@ -85,7 +85,7 @@ class Pressure:
         if wait <= 0:
             return
         flag = f"--{name.replace('_', '-')}"
-        sentence = f"{who} sends more than {getattr(self._limits, name)} bytes a second ({flag}) and is slowed down"
+        sentence = f"{who} exceeds {getattr(self._limits, name)} bytes a second ({flag}) and is throttled"
         if not self._lately.said(sentence):
             log.warning("%s", sentence)
         while wait > 0 and session.open:

@@ -145,7 +145,7 @@ def patterns(texts: Sequence[str], *, fixed: bool = False, ignore_case: bool = F
         try:
             found.append(re.compile(re.escape(text) if fixed else text, re.IGNORECASE if ignore_case else 0))
         except (re.error, OverflowError, RecursionError) as error:
-            raise InvalidOption(f"{text!r} is no regular expression: {error}") from error
+            raise InvalidOption(f"{text!r} is not a regular expression: {error}") from error
     return tuple(found)
 
 
@@ -168,7 +168,7 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
         if time is not None:
             return time
     raise InvalidOption(
-        f"{text!r} is no time: give one as 2026-11-20T08:00:00Z, 13:50 or yesterday, or how long ago as 5m or 2h30m"
+        f"{text!r} is not a time: give 2026-11-20T08:00:00Z, 13:50 or yesterday, or an age such as 5m or 2h30m"
     )
 
 

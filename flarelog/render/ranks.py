@@ -63,8 +63,9 @@ def rank_map(texts: Sequence[str]) -> tuple[Mapped, ...]:
         entry = _MAP.fullmatch(text)
         if entry is None:
             raise InvalidOption(
-                f"{text!r} is no entry of a rank map: write SITE/LOG=RANK, as in 'site-1/**=0', or SITE/LOG:LOCAL=RANK,"
-                " as in 'site-2/node.log:3=11', of lines that begin with [default3]:"
+                f"{text!r} is not an entry of a rank map: write SITE/LOG=RANK, as in"
+                " 'site-1/**=0', or, for lines that begin with [default3]:,"
+                " SITE/LOG:LOCAL=RANK, as in 'site-2/node.log:3=11'"
             )
         check((entry["glob"],))
         local = entry["local"]
@@ -208,11 +209,11 @@ class RankChoice:
         words = [word for word in ranks.split(",") if word]
         for word in words:
             if word not in ("first", "last"):
-                raise InvalidOption(f"--ranks knows first and last, with a comma between them, not {word!r}")
+                raise InvalidOption(f"--ranks takes first and last, with a comma between them, not {word!r}")
         for glob in globs:
             if not re.fullmatch(r"[0-9*?\[\]!-]+", glob):
                 raise InvalidOption(
-                    f"{glob!r} can match no rank: write a number, or a glob of numbers as '1?' or '[0-3]'"
+                    f"{glob!r} can match no rank: write a number, or a glob of numbers such as '1?' or '[0-3]'"
                 )
         check(globs)
         return cls(tuple(globs), "first" in words, "last" in words, rank_map(mapping))

@@ -56,8 +56,8 @@ SMOOTH = 4096  # characters of a line of text and colours that is drawn the fast
 STYLES = 1024  # that are remembered
 AT_ONCE = 4096  # characters that become cells at once
 TOO_MUCH = (
-    f"what follows costs too much to be drawn: {UNDRAWN >> 10} KiB of it, and the rest of their line, are shown as they"
-    " are, control characters as pictures; -o raw shows the bytes"
+    f"this line costs too much to draw: {UNDRAWN >> 10} KiB of it, and its rest,"
+    " are shown undrawn, control characters as pictures; -o raw shows the bytes"
 )
 
 _PERCENT = re.compile(r"(\d{1,3})(?:\.\d*)?%")

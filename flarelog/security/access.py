@@ -27,13 +27,13 @@ def load(path: str | os.PathLike[str]) -> Policy:
     except OSError as error:
         raise InvalidFile(f"the policy {path} cannot be read: {error.strerror}") from error
     if status.st_mode & 0o002:
-        raise NotAllowed(f"the policy {path} can be written by everyone; chmod o-w it, and look who did")
+        raise NotAllowed(f"the policy {path} is writable for every user: chmod o-w it, and check for changes")
     if len(raw) > MAX_FILE:
-        raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes; grant by patterns")
+        raise InvalidFile(f"the policy {path} has more than {MAX_FILE} bytes: grant by patterns")
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
-        raise InvalidFile(f"the policy {path} is no UTF-8 at byte {error.start}") from error
+        raise InvalidFile(f"the policy {path} is not UTF-8 at byte {error.start}") from error
     try:
         return parse(text, f"the policy {path}")
     except InvalidOption as error:
@@ -57,6 +57,6 @@ class PolicyFile:
 
     def _said(self, _: str, trouble: FlarelogError | None) -> None:
         if trouble is not None:
-            log.error("the policy stays as it was: %s", trouble)
+            log.error("the policy could not be read again, and the old one stays in force: %s", trouble)
         else:
             log.info("the policy %s was read again: %d grants", self.path, len(self._file.made.grants))

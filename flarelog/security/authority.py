@@ -30,7 +30,7 @@ try:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ImportError as error:
-    raise NotInstalled("certificates need the cryptography package; install it: pip install 'flarelog[tls]'") from error
+    raise NotInstalled("certificates need the cryptography package: pip install 'flarelog[tls]'") from error
 
 CA_DAYS = 3650
 LEAF_DAYS = 365
@@ -111,7 +111,7 @@ def issue_server(directory: Path, hosts: Sequence[str], *, days: int = LEAF_DAYS
         NotFound, NotAllowed: as ``issue``.
     """
     if not hosts:
-        raise InvalidOption("a server's certificate needs a host; give the names and addresses by which it is reached")
+        raise InvalidOption("a server's certificate needs a host: give the receiver's DNS names and IP addresses")
     names = list(dict.fromkeys(_host(host) for host in hosts))
     common = str(names[0].value)
     common = common if len(common) <= MAX_COMMON_NAME else "server"
@@ -133,7 +133,7 @@ def issue(directory: Path, role: Role, name: str, *, days: int = LEAF_DAYS, now:
         raise ValueError(f"{role} is not issued by name")
     site_name(name) if role is Role.SITE else reader_name(name)
     if name.lower() in ("ca", "server"):
-        raise InvalidName(f"the {role.value}'s name is {name!r}; that is what the CA's own files are called")
+        raise InvalidName(f"the {role.value}'s name is {name!r}, which is reserved for the CA's own files")
     if len(name) > MAX_COMMON_NAME:
         raise InvalidName(
             f"the {role.value}'s name has {len(name)} characters; a certificate holds at most {MAX_COMMON_NAME}"
@@ -176,14 +176,14 @@ def revoke(directory: Path, name: str, *, now: datetime) -> tuple[Issued, Path]:
         path = directory / f"{name}.crt"
         if name == "ca":
             raise NotAllowed(
-                f"the CA {path} cannot revoke itself: name a certificate that it signed, or let receivers and sites"
-                " believe another CA (--tls-ca)"
+                f"the CA {path} cannot revoke itself: name a certificate that it signed, or"
+                " give receivers and sites another CA (--tls-ca)"
             )
         if os.sep in name or not path.exists():
-            raise NotFound(f"there is no certificate {path}; flarelog certs list shows those that are")
+            raise NotFound(f"there is no certificate {path}; flarelog certs list shows the existing ones")
         one = _issued(path, _read_certificate(path, directory), ca)
         if not one.by_this_ca:
-            raise NotAllowed(f"{path} is none of this CA's; its own CA must revoke it")
+            raise NotAllowed(f"{path} was not signed by this CA: revoke it with its own CA")
         there = list(_revoked(directory, ca) or ())
         if one.serial not in {each.serial_number for each in there}:
             there.append(x509.RevokedCertificateBuilder().serial_number(one.serial).revocation_date(now).build())
@@ -212,7 +212,7 @@ def _revoked(directory: Path, ca: x509.Certificate) -> x509.CertificateRevocatio
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:
         pass
-    raise NotAllowed(f"{path} is no revocation list of this CA; bring the CA's own back, or move it away")
+    raise NotAllowed(f"{path} is not a revocation list of this CA: restore the CA's own, or move this file away")
 
 
 def record(one: Issued, now: datetime) -> dict[str, object]:
@@ -243,7 +243,7 @@ def names_of(certificate: str) -> tuple[str, str]:
         hosts = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         host = hosts.get_values_for_type(x509.DNSName)[0]
     except (OSError, ValueError, IndexError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
-        raise InvalidFile(f"{certificate} does not name a server: {error}") from error
+        raise InvalidFile(f"{certificate} names no server: {error}") from error
     return str(name.value), host
 
 
@@ -295,7 +295,7 @@ def _issue(
     now: datetime,
 ) -> Issued:
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidOption(f"a certificate of {days} days is not made; give from 1 to {MAX_DAYS}")
+        raise InvalidOption(f"a certificate cannot be valid for {days} days: give from 1 to {MAX_DAYS}")
     with at_work(directory):
         ca, ca_key = _load_ca(directory, now)
         key = ec.generate_private_key(ec.SECP256R1())
@@ -325,13 +325,13 @@ def _host(text: str) -> x509.GeneralName:
     except ValueError:
         if not _is_dns_name(text):
             raise InvalidOption(
-                f"{text[:80]!r} is no host; give a DNS name or an IP address, without a port or a wildcard"
+                f"{text[:80]!r} is not a host: give a DNS name or an IP address, without a port or a wildcard"
             ) from None
         return x509.DNSName(text)
     if address.is_unspecified:
-        raise InvalidOption(f"{text!r} is where a receiver listens; give the addresses by which it is reached")
+        raise InvalidOption(f"{text!r} is an address to listen on: give the addresses that clients connect to")
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
-        raise InvalidOption(f"{text!r} has a zone, which no certificate can hold; give the address without it")
+        raise InvalidOption(f"{text!r} has a zone, which a certificate cannot hold: give the address without it")
     return x509.IPAddress(address)
 
 
@@ -351,24 +351,26 @@ def _load_ca(directory: Path, now: datetime) -> tuple[x509.Certificate, ec.Ellip
     certificate = _read_certificate(directory / "ca.crt", directory)
     try:
         if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-            raise NotAllowed(f"others may read {path}; first say: chmod 600 {shlex.quote(str(path))}")
+            raise NotAllowed(f"{path} is readable for others: chmod 600 {shlex.quote(str(path))}")
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except FileNotFoundError:
-        raise NotFound(f"the CA's key {path} is gone; bring it back, or make a new CA in another directory") from None
+        raise NotFound(f"the CA's key {path} is missing: restore it, or make a new CA in another directory") from None
     except OSError as error:
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it wants a password
-        raise NotAllowed(f"{path} holds no private key in PEM without a password; bring the CA's own back") from None
+        raise NotAllowed(f"{path} does not hold an unencrypted private key in PEM: restore the CA's own") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise NotAllowed(f"{path} is not the key of ca.crt; bring the CA's own back")
+        raise NotAllowed(f"{path} is not the key of ca.crt: restore the CA's own")
     if now > certificate.not_valid_after_utc:
         raise NotAllowed(
-            f"the CA in {directory} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
-            "make a new one in another directory, and all certificates anew"
+            f"the CA in {directory} expired on"
+            f" {certificate.not_valid_after_utc:%Y-%m-%d}: make a new CA in another"
+            " directory, and all certificates anew"
         )
     if now < certificate.not_valid_before_utc:
         raise NotAllowed(
-            f"the CA in {directory} begins on {certificate.not_valid_before_utc:%Y-%m-%d}; set this machine's clock"
+            f"the CA in {directory} is not valid before"
+            f" {certificate.not_valid_before_utc:%Y-%m-%d}: check this machine's clock"
         )
     return certificate, key
 
@@ -381,7 +383,7 @@ def _read_certificate(path: Path, directory: Path) -> x509.Certificate:
     except OSError as error:
         raise NotAllowed(f"{path} cannot be read: {error.strerror}") from error
     except ValueError:
-        raise NotAllowed(f"{path} holds no certificate in PEM; bring the CA's own back") from None
+        raise NotAllowed(f"{path} holds no certificate in PEM: restore the CA's own") from None
 
 
 def _issued(path: Path, certificate: x509.Certificate, ca: x509.Certificate | None) -> Issued:

@@ -30,8 +30,7 @@ try:
     from cryptography.x509.oid import ExtensionOID, NameOID
 except ImportError as error:
     raise NotInstalled(
-        "a receiver reads its peers' certificates with the cryptography package; install it: pip install"
-        " 'flarelog[tls]'"
+        "the receiver needs the cryptography package to read certificates: pip install 'flarelog[tls]'"
     ) from error
 
 MAX_PEM = 256 << 10  # bytes of a certificate with its chain; a handshake has at most 100 kB of them
@@ -86,7 +85,7 @@ def identity(properties: Mapping[str, Iterable[bytes]]) -> Identity:
 def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]:
     """The certificates, the peer's own first, and whom that names. Raises NotAllowed."""
     if len(presented.pem) + len(presented.chain) > MAX_PEM:
-        raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: have a smaller one made")
+        raise NotAllowed(f"the certificate and its chain have more than {MAX_PEM} bytes: request a smaller one")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a name that is longer than it should be
@@ -96,7 +95,7 @@ def _read(presented: Presented) -> tuple[tuple[x509.Certificate, ...], Identity]
     except NotAllowed:
         raise
     except Exception as error:  # whatever the parser makes of a hostile one
-        raise NotAllowed("the certificate cannot be read: it is not as RFC 5280 says; have a new one made") from error
+        raise NotAllowed("the certificate violates RFC 5280 and cannot be read: request a new one") from error
 
 
 def _named(certificate: x509.Certificate) -> Identity:
@@ -121,7 +120,7 @@ def _named(certificate: x509.Certificate) -> Identity:
     dns, emails, uris = kinds.values()
     texts = [value for _, value in subject if isinstance(value, str)]
     if any("\0" in text for text in (*texts, *dns, *emails, *uris, *directories)):
-        raise NotAllowed("the certificate has a NUL in a name, which is nobody's: have a new one made")
+        raise NotAllowed("the certificate has a NUL in a name: request a new one")
 
     def said(oid: x509.ObjectIdentifier) -> list[str]:
         return [value for kind, value in subject if kind == oid and isinstance(value, str)]
@@ -176,7 +175,7 @@ class Trust:
         try:
             self._anchors = x509.load_pem_x509_certificates(_contents(ca))
         except _BROKEN as error:
-            raise InvalidFile(f"{ca} is no certificate of a CA in PEM") from error
+            raise InvalidFile(f"{ca} holds no CA certificate in PEM") from error
         self._lists = tuple(_lists(crl, self._anchors)) if crl else ()
         self._found: dict[Presented, float | None] = {}
 
@@ -197,19 +196,19 @@ class Trust:
         until = self._found[presented]
         if until is None and any(one.names(certificates[0]) for one in self._lists):
             raise Revoked(
-                f"{who} was revoked by its CA (serial {certificates[0].serial_number:X}): have a new one made"
+                f"{who} was revoked by its CA (serial {certificates[0].serial_number:X}): request a new certificate"
             )
         if until is None:
-            raise Outdated(f"{who} is of none of the CAs that this receiver believes now: have one of theirs made")
+            raise Outdated(f"{who} was signed by no CA of this receiver: request a certificate from one of its CAs")
         if now > until:
-            raise Outdated(f"{who} has expired: have a new one made")
+            raise Outdated(f"{who} has expired: request a new certificate")
 
     def due(self, now: float) -> str:
         """A sentence where a list in force should have been replaced before *now*; else nothing."""
         late = [one.until for one in self._lists if one.until < now]
         return (
-            f"the revocation list in {self._crl} expired on {_day(min(late))}; it stays in force, and what was revoked"
-            " since is not known: have the CA make a new one"
+            f"the revocation list in {self._crl} expired on {_day(min(late))}; it stays"
+            " in force, but later revocations are unknown: make a new list with the CA"
             if late
             else ""
         )
@@ -237,7 +236,7 @@ def revocations(ca: str, crl: str) -> tuple[int, float]:
     try:
         anchors = x509.load_pem_x509_certificates(_contents(ca))
     except _BROKEN as error:
-        raise InvalidFile(f"{ca} is no certificate of a CA in PEM") from error
+        raise InvalidFile(f"{ca} holds no CA certificate in PEM") from error
     found = list(_lists(crl, anchors))
     return sum(len(one.listed) for one in found), min(one.until for one in found)
 
@@ -247,7 +246,7 @@ def _lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[Revocation
     raw = _contents(crl)
     found = _PEM_CRL.findall(raw)
     if not found or len(raw) > MAX_CRL:
-        raise InvalidFile(f"{crl} is no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
+        raise InvalidFile(f"{crl} holds no revocation list (X509 CRL) in PEM of at most {MAX_CRL >> 20} MiB")
     for pem in found:
         try:
             listed = x509.load_pem_x509_crl(pem)
@@ -255,16 +254,14 @@ def _lists(crl: str, anchors: Sequence[x509.Certificate]) -> Iterator[Revocation
             strange = [one.oid for one in listed.extensions if one.critical and one.oid not in _KNOWN_IN_CRL]
             issuers = [one for one in anchors if one.subject == listed.issuer and _vouches(one, listed)]
         except _BROKEN as error:
-            raise InvalidFile(
-                f"{crl} holds a revocation list that cannot be read; have the CA make a new one"
-            ) from error
+            raise InvalidFile(f"{crl} holds an unreadable revocation list: make a new one with the CA") from error
         if strange:
             raise InvalidFile(
-                f"{crl} holds a revocation list of a kind that is not understood ({strange[0].dotted_string}): give a"
-                " whole list, of all certificates of its CA"
+                f"{crl} holds a revocation list of an unknown kind"
+                f" ({strange[0].dotted_string}): give a full list of its CA"
             )
         if not issuers:
-            raise InvalidFile(f"{crl} holds a revocation list that none of the CAs of --tls-ca signed; name theirs")
+            raise InvalidFile(f"{crl} holds a revocation list that no CA of --tls-ca signed: give a list of theirs")
         yield RevocationList(listed.issuer, listed, until.timestamp() if until is not None else float("inf"))
 
 
@@ -272,7 +269,7 @@ def demand_current(ca: str, crl: str, now: float) -> None:
     """Raises InvalidFile where a list in the file *crl* has expired at *now*: it is no news to begin with."""
     _, until = revocations(ca, crl)
     if until < now:
-        raise InvalidFile(f"the revocation list in {crl} expired on {_day(until)}: have the CA make a new one")
+        raise InvalidFile(f"the revocation list in {crl} expired on {_day(until)}: make a new one with the CA")
 
 
 def _day(seconds: float) -> str:

@@ -180,7 +180,7 @@ class Guard:
             return
         try:
             if identity.how == "token" and (self.tokens is None or not self.tokens.holds(identity, time.time())):
-                raise NotAuthenticated(f"{identity} was revoked, was changed, or has expired")
+                raise NotAuthenticated(f"{identity} was revoked or changed, or has expired")
             policy.allows(identity, action, run=run, site=site)
         except NotAllowed as error:
             audit.warning("ended %s", json.dumps({**_what(identity, action, peer, run, site), "why": str(error)}))
@@ -250,9 +250,10 @@ class Guard:
         lost = self._arrivals.lost(connections, now)
         if lost:
             log.warning(
-                "%d connections came to no call: of a peer without a certificate of the CA, or with one that has"
-                " expired, of one that does not believe this receiver's, or of something that only knocks; the other"
-                " end says why, and with GRPC_VERBOSITY=info gRPC says it here",
+                "%d connections closed without a call: the peer has no certificate of the CA"
+                " or an expired one, does not trust the receiver's certificate, or only"
+                " probes the port; the peer's own message tells why, and GRPC_VERBOSITY=info"
+                " logs gRPC's reasons here",
                 lost,
             )
         if self.tokens is not None and self._tells:
@@ -303,7 +304,7 @@ def _shown(presented: Presented) -> dict[str, str]:
     try:
         return told_of(presented.identity())
     except NotAllowed:
-        return {"identity": "a certificate that names nobody", "fingerprint": presented.fingerprint()}
+        return {"identity": "a certificate without a name", "fingerprint": presented.fingerprint()}
 
 
 def _what(

@@ -33,8 +33,8 @@ def at_work(directory: Path, *, make: bool = False) -> Iterator[None]:
     try:
         if stat.S_IMODE(os.fstat(fd).st_mode) & 0o022:
             raise NotAllowed(
-                f"others may write into {directory}, and so put a CA of their own there; first say: "
-                f"chmod 700 {shlex.quote(str(directory))}"
+                f"the directory {directory} is writable for others, who could plant a CA"
+                f" there: chmod 700 {shlex.quote(str(directory))}"
             )
         fcntl.flock(fd, fcntl.LOCK_EX)  # what another process has half made is not taken for what a dead one left
         for left in {path.name[1:-8] for kind in ("key", "crt") for path in directory.glob(f".*.{kind}.new")}:
@@ -99,13 +99,15 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def no_ca(directory: Path) -> NotFound:
-    return NotFound(f"there is no CA in {directory}; make one: flarelog certs init --dir {shlex.quote(str(directory))}")
+    return NotFound(
+        f"there is no CA in {directory}: make one with flarelog certs init --dir {shlex.quote(str(directory))}"
+    )
 
 
 def _there_already(path: Path) -> NotAllowed:
     if path.stem == "ca":
         return NotAllowed(
-            f"{path} is there already, and without it all that it signed is worthless; use it, "
-            "or choose another directory with --dir"
+            f"{path} exists, and all certificates that it signed depend on it: use it, or"
+            " choose another directory with --dir"
         )
-    return NotAllowed(f"{path} is there already; move it and its other half away to make them anew, or take them")
+    return NotAllowed(f"{path} exists: use it, or move it and its other half away to make a new pair")

@@ -36,18 +36,18 @@ PROBE = 3.0  # seconds that a handshake which is made to learn a reason may take
 T = TypeVar("T")
 
 _REASONS = {
-    "certificate has expired": "it has expired: have a new one made",
-    "certificate is not yet valid": "it is not valid yet: look at this machine's clock, or wait",
+    "certificate has expired": "it has expired: request a new one",
+    "certificate is not yet valid": "it is not valid yet: check this machine's clock, or wait",
     "unable to get local issuer certificate": "the CA in {ca} did not sign it: name that CA's file, or the certificate"
     " that it signed",
-    "self-signed certificate": "the CA in {ca} did not sign it, it is self-signed",
+    "self-signed certificate": "the CA in {ca} did not sign it: it is self-signed",
     "self-signed certificate in certificate chain": "the CA in {ca} did not sign it: its chain ends in another one",
-    "unsuitable certificate purpose": "it was made for the other end: a receiver's must allow server authentication,"
-    " everybody else's client authentication",
+    "unsuitable certificate purpose": "it was made for the other end: a receiver needs server authentication, every"
+    " other program client authentication",
 }
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": "it wants a certificate: give --tls-cert and --tls-key, or connect to its port for readers"
-    " with a token (serve --reader-listen)",
+    "CERTIFICATE_REQUIRED": "it requires a certificate: give --tls-cert and --tls-key, or connect to its"
+    " port for readers with a token (serve --reader-listen)",
     "UNKNOWN_CA": "it does not know the CA that signed {cert}",
     "CERTIFICATE_EXPIRED": "it says that {cert} has expired",
     "BAD_CERTIFICATE": "it does not accept {cert}",
@@ -91,7 +91,7 @@ class Tls:
 
         def said(happened: str, trouble: FlarelogError | None) -> None:
             if trouble is not None:
-                log.error("the certificates %s, but %s; the old ones stay in use", happened, trouble)
+                log.error("the certificates %s, but %s; the old certificates stay in use", happened, trouble)
             else:
                 log.info("the certificates %s: new connections use %s", happened, self.cert or self.ca)
 
@@ -135,9 +135,9 @@ class Tls:
             context.load_cert_chain(self.cert, self.key, password=lambda: b"")
         except (ssl.SSLError, ValueError) as error:
             if getattr(error, "reason", "") == "KEY_VALUES_MISMATCH":
-                raise InvalidFile(f"the key {self.key} is not the one of the certificate {self.cert}") from error
+                raise InvalidFile(f"the key {self.key} does not belong to the certificate {self.cert}") from error
             raise InvalidFile(
-                f"{self.cert} and {self.key} are no certificate and key in PEM without a passphrase"
+                f"{self.cert} and {self.key} are not a certificate and its unencrypted key in PEM"
             ) from error
 
     def believe(self, context: ssl.SSLContext) -> None:
@@ -148,7 +148,7 @@ class Tls:
         try:
             context.load_verify_locations(self.ca)
         except ssl.SSLError as error:
-            raise InvalidFile(f"{self.ca} is no certificate of a CA in PEM") from error
+            raise InvalidFile(f"{self.ca} holds no CA certificate in PEM") from error
 
     # --- gRPC's credentials
 
@@ -200,19 +200,23 @@ def why(address: str, tls: Tls | None) -> str:
         return str(error)
     except ssl.SSLCertVerificationError as error:
         if "mismatch" in error.verify_message:
-            return f"its certificate is not for {wanted}: connect to a name that it is for"
+            return f"its certificate is not valid for {wanted}: connect to a name that the certificate has"
         reason = _REASONS.get(error.verify_message, error.verify_message).format(ca=ca)
-        return f"its certificate is not to be trusted: {reason}"
+        return f"its certificate is not trusted: {reason}"
     except ConnectionResetError:  # one that was cut before is no answer
         return _not_accepted(cert) if agreed and tls is not None else ""
     except ssl.SSLError as error:
         if error.reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return ""
         known = (text for alert, text in _ALERTS.items() if alert in (error.reason or ""))
-        return next(known, f"TLS fails: {error.reason or error}").format(cert=cert) if tls is not None else ""
+        return (
+            next(known, f"the TLS handshake fails: {error.reason or error}").format(cert=cert)
+            if tls is not None
+            else ""
+        )
     except OSError:
         return ""
-    want = "it wants TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
+    want = "it requires TLS: give --tls-ca, and --tls-cert and --tls-key or, at the port for readers, --token-file"
     return want if tls is None else ""
 
 

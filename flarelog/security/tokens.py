@@ -146,11 +146,11 @@ class Tokens:
                 f"a token cannot be called {name[:80]!r}; use at most 128 letters, digits, '.', '_', '-', '+' and '@'"
             )
         if role is Role.SITE:
-            raise InvalidOption("a token's role is reader or operator; a site is known by its certificate")
+            raise InvalidOption("a token's role must be reader or operator; a site needs a certificate")
         if not runs:
-            raise InvalidOption("a token without runs is of no use; name some, or '*'")
+            raise InvalidOption("a token needs runs: name some, or '*'")
         if not 0 < lifetime <= MAX_LIFETIME:
-            raise InvalidOption(f"a token lives for at most {MAX_LIFETIME // 86400} days, and for one second at least")
+            raise InvalidOption(f"a token must live for one second to {MAX_LIFETIME // 86400} days")
         patterns = run_patterns(runs, "the token's runs")
         secret = PREFIX + secrets.token_urlsafe(32)
         with self._changing() as tokens:
@@ -182,7 +182,7 @@ class Tokens:
             self._lost = True
             return [], [], ""
         if self._lost:
-            self._lost, self._changed_by = False, "nobody known: the file was gone or could not be used"
+            self._lost, self._changed_by = False, "an unknown user: the file was missing or unusable"
             self._told = self._told or there
         told, self._told = self._told, there
         return [t for t in there if t not in told], [t for t in told if t not in there], self._changed_by
@@ -204,12 +204,12 @@ class Tokens:
             return self._kept()
         except (InvalidOption, NotAllowed) as error:
             self._believed = False
-            log.error("no token lets anyone in: %s", error)
+            log.error("all tokens are refused: %s", error)
             return ()
 
     def _kept(self) -> tuple[Token, ...]:
         if self._told and not self.path.exists():
-            raise NotAllowed(f"the tokens {self.path} are gone; restore the file, or create the tokens anew")
+            raise NotAllowed(f"the tokens {self.path} are missing: restore the file, or create the tokens anew")
         return self._read()
 
     def _read(self) -> tuple[Token, ...]:
@@ -221,19 +221,20 @@ class Tokens:
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise NotAllowed(
-                    f"the tokens {self.path} are a link, which is not followed: put the file itself in its place"
+                    f"the tokens {self.path} are a symbolic link, which flarelog does not follow:"
+                    " put the file itself in its place"
                 ) from error
             raise NotAllowed(f"the tokens {self.path} cannot be read: {error.strerror}") from error
         try:
             status = os.fstat(file)
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
-                raise NotAllowed(f"the tokens {self.path} are no file that flarelog wrote")
+                raise NotAllowed(f"the tokens {self.path} were not written by flarelog")
             if status.st_mode & 0o022:
-                raise NotAllowed(f"the tokens {self.path} can be written by others; chmod 600 it, and look who did")
+                raise NotAllowed(f"the tokens {self.path} are writable for others: chmod 600 it, and check for changes")
             if status.st_uid not in self._owners():
                 raise NotAllowed(
-                    f"the tokens {self.path} belong to user {status.st_uid}, who is neither the receiver's user nor"
-                    " root; remove the file, and look who put it there"
+                    f"the tokens {self.path} belong to user {status.st_uid}, not to the"
+                    " receiver's user or root: remove the file, and check who put it there"
                 )
             raw = os.read(file, MAX_FILE)
         except OSError as error:
@@ -285,10 +286,10 @@ def parse(raw: bytes, where: str) -> tuple[tuple[Token, ...], str]:
         said = json.loads(raw)
         listed = said.get("tokens") if isinstance(said, dict) and said.get("version") == VERSION else None
         if not isinstance(listed, list):
-            raise ValueError(f"it is no list of tokens of version {VERSION}")  # noqa: TRY004  a wrong value, not a call
+            raise ValueError(f"it is not a token list of version {VERSION}")  # noqa: TRY004  a wrong value, not a call
         tokens = tuple(map(_token, listed))
         if len({token.id for token in tokens}) < len(tokens):
-            raise ValueError("two tokens have one id")
+            raise ValueError("two tokens have the same id")
         by = said.get("changed_by")
     except (ValueError, RecursionError) as error:
         raise InvalidFile(
@@ -302,7 +303,7 @@ def _token(said: object) -> Token:
     fields = said if isinstance(said, dict) else {}
     runs = fields.get("runs")
     if not isinstance(runs, list) or not runs or not all(isinstance(run, str) for run in runs):
-        raise ValueError("a token's runs are no list of patterns")
+        raise ValueError("a token's runs are not a list of patterns")
     if fields.get("role") not in (Role.READER.value, Role.OPERATOR.value):
         raise ValueError("a token's role is neither reader nor operator")
     return Token(
@@ -319,14 +320,14 @@ def _token(said: object) -> Token:
 def _shaped(fields: dict[str, object], key: str, shape: re.Pattern[str]) -> str:
     value = fields.get(key)
     if not isinstance(value, str) or not shape.fullmatch(value):
-        raise ValueError(f"a token's {key} is none")
+        raise ValueError(f"a token's {key} is missing or wrong")
     return value
 
 
 def _time(fields: dict[str, object], key: str) -> int:
     value = fields.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LATEST:
-        raise ValueError(f"a token's time {key} is none")
+        raise ValueError(f"a token's time {key} is missing or wrong")
     return value
 
 
@@ -334,7 +335,7 @@ def duration(text: str) -> int:
     """The seconds that ``30d``, ``12h``, ``45m``, ``2w`` or ``90s`` stand for. Raises InvalidOption."""
     found = _DURATION.fullmatch(text)
     if found is None:
-        raise InvalidOption(f"{text[:40]!r} is no length of time; write 30d, 12h, 45m or 2w")
+        raise InvalidOption(f"{text[:40]!r} is not a length of time: write 30d, 12h, 45m or 2w")
     return int(found[1]) * _UNITS[found[2]]
 
 
@@ -355,12 +356,12 @@ def read_token(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
-        raise NotAllowed(f"the token file {path} can be read by others; chmod 600 it")
+        raise NotAllowed(f"the token file {path} is readable for others: chmod 600 it")
     if stat.S_ISREG(status.st_mode) and status.st_uid not in (0, os.geteuid()):
         log.warning("the token file %s belongs to user %d, who can read and change it", path, status.st_uid)
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
     if len(raw) > MAX_SECRET or not _SECRET.fullmatch(secret):
-        raise InvalidFile(f"the token file {path} holds no token: one line, as flarelog token create prints it")
+        raise InvalidFile(f"the token file {path} holds no token: write one line, as flarelog token create prints it")
     return secret
 
 

@@ -73,7 +73,7 @@ class Sending:
         await self._written()
         if self.sidecar.finder.state() == self.sidecar.early:
             return outcome
-        log.info("run %s: logs were written to after their receipts; what came is sent", self.options.run)
+        log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
         self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus)
         return outcome.then(await self.sidecar.run())
 
@@ -89,6 +89,6 @@ class Sending:
                         await asyncio.wait_for(self._over.wait(), WRITERS_EVERY)
                 return
         log.warning(
-            "run %s is ending, and its logs are still being written after %g s; what comes from now on is not sent",
+            "run %s is ending, but its logs still grow after %g s; later bytes are not sent",
             self.options.run, self.options.drain_timeout,
         )  # fmt: skip

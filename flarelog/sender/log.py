@@ -116,10 +116,10 @@ class Log:
         except FlarelogError as error:
             self.error = error
         except Exception as bug:
-            self.error = Mistake("flarelog failed at it, and the other logs go on", bug)
+            self.error = Mistake("flarelog failed on this log; the other logs continue", bug)
         self.ended = True
         if self._source.withheld:
-            why = "the receiver's version is older and does not store it"
+            why = "the receiver is older and cannot store it"
             log.warning("%s: the command ended: %s; %s", self.stream, self._source.withheld, why)
         self._site.ended(self)
 
@@ -175,10 +175,12 @@ class Log:
         if lost := delivery.producer.went_backwards - backwards:
             gone = delivery.gone()
             log.warning(
-                "%s: the receiver has lost %d bytes that it had acknowledged; %s from offset %d",
+                "%s: the receiver lost %d bytes that it had acknowledged; %s from offset %d",
                 self.stream,
                 lost,
-                f"{gone} bytes are gone for good, and a gap; the rest is sent again" if gone else "they are sent again",
+                f"{gone} bytes are lost for good and become a gap; the producer resends the rest"
+                if gone
+                else "the producer resends them",
                 self.acked,
             )
 

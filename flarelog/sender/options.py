@@ -69,4 +69,4 @@ class SidecarOptions:
             self.tls.whole()
         check(self.compression)
         if parse_address(self.receiver)[1] == 0:
-            raise InvalidOption(f"{self.receiver!r} has no port to connect to; write the one that the receiver named")
+            raise InvalidOption(f"{self.receiver!r} has no usable port: give the port that the receiver printed")

@@ -130,7 +130,7 @@ class Sidecar:
         except* FlarelogError as ended:
             error = next(trouble for trouble in ended.exceptions if isinstance(trouble, FlarelogError))
         except* Exception as bugs:  # other sidecars of this process go on
-            error = Mistake(f"flarelog failed, and nothing more is sent to {self.options.receiver}", bugs)
+            error = Mistake(f"flarelog failed, and sends nothing more to {self.options.receiver}", bugs)
         finally:
             unsent = {name: self._unsent_of(source) for name, source in self.finder.logs.items()}
             self.finder.close()
@@ -185,10 +185,10 @@ class Sidecar:
             return CannotConnect(f"no receiver answered at {self.options.receiver} within {seconds}")
         waiting = self.finder.waiting
         left = sum(not one.ended for one in self._logs.values()) + waiting
-        why = f"they may take {seconds} (--drain-limit)" if too_long else f"nothing was acknowledged for {seconds}"
+        why = f"the limit is {seconds} (--drain-limit)" if too_long else f"nothing was acknowledged for {seconds}"
         return TimedOut(
-            f"{left} of {len(self._logs) + waiting} logs were not sent to their end: {why}; a sidecar that is"
-            " started again goes on from there"
+            f"{left} of {len(self._logs) + waiting} logs were not sent completely: {why};"
+            " a restarted sidecar continues from there"
         )
 
     # --- logs

@@ -81,10 +81,10 @@ class Feed:
         try:
             with contextlib.closing(self._sink.copy(stream)) as copy:
                 if not await self._bring(stream, copy):
-                    log.info("%s: its copy was changed by somebody else, and is written anew", stream)
+                    log.info("%s: another program changed its copy, which is written anew", stream)
                     await self._bring(stream, copy)
         except NotFound as error:
-            log.debug("%s: nothing more is copied: %s", stream, error)
+            log.debug("%s: copying has stopped: %s", stream, error)
         except (OSError, FlarelogError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             log.warning("%s cannot be copied to %s: %s; it is in the store", stream, self._sink.place(stream), why)

@@ -90,4 +90,4 @@ class Mirrored:
         try:
             return Directory(self._run, self._parts, make=True)
         except FileNotFoundError:
-            raise NotFound(f"the run's directory {self._run} is gone") from None
+            raise NotFound(f"the run's directory {self._run} is missing") from None

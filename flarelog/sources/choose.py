@@ -25,4 +25,4 @@ def finder(
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
         return Files(replace(wanted, zone=wanted.zone or system_zone()), checkpoint, ranks=ranks)
-    raise InvalidOption(f"{type(wanted).__name__} is no kind of source")
+    raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")

@@ -44,7 +44,7 @@ class Consent:
         """Raises NoConsent when no log may leave the site."""
         if not self.allow_log_streaming:
             raise NoConsent(
-                f"{self.where} says allow_log_streaming = false: no log leaves this site, and nothing was read"
+                f"{self.where} says allow_log_streaming = false: no log leaves this site, and no file was read"
             )
 
     def demand_still(self) -> Consent:
@@ -56,13 +56,12 @@ class Consent:
         try:
             now = load(self.where)
         except InvalidOption as error:
-            raise InvalidFile(f"{error}; nothing more is sent") from error
+            raise InvalidFile(f"{error}; sending stops") from error
         if not now.allow_log_streaming:
-            raise NoConsent(f"{self.where} says allow_log_streaming = false by now: nothing more is sent")
+            raise NoConsent(f"{self.where} now says allow_log_streaming = false: sending stops")
         if now != self:
             raise ConsentChanged(
-                f"{self.where} was changed: nothing more is sent as it said before; start this again, and it goes on as"
-                " is said now"
+                f"{self.where} was changed: sending stops; start the sidecar again to apply the change"
             )
         return now
 
@@ -80,17 +79,17 @@ def load(path: str) -> Consent:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise InvalidFile(f"the site's policy {path} is no file; nothing is sent until it can be read")
+                raise InvalidFile(f"the site's policy {path} is not a file: nothing is sent until it can be read")
             seen = stamp(fd)
             raw = file.read(MAX_FILE + 1)
             if len(raw) > MAX_FILE:
-                raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes; nothing is sent")
+                raise InvalidFile(f"the site's policy {path} has more than {MAX_FILE} bytes: nothing is sent")
             text = raw.decode()
     except (OSError, ValueError) as error:
         if isinstance(error, InvalidOption):
             raise
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
-        raise InvalidFile(f"the site's policy {path} cannot be read ({why}); nothing is sent until it can") from error
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidFile(f"the site's policy {path} cannot be read ({why}): nothing is sent until it can") from error
     try:
         return replace(parse(text, path), stamp=seen)
     except InvalidOption as error:
@@ -111,7 +110,7 @@ def parse(text: str, where: str = "the site's policy") -> Consent:
     said = table(text, where, "makes no sense", _KEYS)
     allow = said.get("allow_log_streaming", True)
     if not isinstance(allow, bool):
-        raise InvalidOption(f"{where}: allow_log_streaming is true or false")
+        raise InvalidOption(f"{where}: allow_log_streaming must be true or false")
     include, exclude, redact, own = (strings(where, key, said[key]) if key in said else () for key in _KEYS[1:])
     try:
         check((*include, *exclude))

@@ -283,7 +283,10 @@ def in_use(run: str, site: str, streams: int) -> str:
     """Why it is not removed."""
     where = f"site {site} in run {run}" if site else f"run {run}"
     logs = "a log" if streams == 1 else f"{streams} logs"
-    return f"{logs} of {where} {'is' if streams == 1 else 'are'} open: end it first (flarelog run-end), or say --force"
+    return (
+        f"{logs} of {where} {('is' if streams == 1 else 'are')} open: end the run"
+        " first (flarelog run-end), or give --force"
+    )
 
 
 def pieces(stream: StreamId, read: Bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:

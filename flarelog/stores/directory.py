@@ -38,7 +38,7 @@ def _lock_of(path: str) -> threading.Lock:
 
 
 def link(path: Path) -> Unavailable:
-    return Unavailable(f"{path} is a symbolic link, and the store follows none: move it away")
+    return Unavailable(f"{path} is a symbolic link, which the store does not follow: move it away")
 
 
 def meaning(error: OSError, what: str, committed: int = 0) -> Full | Unavailable:
@@ -157,8 +157,8 @@ class Directory:
         same = [other for other in os.listdir(self.fd) if other.lower() == name.lower()]
         if same and name not in same:
             raise InvalidName(
-                f"{name} and {same[0]}, which is in the store, differ in case alone, and the file system of {self.path}"
-                " takes them for one: give it another name"
+                f"{name} and {same[0]}, which is in the store, differ only in case, and the"
+                f" file system of {self.path} takes both for one: choose another name"
             )
 
     def _refuse_link(self, name: str) -> None:
@@ -196,7 +196,7 @@ class Directory:
         raise self._irregular(name)
 
     def _irregular(self, name: str) -> Unavailable:
-        return Unavailable(f"{self.path / name} is no regular file: move it away")
+        return Unavailable(f"{self.path / name} is not a regular file: move it away")
 
     def open_new(self, name: str) -> int:
         """A descriptor of the new file *name*, to write; what has the name is removed, whatever it is."""

@@ -142,7 +142,7 @@ class MemoryStore:
 
     async def __aenter__(self) -> Self:
         if self._entered:
-            raise StoreLocked("another receiver of this process has the store")
+            raise StoreLocked("another receiver of this process uses the store")
         self._entered = True
         return self
 
@@ -251,7 +251,7 @@ class MemoryStore:
         try:
             return self._logs[stream]
         except KeyError:
-            raise NotFound(f"the store holds no stream {stream}") from None
+            raise NotFound(f"the store has no stream {stream}") from None
 
     def _of(self, run: str, site: str) -> Sequence[_Log]:
         return [log for one, log in self._logs.items() if one.run == run and site in ("", one.site)]
@@ -261,7 +261,7 @@ class MemoryStore:
     async def appender(self, stream: StreamId, producer: bytes, epoch: int = 0) -> MemoryAppender:
         site = stream.run, stream.site
         if not self._leaving.isdisjoint(((stream.run, ""), site)):
-            raise Unavailable(f"{stream} cannot be opened just now: its run is being removed")
+            raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
         log = self._logs.get(stream) or _Log(StreamInfo(stream, 0, 0, EMPTY_DIGEST, False, begun=_now()))
         footprint = (await self.footprint(stream))[0]
         try:
@@ -309,7 +309,7 @@ class MemoryStore:
         if not found.files and (site or run not in self._runs):
             raise absent(run, site)
         if was is not None and found != was:
-            raise InUse(f"run {run} has changed, and was not removed")
+            raise InUse(f"run {run} has changed, so it was not removed")
         if not site:
             self._runs.pop(run, None)
         for log in self._of(run, site):

@@ -69,12 +69,12 @@ class Clocks:
         """What is to be said of the clock of *stream*'s site, each sentence once."""
         site, seconds = stream.site, self.seconds(stream)
         found = [
-            f"the zone {legible(name, 40)!r} of {site} is unknown on this machine: say --zone {site}=+HH:MM"
+            f"the time zone {legible(name, 40)!r} of {site} is unknown on this machine: give --zone {site}=+HH:MM"
             for name in sorted(unknown)
         ]
         if ordered and seconds:
             how = f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"
-            found.append(f"the clock of {site} is {how} the receiver's: its lines are ordered by the receiver's")
+            found.append(f"the clock of {site} is {how} the receiver's: its lines are ordered by the receiver's clock")
         new = [sentence for sentence in found if self._key(site, sentence) not in self._said]
         self._said |= {self._key(site, sentence) for sentence in new}
         return new

@@ -250,10 +250,10 @@ class Template:
         try:
             fields = [(name, spec or "") for _, name, spec, _ in Formatter().parse(text) if name is not None]
         except ValueError as error:
-            raise InvalidOption(f"{text!r} is no format: {error}") from error
+            raise InvalidOption(f"{text!r} is not a format: {error}") from error
         for name, spec in fields:
             if "{" in spec:
-                raise InvalidOption(f"{text!r} has a field within the field {name!r}: give it a format of its own")
+                raise InvalidOption(f"{text!r} has a field inside the field {name!r}: write two separate fields")
             if name not in self.FIELDS:
                 known = ", ".join(self.FIELDS)
                 raise InvalidOption(f"{text!r} has the field {name!r}: give one of {known}; {{{{ stands for a brace")
@@ -348,4 +348,4 @@ def colours(choice: str, environment: Callable[[str], str | None], is_terminal: 
 def summary(replaced: int, source: str) -> Iterable[str]:
     """What is to be said of a log after its last line."""
     if replaced:
-        yield f"note: {source}: {replaced:,} pieces that are no UTF-8 are shown as U+FFFD; -o raw shows the bytes"
+        yield f"note: {source}: {replaced:,} pieces are not UTF-8 and are shown as U+FFFD; -o raw shows the bytes"

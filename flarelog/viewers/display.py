@@ -111,7 +111,7 @@ class BytesDisplay:
         if len(names) > 1:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise InvalidOption(
-                f"-o raw follows one log, and there are {', '.join(names[:3])}{more}: choose with --site and --log"
+                f"-o raw follows one log, but {', '.join(names[:3])}{more} match: choose with --site and --log"
             )
 
     def before(self, stream: StreamId) -> str:

@@ -254,13 +254,13 @@ class Flow:
 
     def later(self) -> list[Item]:
         """The note that others come first."""
-        text = "this log costs too much to draw: the rest of it comes behind the other logs"
+        text = "this log is slow to draw: its rest is shown after the other logs"
         return self._note(text, "later", {})
 
     def end(self, sealed: bool, length: int | None = None) -> list[Item]:
         """The note that nothing more will come; *length*: bytes of the stream, whatever was asked for."""
         at = self.position if length is None else min(self.position, length)
-        how = "its end was agreed on" if sealed else "without a receipt: what its site wrote last may be missing"
+        how = "its receipt is complete" if sealed else "without a receipt: its last bytes may be missing"
         return self._note(f"ended at {at:,} bytes, {how}", "ended", {"sealed": sealed}, at)
 
     # --- what is shown
@@ -332,7 +332,7 @@ class Flow:
         event: dict[str, object]
         match mark:
             case Gap():
-                many = f"{mark.length:,} bytes are lost" if mark.length else "bytes are lost, nobody knows how many"
+                many = f"{mark.length:,} bytes are lost" if mark.length else "bytes of unknown number are lost"
                 text, name = f"gap: {many}: {legible(mark.reason)}", "gap"
                 event = {"length": mark.length, "reason": legible(mark.reason)}
             case Exit():
@@ -345,13 +345,13 @@ class Flow:
                 hole = next((word[5:] for word in mark.notes.split(",") if word.startswith("hole:")), "")
                 event = {"path": legible(mark.path)}
                 if hole.isdecimal():
-                    text, name = f"a hole: {int(hole):,} bytes that nobody wrote, stored as NULs", "hole"
+                    text, name = f"a hole of {int(hole):,} bytes, stored as NULs", "hole"
                 elif not self._identities or isinstance(self._last, Ended) or mark.identity in self._same():
                     return []
                 elif mark.identity in self._identities:
-                    text, name = f"what came late to an earlier file, {legible(mark.path)}", "file-continued"
+                    text, name = f"late bytes of an earlier file, {legible(mark.path)}", "file-continued"
                 else:
-                    text, name = f"a new file, {legible(mark.path)}", "file-began"
+                    text, name = f"a new file begins, {legible(mark.path)}", "file-began"
         # What a line's bytes were torn by, tears its text.
         torn = isinstance(mark, Gap | Exit) or (isinstance(mark, Ended) and mark.reason != "rotated")
         lines = self._renderer.close() if torn else self._renderer.settle()

@@ -109,7 +109,7 @@ class Follow:
             await asyncio.sleep(pause)
 
     async def _say_waiting(self) -> None:
-        what, meant = f"{self._reading.origin.name} holds no such log", ""
+        what, meant = f"{self._reading.origin.name} has no such log", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
         self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
@@ -185,7 +185,7 @@ class Follow:
             return False
         size, stream = start - each.received, each.info.stream
         where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
-        text = f"{size:,} bytes are skipped, which this terminal was too slow for: flarelog logs {where} shows them"
+        text = f"this terminal was too slow and skipped {size:,} bytes: flarelog logs {where} shows them"
         await self._queue.put((each, start, _Skip(text)))
         each.received, each.slow = start, 0.0
         return True
@@ -275,7 +275,7 @@ class Follow:
         if self._reading.away is None:
             return [*rows, states.summary(infos)]
         name, since = self._reading.origin.name, states.spoken(now - self._reading.away)
-        return [*rows, f"no connection to {name} for {since}: trying again"]
+        return [*rows, f"no connection to {name} for {since}: retrying"]
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

@@ -26,8 +26,8 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
         with contextlib.suppress(FlarelogError):  # who may not list runs, or asks an older receiver
             runs = await origin.runs()
         if wanted.run in runs or await origin.state(wanted.run) is not RunState.UNKNOWN:
-            return f"{origin.name} holds no log of run {wanted.run}", ""
-        return f"{origin.name} holds no run {wanted.run}", nearest(wanted.run, runs)
+            return f"{origin.name} has no log of run {wanted.run}", ""
+        return f"{origin.name} has no run {wanted.run}", nearest(wanted.run, runs)
     where = f"run {wanted.run} at {origin.name}"
     of_sites = wanted.sites or tuple(dict.fromkeys(site for site, _ in wanted.starts))
     sites = {stream.site for stream in held}
@@ -41,4 +41,4 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
     names = sorted(known, key=natural)
     listed = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
-    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names) if asked else ""
+    return f"{where} has no {what} {' or '.join(asked)}, but {listed}", nearest(asked[0], names) if asked else ""

@@ -180,7 +180,7 @@ class Reading:
         found.over = over
         if start > info.committed:
             there = f"{stream.site}/{stream.log} {'ended at' if over else 'has'} {info.committed:,} bytes"
-            self.say(f"{there}: there is nothing at byte {start:,}{'' if over else ' yet'}")
+            self.say(f"{there}: byte {start:,} does not exist{'' if over else ' yet'}")
         return found
 
     def _flow(
@@ -366,10 +366,10 @@ class Reading:
         """Say so, once."""
         if self.away is None:
             self.away = time.monotonic()
-            self.say(f"{error}; trying again, from where it was")
+            self.say(f"{error}; retrying from where it was")
 
     def back(self) -> None:
         """Say so, if it was said that it is lost."""
         if self.away is not None:
             self.away = None
-            self.say("connected again: nothing is missing")
+            self.say("connected again: no bytes are missing")

@@ -65,8 +65,8 @@ def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -
     if tls is None:
         if token:
             raise InvalidOption(
-                "a token goes over TLS alone: give --tls-ca, the CA that signed the receiver's certificate, or leave"
-                " the token out"
+                "a token needs TLS: give --tls-ca, the CA that signed the receiver's"
+                " certificate, or leave out the token"
             )
         made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
     else:

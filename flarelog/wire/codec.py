@@ -213,7 +213,7 @@ def _request(message: pb.PushRequest) -> Request:
             return Receipt(receipt.length, receipt.digest, receipt.marks, _redaction(receipt))
         case "leave":
             return Leave()
-    raise Malformed("a PushRequest says nothing that this version knows")
+    raise Malformed("the PushRequest has no content that this version knows")
 
 
 def _chunk(message: pb.Chunk) -> Chunk | Packed:
@@ -223,8 +223,9 @@ def _chunk(message: pb.Chunk) -> Chunk | Packed:
         codec = Codec(message.codec)
     except ValueError:
         raise Malformed(
-            f"the chunk at offset {message.offset} is compressed by codec {message.codec}, which this version does not"
-            " know; a producer uses those that the replies name"
+            f"the chunk at offset {message.offset} is compressed by codec"
+            f" {message.codec}, which this version does not know: use a codec that the"
+            " replies name"
         ) from None
     return Packed(message.offset, message.data, message.digest, codec, message.raw_length)
 
@@ -350,11 +351,11 @@ def reply_of(message: pb.Reply, shared: Reply | None = None) -> Reply:
     """What *message* says; *shared* is said once for several, each of which may leave it out. Raises Malformed."""
     committed, marks = message.committed, message.marks
     if committed > MAX_OFFSET or marks > MAX_OFFSET:
-        raise Malformed(f"a reply acknowledges {committed} bytes and {marks} marks; no stream has so many")
+        raise Malformed(f"a reply acknowledges {committed} bytes and {marks} marks, more than a stream can have")
     try:
         code, reason = Code(message.code), message.reason
     except ValueError:
-        code, reason = Code.REJECTED, f"unknown code {message.code}; {message.reason}"
+        code, reason = Code.REJECTED, f"code {message.code} is unknown; {message.reason}"
     shared = shared or _NOTHING_SHARED
     codecs = message.codecs
     return Reply(
@@ -388,7 +389,7 @@ def _parse(kind: type[_M], raw: bytes) -> _M:
     try:
         return kind.FromString(raw)
     except Exception as error:  # protobuf's implementations do not agree on a type
-        raise Malformed(f"a message of {len(raw)} bytes is no {kind.__name__}") from error
+        raise Malformed(f"a message of {len(raw)} bytes is not a {kind.__name__}") from error
 
 
 def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
@@ -524,7 +525,7 @@ def _mark(message: pb.Mark) -> Mark:
         raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
     path, identity, notes, ended, gap, words = (_text(text) for text in texts)
     if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
-        raise Malformed(f"a mark stands at an offset behind {MAX_OFFSET}, or tells of one; no file is so long")
+        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
     # A time that makes no sense is a hint that does not: it must not cost a stream.
     there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
     if message.HasField("exit"):
@@ -544,7 +545,7 @@ def _mark(message: pb.Mark) -> Mark:
             return Gap(at, digest, message.gap.length, gap, clock=there, at=here)
         case "attributes":
             return Attributes(at, digest, words, clock=there, at=here)
-    raise Malformed("a mark is of no kind that this version knows")
+    raise Malformed("a mark has a kind that this version does not know")
 
 
 def _marks(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:

@@ -79,7 +79,9 @@ class _Listed:
                 self._heard()
                 self._size += len(raw) + 200  # the objects that are made of it
                 if self._size > MAX_LISTED:
-                    raise codec.Malformed(f"the receiver lists more than {MAX_LISTED >> 20} MiB, which nobody can hold")
+                    raise codec.Malformed(
+                        f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
+                    )
                 part, first_mark = codec.decode_info(raw)
                 stream = part.stream
                 names = stream.run, stream.site, stream.log
@@ -87,7 +89,7 @@ class _Listed:
                 latest = names
                 if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
                     raise codec.Malformed(
-                        f"the receiver lists {stream} with {part.committed} bytes; no stream is as long"
+                        f"the receiver lists {stream} with {part.committed} bytes, more than a stream can have"
                     )
                 if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
                     self._take(part, first_mark)

@@ -55,7 +55,7 @@ def check(mode: str) -> None:
     if mode not in COMPRESSIONS:
         raise InvalidOption(f"compression is {mode!r}; write {', '.join(COMPRESSIONS[:-1])} or {COMPRESSIONS[-1]}")
     if mode == "on" and not AVAILABLE:
-        raise InvalidOption("compression needs Zstandard, which is missing here: pip install backports.zstd")
+        raise InvalidOption("compression needs Zstandard, which is not installed: pip install backports.zstd")
 
 
 def compress(data: Buffer) -> bytes:
@@ -72,15 +72,15 @@ def decompress(data: Buffer, length: int, cap: int = MAX_CHUNK) -> bytes:
     if not 0 < length <= cap:
         raise _never(f"is said to unpack to {length} bytes; from 1 to {cap} are taken")
     if len(data) >= length:
-        raise _never(f"has {len(data)} bytes and unpacks to {length}; send it as it is")
+        raise _never(f"has {len(data)} bytes and unpacks to {length}; send it uncompressed")
     try:
         frame = zstd.get_frame_info(data)
     except zstd.ZstdError:
         raise Refused(Code.CORRUPT, "a compressed chunk does not begin with a frame of Zstandard") from None
     if frame.dictionary_id:
-        raise _never("needs a dictionary, and none is known here; compress without one")
+        raise _never("needs a dictionary, which this receiver does not have; compress without one")
     if frame.decompressed_size != length:
-        says = "does not say how long its content is" if frame.decompressed_size is None else "says"
+        says = "does not state the length of its content" if frame.decompressed_size is None else "says"
         size = "" if frame.decompressed_size is None else f" {frame.decompressed_size} bytes"
         raise _never(f"is said to unpack to {length} bytes, but its frame {says}{size}")
     unpacking = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _MAX_WINDOW_LOG})
@@ -89,12 +89,14 @@ def decompress(data: Buffer, length: int, cap: int = MAX_CHUNK) -> bytes:
         raw = unpacking.decompress(data, length + 1)
     except zstd.ZstdError as error:
         if "too much memory" in str(error):
-            raise _never(f"wants a window of more than {1 << _MAX_WINDOW_LOG} bytes; use a smaller one") from None
+            raise _never(f"needs a window of more than {1 << _MAX_WINDOW_LOG} bytes; use a smaller one") from None
         raise Refused(Code.CORRUPT, f"a compressed chunk of {len(data)} bytes is damaged") from None
     if not unpacking.eof or len(raw) != length:
-        raise Refused(Code.CORRUPT, f"a compressed chunk of {len(data)} bytes ends before its {length} bytes are there")
+        raise Refused(
+            Code.CORRUPT, (f"a compressed chunk of {len(data)} bytes ends before its {length} bytes are complete")
+        )
     if unpacking.unused_data:
-        raise _never("has something behind its frame; send one frame a chunk")
+        raise _never("has bytes behind its frame; send one frame a chunk")
     return raw
 
 
@@ -195,8 +197,9 @@ class Unpacking:
         if not self._taken:
             raise Refused(
                 Code.REJECTED,
-                f"the chunk at offset {packed.offset} is compressed, and this receiver takes none that is, as its"
-                " replies say (--compression off, or Zstandard is missing there); send it as it is",
+                f"the chunk at offset {packed.offset} is compressed, but this receiver takes"
+                " only uncompressed chunks, as its replies say (--compression off, or"
+                " Zstandard is missing there): send it uncompressed",
             )
 
     async def unpacked(self, packed: Packed, cap: int) -> Chunk:

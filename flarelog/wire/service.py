@@ -123,7 +123,7 @@ def handlers(
         # SERVING.
         await met(context, None)
         if request[2:] not in (b"", codec.SERVICE.encode()):
-            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver serves no such service")
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver has no such service")
         return b"\x08\x01"
 
     async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:

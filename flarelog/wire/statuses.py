@@ -80,7 +80,7 @@ _RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.
 
 def _cause(details: str) -> str:
     if "Failed parsing HTTP/2" in details:
-        return "the program at this port does not speak gRPC; look at the port"
+        return "the program at this port does not speak gRPC: check the port"
     if resolving := _RESOLVING.fullmatch(details):
         return resolving[1]
     at = 0

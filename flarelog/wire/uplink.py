@@ -276,7 +276,7 @@ class Uplink:
             while True:
                 replies = await self._call.read()
                 if isinstance(replies, codec.Malformed):
-                    self._end(Gone(f"answered with what is no reply: {replies}"))
+                    self._end(Gone(f"answered with an invalid reply: {replies}"))
                     return
                 if not isinstance(replies, list):
                     self._end(Gone("closed the connection"))

@@ -36,7 +36,7 @@ def test_who_sends_as_another_site_speaks_and_counts_as_himself(version: str) ->
         else:
             until(lambda: "site site-1, job a-job: said as site-2" in said.read_text(), project.talk)
             until(lambda: "through the tunnel site-1 has 64 connections" in said.read_text(), project.talk)
-            assert "through the tunnel site-1 sends pieces of 1,048,576 bytes" in said.read_text()
+            assert "through the tunnel site-1 sent pieces of 1,048,576 bytes" in said.read_text()
         assert "site site-2, job a-job" not in said.read_text()
         assert "through the tunnel site-2" not in said.read_text()
         if version == VERSIONS[0]:  # the site whose name was used has its own connections all the same

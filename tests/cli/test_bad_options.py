@@ -48,7 +48,7 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         ),
         pytest.param(f"{SIDECAR} --drain-limit 1e300", "--drain-limit must be a positive number", id="drain-most"),
         pytest.param(
-            f"{SERVE} --policy p", "give --tls-ca, --tls-cert and --tls-key, or leave --policy out", id="policy"
+            f"{SERVE} --policy p", "give --tls-ca, --tls-cert and --tls-key, or leave out --policy", id="policy"
         ),
         pytest.param(
             f"{SERVE} --max-site-streams 0", "--max-site-streams must be at least 1, not 0", id="max-site-streams"
@@ -65,12 +65,12 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
             "--idle-timeout must be a number of seconds from 0.1 to 4294967",
             id="idle-long",
         ),
-        pytest.param("status --store . --interval nan", "'--interval': nan is no finite number", id="interval"),
+        pytest.param("status --store . --interval nan", "'--interval': nan is not a finite number", id="interval"),
         pytest.param("view x --tail 9223372036854775808", "'--tail': 9223372036854775808 is more", id="tail"),
-        pytest.param("view x --encoding undefined", "'undefined' is no encoding of text", id="encoding"),
-        pytest.param("view x --encoding \udcff", "is no encoding that Python knows", id="encoding-no-text"),
-        pytest.param("streams --receiver x", "'x' is no address; write HOST:PORT", id="receiver"),
-        pytest.param("certs site --days 0 a", "a certificate of 0 days is not made", id="days"),
+        pytest.param("view x --encoding undefined", "'undefined' is not an encoding of text", id="encoding"),
+        pytest.param("view x --encoding \udcff", "Python has no encoding", id="encoding-no-text"),
+        pytest.param("streams --receiver x", "'x' is not an address: write HOST:PORT", id="receiver"),
+        pytest.param("certs site --days 0 a", "a certificate cannot be valid for 0 days", id="days"),
     ],
 )
 def test_a_bad_option(command: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

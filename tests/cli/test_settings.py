@@ -115,11 +115,11 @@ def test_the_level_of_the_talk_stands_before_the_tables(path: Path) -> None:
         pytest.param("[knid]\nmost = 3", 78, "line 1: flarelog has no command 'knid': did you mean kind?"),
         pytest.param("moost = 3", 78, "line 1: flarelog has no option 'moost'"),
         pytest.param("[kind]\nmost = 'x'", 2, "line 2: most: 'x' is not a valid integer"),
-        pytest.param("[kind]\nmost = true", 2, "line 2: most: true and false are no integer"),
-        pytest.param("[kind]\nmost = [1]", 2, "line 2: most: [1] is no integer: give one value"),
+        pytest.param("[kind]\nmost = true", 2, "line 2: most: true and false are not of type integer"),
+        pytest.param("[kind]\nmost = [1]", 2, "line 2: most: [1] is not of type integer: give one value"),
         pytest.param("[kind]\nquick = 1", 2, "line 2: quick: 1 is neither true nor false"),
         pytest.param("[kind]\ncompression = 'z'", 2, "line 2: compression: 'z' is not one of 'auto', 'on', 'off'"),
-        pytest.param("kind = 3", 78, "line 1: kind is no table: write [kind] on a line of its own"),
+        pytest.param("kind = 3", 78, "line 1: kind is not a table: write [kind] on a line of its own"),
         pytest.param("[kind]\nmost = ", 78, "cannot be read: Invalid value (at end of document)"),
         pytest.param("[kind]\na = 1\nb = 2", 78, "(2 faults: flarelog config check "),
         pytest.param("[kind]\ninner = 2", 78, "flarelog kind has no option 'inner'"),
@@ -145,7 +145,7 @@ def test_a_file_that_everybody_can_change_is_refused(path: Path) -> None:
     path.write_text("")
     path.chmod(0o666)
     done = CliRunner().invoke(root, ["kind", "--config", str(path)])
-    assert (done.exit_code, "can be changed by every user" in done.output) == (5, True)
+    assert (done.exit_code, "is writable for every user" in done.output) == (5, True)
 
 
 def test_a_commands_own_file_counts_where_none_is_named(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def checked(path: Path, text: str) -> tuple[int, str, str]:
 
 def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
     text = "log-level = 'debug'\n[serve]\nstore = 's'\n[certs.site]\ndays = 3\n[sidecar]\ninclude = ['a', 'b']\n"
-    assert checked(path, text) == (0, f"{path}: 4 options, nothing is wrong\n", "")
+    assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
 
 
 def test_every_fault_of_every_table_is_told_in_the_order_of_the_lines(path: Path) -> None:

@@ -24,7 +24,7 @@ def test_the_latest_run_is_the_one_that_began_last(runs: list[RunInfo], latest: 
 
 
 def test_of_several_runs_one_is_to_be_named() -> None:
-    with pytest.raises(click.UsageError, match="here holds 2 runs, run-9, run-10: name one, or give --latest"):
+    with pytest.raises(click.UsageError, match="here has 2 runs, run-9, run-10: name one, or give --latest"):
         chosen([OLD, NEW], "here", latest=False)
     many = [RunInfo(f"run-{n}", begun=n) for n in range(1, 8)]
     with pytest.raises(click.UsageError, match="7 runs, run-7, run-6, run-5, run-4, run-3 and 2 more: name one"):
@@ -32,5 +32,5 @@ def test_of_several_runs_one_is_to_be_named() -> None:
 
 
 def test_no_run_at_all() -> None:
-    with pytest.raises(NotFound, match="here holds no run"):
+    with pytest.raises(NotFound, match="here has no run"):
         chosen([], "here", latest=True)

@@ -561,7 +561,7 @@ async def what_has_changed_since_it_was_found_is_not_removed(store: Store) -> No
     appender = await store.appender(STREAM, A)
     await appender.append(len(DATA), b"more")
     await appender.close()
-    with pytest.raises(InUse, match="run run-1 has changed, and was not removed"):
+    with pytest.raises(InUse, match="run run-1 has changed, so it was not removed"):
         await store.remove("run-1", was=found["run-1"])
     assert await store.remove("run-2", was=found["run-2"]) == Removed(1, len(DATA))
     with pytest.raises(InUse):

@@ -41,14 +41,14 @@ def opened(quota: Quota, stream: StreamId) -> Iterator[None]:
         pytest.param(
             Limits(max_site_bytes=100),
             B,
-            "100 bytes of site site-1 in run run-1 are stored, at most 100 are taken: remove what is no longer needed,"
+            "100 bytes of site site-1 in run run-1 are stored, and 100 is the limit: remove old logs,"
             " or start the receiver with a higher --max-site-bytes",
             id="bytes-of-a-site",
         ),
         pytest.param(
             Limits(max_run_bytes=100),
             OTHER_SITE,
-            "100 bytes of run run-1 are stored, at most 100 are taken: remove what is no longer needed, or start the"
+            "100 bytes of run run-1 are stored, and 100 is the limit: remove old logs, or start the"
             " receiver with a higher --max-run-bytes",
             id="bytes-of-a-run",
         ),
@@ -81,14 +81,14 @@ def test_a_limit_in_bytes_is_exceeded_by_less_than_one_chunk() -> None:
         pytest.param(
             Limits(max_site_streams=1),
             B,
-            "1 streams of site site-1 in run run-1 are open, at most 1 are taken: wait until one has ended, or start"
+            "1 streams of site site-1 in run run-1 are open, and 1 is the limit: wait until one ends, or start"
             " the receiver with a higher --max-site-streams",
             id="of-a-site",
         ),
         pytest.param(
             Limits(max_streams=1),
             OTHER_RUN,
-            "1 streams are open, at most 1 are taken: wait until one has ended, or start the receiver with a higher"
+            "1 streams are open, and 1 is the limit: wait until one ends, or start the receiver with a higher"
             " --max-streams",
             id="in-all",
         ),

@@ -86,7 +86,7 @@ def test_other_bytes_are_noticed_in_repetitions_of_the_latest_chunks() -> None:
         receiver.chunk(part(len(DATA), len(DATA)))  # heartbeats are no chunks to remember
     for end in range(1, len(DATA) + 1):
         assert bytes(receiver.chunk(part(end - 1, end))) == b""
-        with pytest.raises(Refused, match=f"other bytes are held before offset {end}"):
+        with pytest.raises(Refused, match=f"the bytes before offset {end}"):
             receiver.chunk(Chunk(end - 1, b"X", extend(digest(end - 1), b"X")))
 
 
@@ -120,8 +120,12 @@ def test_marks_are_taken_in_order_once() -> None:
     ("index", "mark", "code", "sentence"),
     [
         pytest.param(2, GAP, Code.HOLE, "mark 2 came, but 1 comes next", id="a-number-too-high"),
-        pytest.param(1, Gap(9, 0, 1, ""), Code.HOLE, "stands at offset 9, but 8", id="beyond-the-end"),
-        pytest.param(1, Gap(7, digest(7), 1, ""), Code.HOLE, "stands at offset 7, but 8", id="before-the-end"),
+        pytest.param(
+            1, Gap(9, 0, 1, ""), Code.HOLE, "has offset 9, but the stream continues at 8", id="beyond-the-end"
+        ),
+        pytest.param(
+            1, Gap(7, digest(7), 1, ""), Code.HOLE, "has offset 7, but the stream continues at 8", id="before-the-end"
+        ),
         pytest.param(1, Gap(8, 7, 1, ""), Code.CORRUPT, "has digest 00000007", id="a-wrong-digest"),
         pytest.param(0, GAP, Code.REJECTED, "mark 0 is held with another meaning", id="another-meaning"),
     ],

@@ -107,7 +107,7 @@ def test_bytes_that_the_receivers_record_does_not_show_are_no_place_to_go_on_fro
     delivery.open(ME, 0, 0, 0.0, 0.0)
     delivery.heard(held(b"abc"), 0.0)
     delivery.learned(shown=True)
-    with pytest.raises(Again, match="holds 3 bytes that its record does not show"):
+    with pytest.raises(Again, match="holds 3 bytes that the producer's record does not contain"):
         delivery.learned(shown=False)
 
 

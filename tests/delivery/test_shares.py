@@ -37,7 +37,7 @@ def test_a_certified_sites_runs_stop_that_site_alone() -> None:
     with pytest.raises(Full) as raised:
         shares.begins("one-more", "site-1")
     assert str(raised.value) == (
-        "site site-1 has begun 3 runs that nobody announced and that have not ended, at most 3 are taken: end or remove"
+        "site site-1 has 3 open runs without an announcement, and 3 are taken: end or remove"
         " those that are over, or start the receiver with a higher --max-site-runs"
     )
     begun(shares, 3, "site-2", "other")
@@ -45,7 +45,7 @@ def test_a_certified_sites_runs_stop_that_site_alone() -> None:
     with pytest.raises(Full) as raised:
         shares.begins("one-more", "")
     assert str(raised.value) == (
-        "2 runs are known that have not ended, at most 2 are taken: end or remove those that are over, or start the"
+        "2 runs have not ended, and 2 is the limit: end or remove old runs, or start the"
         " receiver with a higher --max-runs"
     )
 
@@ -133,7 +133,7 @@ def test_a_run_that_has_ended_makes_room_for_another_of_its_site(tmp_path: Path)
     [
         pytest.param(
             Limits(max_site_logs=2), Footprint(logs=2), Footprint(logs=1),
-            "2 logs of site site-1 in run run-1 are stored, at most 2 are taken: remove what is no longer needed, or"
+            "2 logs of site site-1 in run run-1 are stored, and 2 is the limit: remove old logs, or"
             " start the receiver with a higher --max-site-logs",
             id="logs",
         ),

@@ -141,7 +141,7 @@ def test_which_faults_there_are(named: tuple[str, ...], tls: bool, faults: tuple
 
 @pytest.mark.parametrize("fault", OF_TLS)
 def test_without_certificates_there_is_nothing_to_renew_and_nobody_to_refuse(fault: str) -> None:
-    with pytest.raises(InvalidOption, match="say --tls as well"):
+    with pytest.raises(InvalidOption, match="add --tls"):
         PocOptions(faults=(fault,))
 
 

@@ -53,7 +53,7 @@ def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(
         assert await server.removals.remove("run-1", force=True) == Removed(1, len(DATA))
         last = call.replies[-1]
         assert (last.code, last.committed) == (Code.REJECTED, len(DATA))
-        assert last.reason.startswith("run run-1 was removed at the receiver; to send it anew, start")
+        assert last.reason.startswith("run run-1 was removed at the receiver; to send it again, start")
         pushing.cancel()
         await asyncio.gather(pushing, return_exceptions=True)
         assert await listed(server) == []

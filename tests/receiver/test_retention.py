@@ -148,7 +148,7 @@ def test_what_has_not_ended_stays_however_much_it_is_and_a_sentence_says_so(
 
     play(tmp_path, Keep(size=1000), act)
     (said,) = [record.getMessage() for record in caplog.records]
-    assert "none is left that has ended" in said
+    assert "but none has ended" in said
 
 
 def test_a_date_that_jumps_ahead_removes_nothing_of_what_was_written_today(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_receiver_that_starts_with_a_wrong_date_removes_nothing_for_a_day(
         assert playing.gone == []
 
     play(tmp_path, Keep(days=7), act)
-    assert "nothing is removed for 1 d more, so that a wrong date can be set right" in caplog.text
+    assert "no run is removed for 1 d, so that a wrong date can be corrected" in caplog.text
 
 
 def test_a_run_that_somebody_has_open_or_that_has_changed_since_it_was_looked_at_stays(tmp_path: Path) -> None:

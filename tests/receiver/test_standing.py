@@ -100,7 +100,7 @@ def test_who_is_not_believed_now_does_not_come_in(ca: Authority, tmp_path: Path)
     guard = Guard(Policy())
     guard.certificates = ServerCertificates(own)
     stranger = Shown([], Authority.new(tmp_path / "other").issue("site-1"))
-    with pytest.raises(Outdated, match="none of the CAs"):
+    with pytest.raises(Outdated, match="signed by no CA"):
         asyncio.run(guard.meet(stranger, None))
     assert guard.unwelcome == {"ipv4:192.0.2.1:1"}
     assert guard.connection_of(stranger) is None
@@ -150,7 +150,7 @@ def test_a_certificate_that_is_not_let_in_is_audited_by_the_policys_name_and_its
     own = ca.issue("receiver")
     guard = Guard(Policy())
     guard.certificates = ServerCertificates(Tls(own.ca, own.cert, own.key, crl=ca.revokes(revoked.cert)))
-    for files, name in ((revoked, "'good'"), (expired, "'good'"), (hidden, "a certificate that names nobody")):
+    for files, name in ((revoked, "'good'"), (expired, "'good'"), (hidden, "a certificate without a name")):
         stranger = Shown([], files)
         with pytest.raises(FlarelogError) as refused:
             asyncio.run(guard.meet(stranger, Action.PUSH))

@@ -194,10 +194,10 @@ def test_attributes_that_make_no_sense_tell_nothing(words: str) -> None:
 @pytest.mark.parametrize(
     ("globs", "ranks", "mapping", "sentence"),
     [
-        ((), "first,middle", (), "knows first and last"),
+        ((), "first,middle", (), "takes first and last"),
         (("one",), "", (), "can match no rank"),
-        ((), "", ("site-1",), "no entry of a rank map"),
-        ((), "", ("site-1/*=x",), "no entry of a rank map"),
+        ((), "", ("site-1",), "not an entry of a rank map"),
+        ((), "", ("site-1/*=x",), "not an entry of a rank map"),
     ],
 )
 def test_what_makes_no_sense_is_said(

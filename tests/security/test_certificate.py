@@ -180,7 +180,7 @@ def test_an_expired_ca_vouches_for_nobody(ca: Authority) -> None:
 
 def test_who_another_ca_signed_is_not_believed_though_it_has_the_same_name(ca: Authority, tmp_path: Path) -> None:
     other = Authority.new(tmp_path)
-    with pytest.raises(Outdated, match="none of the CAs that this receiver believes now"):
+    with pytest.raises(Outdated, match="signed by no CA of this receiver"):
         Trust(ca.issue("me").ca).check(presented(other.issue("site-1")), NOW)
 
 
@@ -246,17 +246,15 @@ def written(text: str) -> Callable[[Authority], str]:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        pytest.param(written("nothing"), "is no revocation list", id="no-list"),
+        pytest.param(written("nothing"), "holds no revocation list", id="no-list"),
         pytest.param(lambda ca: "/nowhere", "/nowhere cannot be read", id="no-file"),
-        pytest.param(
-            written("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"), "cannot be read; have", id="broken"
-        ),
+        pytest.param(written("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"), "an unreadable", id="broken"),
         pytest.param(
             lambda ca: Authority.new(ca.directory / "x").revokes(ca.issue("a").cert),
-            "none of the CAs",
+            "no CA of --tls-ca signed",
             id="of-another-ca",
         ),
-        pytest.param(lambda ca: ca.revokes(critical=True), "of a kind that is not understood", id="a-delta"),
+        pytest.param(lambda ca: ca.revokes(critical=True), "of an unknown kind", id="a-delta"),
         pytest.param(lambda ca: ca.revokes(days=-1), "expired on", id="expired"),
     ],
 )
@@ -280,7 +278,7 @@ def test_a_list_that_expires_while_it_is_in_force_stays_so_and_is_told_of(ca: Au
 def test_a_ca_that_is_none_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("nothing")
     for ca in (str(tmp_path / "ca.crt"), "/nowhere"):
-        with pytest.raises(InvalidOption, match=r"is no certificate of a CA|cannot be read"):
+        with pytest.raises(InvalidOption, match=r"holds no CA certificate|cannot be read"):
             Trust(ca)
 
 

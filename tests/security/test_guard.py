@@ -114,7 +114,7 @@ def test_at_the_main_port_a_token_is_not_looked_at(tokens: Tokens) -> None:
     guard = Guard(Policy(), tokens)
     call = Call(shows(made(tokens)))
     context = asyncio.run(guard.meet(call, Action.READ))
-    with pytest.raises(NotAllowed, match="must know who asks"):
+    with pytest.raises(NotAllowed, match="cannot identify the caller"):
         guard.asks(context, Action.READ, "run-1", "site-1")
     with_certificate = asyncio.run(guard.meet(Call(shows(made(tokens)), name="site-1"), Action.READ))
     assert guard.asks(with_certificate, Action.PUSH, "run-1", "site-1").how == "certificate"
@@ -229,7 +229,7 @@ def test_a_long_read_ends_when_its_token_is_revoked(tokens: Tokens, mocker: Mock
 
     *data, why = reading(guard, identity, revoke)
     assert data == [b"0", b"1"]
-    assert why == f"{identity} was revoked, was changed, or has expired".encode()
+    assert why == f"{identity} was revoked or changed, or has expired".encode()
 
 
 def test_a_long_read_ends_when_the_policy_takes_its_reader_out(tmp_path: Path, mocker: MockerFixture) -> None:
@@ -270,8 +270,8 @@ def test_where_nobody_is_asked_nothing_ends() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        pytest.param({"reader_listen": "127.0.0.1:1"}, "is of no use without TLS", id="no-tls"),
-        pytest.param({"reader_listen": "0.0.0.0:1", "insecure": True}, "is of no use without TLS", id="insecure"),
+        pytest.param({"reader_listen": "127.0.0.1:1"}, "needs TLS", id="no-tls"),
+        pytest.param({"reader_listen": "0.0.0.0:1", "insecure": True}, "needs TLS", id="insecure"),
         pytest.param({"reader_listen": "127.0.0.1:4721", "tls": TLS}, "name two ports", id="one-port"),
         pytest.param({"reader_listen": "nonsense", "tls": TLS}, "nonsense", id="no-address"),
     ],

@@ -41,7 +41,7 @@ def text(path: str) -> str:
     [
         pytest.param(lambda ca: ca.issue("me", days=(-9, -1)), "server", "has expired", id="expired"),
         pytest.param(lambda ca: ca.issue("me", days=(-9, -1)), "client", "has expired", id="expired-at-a-site"),
-        pytest.param(lambda ca: ca.issue("me", days=(1, 9)), "client", "not valid yet: look at", id="not-yet-valid"),
+        pytest.param(lambda ca: ca.issue("me", days=(1, 9)), "client", "not valid yet: check", id="not-yet-valid"),
         pytest.param(
             lambda ca: replace(ca.issue("me"), ca=Authority.new(ca.directory, "other").issue("x").ca),
             "client",
@@ -51,15 +51,20 @@ def text(path: str) -> str:
         pytest.param(lambda ca: ca.issue("me", purposes=CLIENT), "server", "made for the other end", id="no-server"),
         pytest.param(lambda ca: ca.issue("me", purposes=SERVER), "client", "made for the other end", id="no-client"),
         pytest.param(
-            lambda ca: replace(ca.issue("me"), key=ca.issue("you").key), "client", "is not the one of", id="another-key"
+            lambda ca: replace(ca.issue("me"), key=ca.issue("you").key),
+            "client",
+            "does not belong to",
+            id="another-key",
         ),
         pytest.param(lambda ca: replace(ca.issue("me"), key="/nowhere"), "client", "/nowhere cannot be", id="no-key"),
         pytest.param(lambda ca: replace(ca.issue("me"), ca="/nowhere"), "client", "/nowhere cannot be", id="no-ca"),
-        pytest.param(lambda ca: replace(ca.issue("me"), ca=text(f"{ca.directory}/x")), "client", "is no cert", id="ca"),
+        pytest.param(
+            lambda ca: replace(ca.issue("me"), ca=text(f"{ca.directory}/x")), "client", "holds no CA cert", id="ca"
+        ),
         pytest.param(
             lambda ca: replace(ca.issue("me"), cert=text(f"{ca.directory}/x")),
             "server",
-            "no certificate and key",
+            "not a certificate and its unencrypted key",
             id="no-pem",
         ),
     ],
@@ -93,7 +98,7 @@ def test_who_shows_a_token_needs_the_ca_alone(ca: Authority) -> None:
 
 
 def test_a_token_never_goes_unencrypted() -> None:
-    with pytest.raises(InvalidOption, match="a token goes over TLS alone: give --tls-ca") as refused:
+    with pytest.raises(InvalidOption, match="a token needs TLS: give --tls-ca") as refused:
         calls.channel("127.0.0.1:4721", None, "flarelog_secret")
     assert "secret" not in str(refused.value)
 

@@ -136,9 +136,9 @@ def test_a_file_that_is_another_users_lets_nobody_in(tmp_path: Path, caplog: pyt
     assert tokens.identify(secret, NOW) is not None
     os.chown(tokens.path, 4712, 4712)
     assert tokens.identify(secret, NOW) is None
-    assert "belong to user 4712, who is neither the receiver's user nor root" in caplog.text
+    assert "belong to user 4712, not to the receiver's user or root" in caplog.text
     for administered in (False, True):
-        with pytest.raises(NotAllowed, match="look who put it there"):
+        with pytest.raises(NotAllowed, match="check who put it there"):
             Tokens(tokens.path, administered=administered).create("more", lifetime=DAY, now=NOW)
 
 
@@ -148,10 +148,10 @@ def test_a_file_that_is_another_users_lets_nobody_in(tmp_path: Path, caplog: pyt
         pytest.param({"name": ""}, "cannot be called ''", id="no-name"),
         pytest.param({"name": "a\nb"}, r"cannot be called 'a\\nb'", id="a-name-of-two-lines"),
         pytest.param({"name": "x" * 129}, "128", id="a-long-name"),
-        pytest.param({"role": Role.SITE}, "a site is known by its certificate", id="a-site"),
-        pytest.param({"runs": []}, "without runs", id="no-runs"),
-        pytest.param({"runs": ["a/b"]}, "no run can be called 'a/b'", id="runs-that-cannot-be"),
-        pytest.param({"lifetime": 0}, "one second at least", id="no-time"),
+        pytest.param({"role": Role.SITE}, "a site needs a certificate", id="a-site"),
+        pytest.param({"runs": []}, "needs runs", id="no-runs"),
+        pytest.param({"runs": ["a/b"]}, "no run can have the name 'a/b'", id="runs-that-cannot-be"),
+        pytest.param({"lifetime": 0}, "for one second to", id="no-time"),
         pytest.param({"lifetime": 3651 * DAY}, "3650 days", id="for-ever"),
     ],
 )
@@ -305,13 +305,13 @@ def test_a_file_that_holds_no_token_is_refused_and_not_quoted(tmp_path: Path, ra
     with pytest.raises(InvalidOption) as refused:
         read_token(token_file(tmp_path, raw))
     assert str(refused.value) == (
-        f"the token file {tmp_path / 'token'} holds no token: one line, as flarelog token create prints it"
+        f"the token file {tmp_path / 'token'} holds no token: write one line, as flarelog token create prints it"
     )
 
 
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o602, 0o620, 0o660, 0o601])
 def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(NotAllowed, match="can be read by others; chmod 600 it"):
+    with pytest.raises(NotAllowed, match="is readable for others: chmod 600 it"):
         read_token(token_file(tmp_path, b"secret\n", mode))
 
 
@@ -372,7 +372,9 @@ def test_a_file_that_was_damaged_or_gone_and_is_restored_made_and_revoked_nothin
 def test_a_link_in_the_place_of_the_tokens_is_told_what_to_do_about(tokens: Tokens) -> None:
     tokens.path.parent.mkdir()
     tokens.path.symlink_to("elsewhere")
-    with pytest.raises(NotAllowed, match="are a link, which is not followed: put the file itself in its place"):
+    with pytest.raises(
+        NotAllowed, match="are a symbolic link, which flarelog does not follow: put the file itself in its place"
+    ):
         tokens.all()
 
 
@@ -414,7 +416,9 @@ def test_a_policy_file_is_read_again_and_a_wrong_one_changes_nothing(
     assert allowed()
     path.write_text("grant = nonsense\n")
     assert [allowed() for _ in range(3)] == [True] * 3
-    assert [record.message.partition(":")[0] for record in caplog.records] == ["the policy stays as it was"]
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "the policy could not be read again, and the old one stays in force"
+    ]
     path.unlink()
     assert allowed()
     path.write_text("")
@@ -425,10 +429,10 @@ def test_a_policy_file_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "policy.toml"
     bad: list[tuple[bytes | None, int, type[FlarelogError], str]] = [
         (None, 0, InvalidOption, "cannot be read: No such file"),
-        (b"", 0o602, NotAllowed, "everyone"),
+        (b"", 0o602, NotAllowed, "every user"),
         (b"#" * (1 << 20) + b"#", 0o600, InvalidOption, "more than"),
         (b"# \xff", 0o600, InvalidOption, "byte 2"),
-        (b"x = 1", 0o600, InvalidOption, "policy.toml: there is no key 'x'"),
+        (b"x = 1", 0o600, InvalidOption, "policy.toml: the key 'x' is unknown"),
     ]
     for raw, mode, error, says in bad:
         if raw is not None:

@@ -41,18 +41,20 @@ def test_a_file_says_what_may_leave() -> None:
 
 
 BAD = [
-    pytest.param("allow_log_streaming = 'no'", "consent.toml: allow_log_streaming is true or false", id="no-boolean"),
-    pytest.param("allow_log_streaming = 0", "consent.toml: allow_log_streaming is true or false", id="a-number"),
-    pytest.param("allow_logs = false", "consent.toml: there is no key 'allow_logs'; known are allow_log_", id="key"),
+    pytest.param(
+        "allow_log_streaming = 'no'", "consent.toml: allow_log_streaming must be true or false", id="no-boolean"
+    ),
+    pytest.param("allow_log_streaming = 0", "consent.toml: allow_log_streaming must be true or false", id="a-number"),
+    pytest.param("allow_logs = false", "consent.toml: the key 'allow_logs' is unknown; known are allow_log_", id="key"),
     pytest.param("include = []", "consent.toml: include is an empty list, which matches nothing", id="empty"),
     pytest.param("include = [1]", "consent.toml: include is a name or a pattern", id="number"),
     pytest.param("exclude = ['/etc/*']", "consent.toml: the pattern '/etc/*' can match nothing", id="absolute"),
     pytest.param("exclude = ['[z-a]']", "consent.toml: the pattern '[z-a]' cannot be read", id="range"),
-    pytest.param("redact = ['names']", "consent.toml: there is no redaction 'names'; known are tokens", id="names"),
-    pytest.param("redact_patterns = ['(']", "consent.toml: the pattern '(' is no regular expression", id="regex"),
+    pytest.param("redact = ['names']", "consent.toml: the redaction 'names' is unknown; known are tokens", id="names"),
+    pytest.param("redact_patterns = ['(']", "consent.toml: the pattern '(' is not a regular expression", id="regex"),
     pytest.param("redact_patterns = ['(?<=a)b']", "no lookaround and no backreferences", id="lookbehind"),
-    pytest.param("include = ", "consent.toml is no TOML", id="no-toml"),
-    pytest.param("[site]\nredact = 'all'", "consent.toml: there is no key 'site'", id="table"),
+    pytest.param("include = ", "consent.toml is not valid TOML", id="no-toml"),
+    pytest.param("[site]\nredact = 'all'", "consent.toml: the key 'site' is unknown", id="table"),
 ]
 
 

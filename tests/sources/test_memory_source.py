@@ -57,5 +57,5 @@ def test_contract_of_a_finder(check: Callable[[finder.World], None]) -> None:
 
 
 def test_a_kind_that_is_not_chosen_is_a_mistake_of_who_wants_it() -> None:
-    with pytest.raises(InvalidOption, match="Place is no kind of source"):
+    with pytest.raises(InvalidOption, match="Place is not a kind of source"):
         choose.finder(Place(), run="run", site="site", receiver="127.0.0.1:1")

@@ -220,7 +220,7 @@ def test_bytes_that_are_lost_are_told(root: Path, caplog: pytest.LogCaptureFixtu
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (
             logging.WARNING,
-            f"{STREAM}: the journal promised {len(DATA)} bytes, but only 20 are intact; going on from there",
+            f"{STREAM}: the journal lists {len(DATA)} bytes, but only 20 are intact; the stream continues from there",
         )
     ]
 
@@ -392,7 +392,7 @@ def test_a_disk_that_fills_up_during_a_compaction_costs_nothing(
     run(go())
 
 
-# --- a store that cannot be had
+# --- a store thatcannot listen on
 
 
 def test_a_second_receiver_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -455,7 +455,7 @@ def test_a_root_that_cannot_be_written_is_refused_with_a_sentence(tmp_path: Path
     (tmp_path / "file").write_text("not a directory")
 
     async def go() -> None:
-        with pytest.raises(NotAllowed, match=r"cannot be written: .+; name a directory that can"):
+        with pytest.raises(NotAllowed, match=r"cannot be written: .+; name a writable directory"):
             async with LocalStore(tmp_path / where):
                 pass
 

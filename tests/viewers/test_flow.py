@@ -73,7 +73,7 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
         ),
         pytest.param(
             [Gap(6, 0, 0, "unread")],
-            ["one", "tw", "── gap: bytes are lost, nobody knows how many: unread ──", "o", "three"],
+            ["one", "tw", "── gap: bytes of unknown number are lost: unread ──", "o", "three"],
             id="a-gap-tears-its-line",
         ),
         pytest.param(
@@ -83,12 +83,12 @@ def test_what_is_complete_is_shown_when_nothing_more_comes() -> None:
         ),
         pytest.param(
             [begins(0, "a"), begins(4, "b"), begins(8, "a")],
-            ["one", "── a new file, b.log ──", "two", "── what came late to an earlier file, a.log ──", "three"],
+            ["one", "── a new file begins, b.log ──", "two", "── late bytes of an earlier file, a.log ──", "three"],
             id="files-that-take-turns",
         ),
         pytest.param(
             [begins(0, "a"), begins(4, "a", "hole:4")],
-            ["one", "── a hole: 4 bytes that nobody wrote, stored as NULs ──", "two", "three"],
+            ["one", "── a hole of 4 bytes, stored as NULs ──", "two", "three"],
             id="a-hole",
         ),
         pytest.param(
@@ -131,7 +131,7 @@ def test_notes_can_be_left_out_and_are_not_told_of_what_is_not_shown() -> None:
 def test_the_end_says_whether_it_was_agreed_on() -> None:
     flow = Flow(STREAM, PLAIN)
     flow.feed(0, b"one\n", 0)
-    assert texts(flow.end(True)) == ["── ended at 4 bytes, its end was agreed on ──"]
+    assert texts(flow.end(True)) == ["── ended at 4 bytes, its receipt is complete ──"]
     assert texts(flow.end(False))[0].startswith("── ended at 4 bytes, without a receipt")
 
 

@@ -152,7 +152,7 @@ def test_what_has_ended_is_followed_to_its_end() -> None:
         "a: 2026-11-20 08:00:01 a1",
         "a: more",
         "a: 2026-11-20 08:00:03 a3",
-        "a: ── ended at 51 bytes, its end was agreed on ──",
+        "a: ── ended at 51 bytes, its receipt is complete ──",
     ]
     assert len(lines) == 6
 
@@ -189,8 +189,8 @@ def test_a_place_behind_the_end_of_a_log_is_no_place(follow: bool) -> None:
     selection = Selection(RUN, starts={("a", "l"): 99_999_999})
     reading = Reading(Held({"a/l": data}), selection, View(), heard.append)
     asyncio.run((Follow if follow else Batch)(reading, shown).run())
-    assert heard == [f"a/l ended at {len(data)} bytes: there is nothing at byte 99,999,999"]
-    assert shown.lines == [f"a: ── ended at {len(data)} bytes, its end was agreed on ──"]
+    assert heard == [f"a/l ended at {len(data)} bytes: byte 99,999,999 does not exist"]
+    assert shown.lines == [f"a: ── ended at {len(data)} bytes, its receipt is complete ──"]
 
 
 def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_no_more(
@@ -255,7 +255,7 @@ def test_while_nobody_answers_no_site_is_called_live() -> None:
     shown = Watched()
     said: list[str] = []
     asyncio.run(Follow(Reading(Away(TWO), Selection(RUN), View(), said.append), shown).run())
-    assert shown.rows[-1] == "no connection to here for 0 s: trying again"
+    assert shown.rows[-1] == "no connection to here for 0 s: retrying"
     assert len(said) == 1
 
 
@@ -362,7 +362,7 @@ class Cut(Held):
     [
         pytest.param(
             CannotConnect("cut"),
-            ["cut; trying again, from where it was", "connected again: nothing is missing"],
+            ["cut; retrying from where it was", "connected again: no bytes are missing"],
             id="a-lost-connection",
         ),
         pytest.param(ConnectionAged("of age"), [], id="one-that-came-of-age"),
@@ -378,7 +378,7 @@ def test_what_is_said_of_a_connection_that_is_followed_by_another(error: Flarelo
 
 
 def test_nothing_there_is_said() -> None:
-    with pytest.raises(NotFound, match="here holds no log of run run-1"):
+    with pytest.raises(NotFound, match="here has no log of run run-1"):
         read(Held({}), Selection(RUN))
 
 
@@ -409,7 +409,7 @@ def test_the_bytes_of_one_log() -> None:
     os.close(writing)
     with open(reading, "rb") as file:
         assert file.read() == b"\xff\x1b[A"
-    with pytest.raises(InvalidOption, match="-o raw follows one log, and there are a/l, b/l: choose"):
+    with pytest.raises(InvalidOption, match="-o raw follows one log, but a/l, b/l match: choose"):
         display.known([StreamId(RUN, "a", "l"), StreamId(RUN, "b", "l")])
 
 

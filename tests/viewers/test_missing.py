@@ -41,11 +41,11 @@ WHERE = f"run {RUN} at here has no"
 @pytest.mark.parametrize(
     ("origin", "selection", "found"),
     [
-        (Known("", "exp-42"), Selection("exp-24"), ("here holds no run exp-24", "exp-42")),
-        (Known("", "a"), Selection("exp-24"), ("here holds no run exp-24", "")),
-        (Known("", asked=False), Selection("exp-24"), ("here holds no run exp-24", "")),
-        (Known("", "exp-24", "exp-42"), Selection("exp-24"), ("here holds no log of run exp-24", "")),
-        (Known("", announced=True), Selection("exp-24"), ("here holds no log of run exp-24", "")),
+        (Known("", "exp-42"), Selection("exp-24"), ("here has no run exp-24", "exp-42")),
+        (Known("", "a"), Selection("exp-24"), ("here has no run exp-24", "")),
+        (Known("", asked=False), Selection("exp-24"), ("here has no run exp-24", "")),
+        (Known("", "exp-24", "exp-42"), Selection("exp-24"), ("here has no log of run exp-24", "")),
+        (Known("", announced=True), Selection("exp-24"), ("here has no log of run exp-24", "")),
         (
             Known(TEN),
             Selection(RUN, ("sit-10",)),

@@ -95,7 +95,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00none"
             frame(zeros(1000), size=1 << 20), 1 << 20, Code.CORRUPT, "is damaged|ends before", id="less-than-it-says"
         ),
         pytest.param(
-            frame(ZEROS, window=20), 1 << 20, Code.REJECTED, "not say how long its content", id="of-no-length"
+            frame(ZEROS, window=20), 1 << 20, Code.REJECTED, "not state the length of its content", id="of-no-length"
         ),
         pytest.param(
             frame(ZEROS, size=1 << 20, dictionary=7), 1 << 20, Code.REJECTED, "needs a dictionary", id="a-dictionary"
@@ -284,7 +284,7 @@ def test_a_heartbeat_and_a_line_are_sent_as_they_are() -> None:
     ("mode", "available", "sentence"),
     [
         ("always", True, "compression is 'always'; write auto, on or off"),
-        ("on", False, "missing here: pip install backports.zstd"),
+        ("on", False, "not installed: pip install backports.zstd"),
     ],
 )
 def test_what_cannot_be_is_refused_at_the_start(
@@ -427,7 +427,7 @@ def test_a_receiver_that_takes_none_says_so_and_refuses_them(tmp_path: Path) -> 
     first, second = pushed(tmp_path, OPEN, packed(chunks(TEXT)[0]), options=ServerOptions(compression="off"))
     assert first.codecs == ()
     assert second.code is Code.REJECTED
-    assert "this receiver takes none" in second.reason
+    assert "this receiver takes only uncompressed" in second.reason
 
 
 def test_of_many_calls_no_more_than_a_few_have_something_unpacked(

@@ -224,7 +224,7 @@ def test_a_number_is_used_once(tmp_path: Path) -> None:
         ends.uplink.put(other.stream, Open(stream_id("3.log"), ME))
         await log.until(bool)
 
-    with pytest.raises(StreamRejected, match="the numbers of streams grow"):
+    with pytest.raises(StreamRejected, match="stream numbers must grow"):
         between(tmp_path, play)
 
 
@@ -518,7 +518,7 @@ def test_news_are_not_answered_and_nobody_waits_for_that() -> None:
     ("end", "sentence"),
     [
         pytest.param(grpc.aio.EOF, "closed the connection", id="the-receiver-ends-it"),
-        pytest.param(b"\xff garbage", "answered with what is no reply", id="nonsense"),
+        pytest.param(b"\xff garbage", "answered with an invalid reply", id="nonsense"),
         pytest.param(asyncio.InvalidStateError(), "is no longer called", id="grpc-has-ended-it"),
     ],
 )
@@ -581,6 +581,6 @@ def test_a_call_of_which_nothing_is_heard_ends_with_all_its_streams(tmp_path: Pa
         await ends.call
         for log in logs:
             await log.until(lambda log=log: log.replies[-1].code is Code.GOING_AWAY)  # type: ignore[misc]
-            assert "nothing was heard" in log.replies[-1].reason
+            assert "no message came" in log.replies[-1].reason
 
     between(tmp_path, play, idle_timeout=0.5)

@@ -391,7 +391,7 @@ def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
             codec.decode_reply(rng.randbytes(rng.randint(0, 40)))
         except Malformed:
             continue
-    with pytest.raises(Malformed, match="is no Reply"):
+    with pytest.raises(Malformed, match="is not a Reply"):
         codec.decode_reply(b"\xff" * 8)
 
 
@@ -503,7 +503,7 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         pytest.param(
             f"failed to connect to all addresses; last error: INTERNAL: ipv4:{HERE}: Failed parsing HTTP/2 (Expected"
             " SETTINGS frame as the first frame, got frame type 79)",
-            "the program at this port does not speak gRPC; look at the port",
+            "the program at this port does not speak gRPC: check the port",
             id="a-web-server",
         ),
         pytest.param("recvmsg: connection: reset", "recvmsg: connection: reset", id="what-nobody-knows"),

@@ -59,7 +59,7 @@ def _taken(kind: str) -> str:
 
 def _say_if_empty(info: StreamInfo) -> None:
     if not info.committed and info.stream.log == WorkspaceConstants.LOG_FILE_NAME:
-        log.warning("job %s: the %s that site %s has sent is empty", info.stream.run, info.stream.log, info.stream.site)
+        log.warning("job %s: the %s from site %s is empty", info.stream.run, info.stream.log, info.stream.site)
 
 
 def _filed(manager: Any, job: str, place: str, fl_ctx: FLContext) -> dict[str, list[tuple[int, int]]]:

@@ -52,7 +52,7 @@ class Handle(JobHandleSpec):
         try:
             self._end()
         except Exception as error:
-            log.warning("the logs of a job were not sent to their end (%s); the job is well", error)
+            log.warning("the logs of a job were not sent completely (%s); the job itself is not affected", error)
 
     def poll(self) -> Any:
         return self._inner.poll()

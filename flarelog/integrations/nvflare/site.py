@@ -115,7 +115,7 @@ class FlarelogSite(Sending):
         try:
             begun = Job(job, self._producer(address, tls, fl_ctx.get_identity_name(), root, heed=False))
         except InvalidName as error:
-            tell_server(fl_ctx.get_engine().get_cell(), job, [f"none of its logs is sent: {error}"])
+            tell_server(fl_ctx.get_engine().get_cell(), job, [f"its logs are not sent: {error}"])
             raise
         self._jobs[job] = begun
         if self._unsent is not None:
@@ -126,8 +126,9 @@ class FlarelogSite(Sending):
         elif not self._unwrapped:
             self._unwrapped = True
             log.warning(
-                "the job launcher is declared behind flarelog: a job's outcome does not wait for its logs, so that what"
-                " comes late is filed beside the job; let flarelog's file in local/ be the last by name"
+                "the job launcher is declared behind flarelog: a job's outcome does not wait"
+                " for its logs, and late logs are filed beside the job; name flarelog's file"
+                " in local/ so that it sorts last"
             )
 
     @harmless

@@ -34,9 +34,9 @@ def harmless(work: Callable[..., None]) -> Callable[..., None]:
         try:
             work(self, event, fl_ctx)
         except FlarelogError as error:
-            log.warning("%s; the job goes on", error)
+            log.warning("%s; the job continues", error)
         except Exception as error:  # also what NVFlare's own objects raise
-            log.warning("%s failed at %s (%s: %s); the job goes on", self.name, event, type(error).__name__, error)
+            log.warning("%s failed at %s (%s: %s); the job continues", self.name, event, type(error).__name__, error)
 
     return careful
 
@@ -77,7 +77,7 @@ def workspace_of(fl_ctx: FLContext) -> Workspace:
     if workspace is None:
         workspace = fl_ctx.get_workspace()
     if workspace is None:
-        raise InvalidOption("NVFlare does not tell where its workspace is")
+        raise InvalidOption("NVFlare gives no path of its workspace")
     return workspace
 
 

@@ -104,11 +104,13 @@ class Unsent:
             try:
                 whole = self._attended(job, left, now)
             except Exception as error:  # also what the framework's own objects raise
-                log.warning("job %s: what is left of its logs was not sent: %s", job, error or type(error).__name__)
+                log.warning("job %s: the rest of its logs was not sent: %s", job, error or type(error).__name__)
             left.due = now + delay(left.failures, FIRST, LONGEST)
             left.failures = 0 if whole else left.failures + 1
             if not whole and self._age(job) > KEPT:
-                log.warning("job %s: its logs were not taken for %g days, and are given up", job, KEPT / 86_400)
+                log.warning(
+                    "job %s: no receiver accepted its logs for %g days; the rest is dropped", job, KEPT / 86_400
+                )
                 self._strike(job)
 
     def _written_down(self) -> list[str]:
@@ -129,7 +131,7 @@ class Unsent:
             return True
         if not self._send(job):
             return False
-        log.info("job %s: what an earlier attempt left of its logs is sent", job)
+        log.info("job %s: the rest of its logs, left by an earlier attempt, is sent", job)
         left.sent, left.still = found, now
         return True
 

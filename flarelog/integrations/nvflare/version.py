@@ -21,7 +21,8 @@ def refusal(version: str) -> str:
     if not number(version) or number(version) >= number(OLDEST):
         return ""
     return (
-        f"flarelog needs NVFlare {OLDEST} or later, and this is {version}: install a later one, or leave flarelog out"
+        f"flarelog needs NVFlare {OLDEST} or later, but this is {version}: install a"
+        " later version, or leave flarelog out"
     )
 
 
@@ -29,7 +30,7 @@ def untried(version: str) -> str:
     """What is to be said of NVFlare *version*, if it is later than those that were tried."""
     if number(version)[:2] <= number(NEWEST)[:2] and number(version):
         return ""
-    return f"; flarelog was tried with NVFlare {OLDEST} to {NEWEST}, and this is {version}"
+    return f"; flarelog was tested with NVFlare {OLDEST} to {NEWEST}, and this is {version}"
 
 
 VERSION = str(nvflare.__version__)

@@ -96,8 +96,8 @@ class Workers:
             bound = 0
         if not bound:
             raise InvalidOption(
-                f"the workers' sockets cannot be made in {self.place.directory}: its path may be too long; set TMPDIR"
-                " to a short one"
+                f"the workers' sockets cannot be created in {self.place.directory}: its path"
+                " may be too long; set TMPDIR to a short one"
             )
         await self._server.start()
         others = (number for number in range(self.place.count) if number != self.place.number)
@@ -107,7 +107,7 @@ class Workers:
                 await asyncio.gather(*(channel.channel_ready() for channel in self._channels.values()))
         except TimeoutError:
             raise CannotConnect(
-                f"the other workers were not there within {CONNECT_WITHIN:g} s; start it again"
+                f"the other workers did not start within {CONNECT_WITHIN:g} s: start the receiver again"
             ) from None
 
     async def stop(self, grace: float) -> None:

@@ -84,7 +84,7 @@ class Adoption:
         try:
             tail.resume(info)
         except OSError as error:
-            why = f"what was sent cannot be compared with its files: {error.strerror}; start the sidecar again"
+            why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sidecar again"
             tail.failed = FlarelogError(why)  # for good: where it goes on is not known
         except Exception as error:
             tail.failed = error

@@ -45,7 +45,7 @@ class Checkpoint:
         try:
             make_directory(directory)
         except OSError as error:
-            raise NotAllowed(f"the state directory {directory} cannot be made: {error.strerror}") from error
+            raise NotAllowed(f"the state directory {directory} cannot be created: {error.strerror}") from error
 
     def load(self) -> Starts:
         """What was saved; nothing, with a warning, when it cannot be believed."""
@@ -64,10 +64,10 @@ class Checkpoint:
                 raise ValueError("its checksum is wrong")
             state = json.loads(body)
             if state["version"] != VERSION or state["owner"] != owner:
-                raise ValueError("it is of another version, run, site or receiver")
+                raise ValueError("it belongs to another version, run, site or receiver")
             return {str(key): (log_name(name), _offset(start)) for key, (name, start) in state["files"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            log.warning("the state %s is not used: %s; the receiver knows what it holds", path, error)
+            log.warning("the state %s is ignored: %s; the receiver tells what it holds", path, error)
             return {}
 
     def save(self, starts: Starts) -> None:
@@ -85,5 +85,5 @@ class Checkpoint:
 def _offset(value: object) -> int:
     """Raises ValueError for what cannot be an offset in a file."""
     if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{value!r:.40} is no offset in a file")
+        raise ValueError(f"{value!r:.40} is not an offset in a file")
     return value

@@ -61,12 +61,10 @@ class Copies:
         status = os.fstat(file.fd)
         self._known[_key(file.path, file.is_of, file.born)] = status.st_size, status.st_mtime_ns
         if not file.rules:
-            log.info("%s is a compressed copy of what is sent; it is not sent again", legible(file.path))
+            log.info("%s is a compressed copy of a log; it is not sent again", legible(file.path))
         elif not self._said:
             self._said = True
-            log.warning(
-                "%s is compressed: what is redacted cannot be found in it, so no such file is sent", legible(file.path)
-            )
+            log.warning("%s is compressed and is not sent: redaction cannot look into it", legible(file.path))
 
     def hold(self, generations: Iterable[Iterable[Stretch]]) -> None:
         """The receiver holds these *generations* of a stream, each in such pieces."""

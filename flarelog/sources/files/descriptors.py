@@ -95,7 +95,5 @@ class Descriptors:
             tail.rest(now)
         if now - self._said >= SAY_EVERY:
             self._said = now
-            sentence = (
-                "%d of the files under %s wait until others are quiet: only %d may be open at once; raise ulimit -n"
-            )
+            sentence = "%d of the files under %s wait for their turn: only %d may be open at once; raise ulimit -n"
             log.warning(sentence, len(self.waiting), self.walk.root, descriptors())

@@ -85,7 +85,7 @@ class Files:
                     if self._checkpoint is not None:
                         self._checkpoint.save(discovery.starts())
             except Exception as bug:
-                self._wrong("the files could not be looked at", bug)
+                self._wrong("the search for files failed", bug)
                 touched, looked = set(), now
             changed(touched)
             found = await watch.changes(max(0.0, looked + every - time.monotonic()))
@@ -94,7 +94,7 @@ class Files:
         try:
             await Writers(self.discovery, changed).run()
         except Exception as bug:
-            self._wrong("nobody looks any more which ranks write the logs", bug)
+            self._wrong("the search for ranks stopped", bug)
 
     def _wrong(self, what: str, bug: Exception) -> None:
         sentence = f"{what}: {bug!r}"

@@ -113,8 +113,8 @@ class Owner:
         if since is not None and path != name and compare(name, file.age, since) < 0:
             # What was begun after it cannot be overtaken.
             if not self.names_log(path):
-                why = "was born before what is already sent of"
-                self.trouble(path, f"{legible(path)} {why} {name}; it is not sent")
+                why = "is not sent: it is older than the bytes already sent of"
+                self.trouble(path, f"{legible(path)} {why} {name}")
                 return None
             name, start = path, -1
         return (name, start) if name != path or self.names_log(path) else None

@@ -66,7 +66,7 @@ class SourceOptions:
         if self.zone and zone_of(self.zone) is None:
             raise InvalidOption(f"zone {self.zone!r} is unknown on this machine: give one as Europe/Berlin or +02:00")
         if self.start_at not in ("beginning", "end"):
-            raise InvalidOption(f"start_at is 'beginning' or 'end', not {self.start_at!r}")
+            raise InvalidOption(f"start_at must be 'beginning' or 'end', not {self.start_at!r}")
         if self.ignore_older is not None and not 0 < self.ignore_older < math.inf:
             raise InvalidOption(f"ignore_older must be a positive number of seconds, not {self.ignore_older:g}")
 

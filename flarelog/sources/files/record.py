@@ -84,7 +84,7 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         return None
     rules = file.rules.once(piece.begin.notes)
     if rules is None:
-        _tell(file, "was sent with a redaction that cannot be repeated now; it is sent again from its beginning, %s")
+        _tell(file, "was sent with a redaction that cannot be repeated; it is sent again from its beginning, %s")
         return None
     found = None
     # A line that was not finished when a sidecar drained was shown as if it ended there.
@@ -94,7 +94,7 @@ def settled_on(file: SourceFile, piece: Piece) -> Settled | None:
         found = _settled_on(file, piece, rules, end)
         found = replace(found, goes_on=False) if found is not None else None
     if found is not None and rules != file.rules:
-        _tell(file, f"was sent up to offset {end} with another redaction, and stays so; from there on it is sent %s")
+        _tell(file, f"was sent with another redaction up to offset {end}, and keeps it; its rest is sent %s")
         return replace(found, goes_on=False, matches=0, bytes=0)
     return found
 
@@ -103,7 +103,7 @@ def _tell(file: SourceFile, what: str) -> None:
     if not file.told:
         file.told = True
         log.warning(
-            "%s %s", legible(file.path), what % ("redacted as is said now" if file.rules else "without redaction")
+            "%s %s", legible(file.path), what % ("with the present redaction" if file.rules else "without redaction")
         )
 
 

@@ -37,7 +37,7 @@ class Troubles(dict[str, str]):
         if path not in self:
             self[path] = sentence
             level = logging.WARNING if bug is None else logging.ERROR
-            log.log(level, "%s; the other files go on", sentence, exc_info=bug)
+            log.log(level, "%s; the other files continue", sentence, exc_info=bug)
 
 
 @dataclass(slots=True)

@@ -248,11 +248,11 @@ class Tail:
         self._spooled = file if file.spool else self._spooled
         lost = missing(self.marks, self.end, file.spool, file.position)
         if lost:
-            why = "the command's output was not spooled, or the spool was full before it was sent"
+            why = "the command's output was not spooled, or the full spool dropped it before it was sent"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
-            why = "a hole that nobody wrote is not sent; it reads as NULs"
+            why = "a hole in the file is not sent; it reads as NULs"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, hole, why))
             file.start_at(file.position + hole)
             hole = 0
@@ -495,7 +495,7 @@ class Tail:
             if isinstance(mark, Generation):
                 self._sent(mark.identity, born_of(mark.notes))
         if lost:
-            why = f"{lost} bytes were acknowledged and are lost at the receiver, and cannot be read again"
+            why = f"{lost} bytes were acknowledged, are lost at the receiver, and cannot be read again"
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         self._segments.clear()
         self._current = None

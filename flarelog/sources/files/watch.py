@@ -119,7 +119,10 @@ class InotifyWatch:
         elif ctypes.get_errno() == errno.ENOSPC and not self._complained:
             self._complained = True
             self.slow_poll = PollWatch.slow_poll
-            log.warning("no inotify watch is left (fs.inotify.max_user_watches); some directories are polled instead")
+            log.warning(
+                "the limit of inotify watches (fs.inotify.max_user_watches) is reached; some"
+                " directories are polled instead"
+            )
         return number >= 0
 
     async def changes(self, timeout: float) -> list[Change] | None:
@@ -196,5 +199,5 @@ def best_watch() -> Watch:
         try:
             return InotifyWatch()
         except (OSError, AttributeError) as error:
-            log.warning("no inotify here (%s); files are polled every %g s", error, PollWatch.slow_poll)
+            log.warning("inotify is not available (%s); files are polled every %g s", error, PollWatch.slow_poll)
     return PollWatch()

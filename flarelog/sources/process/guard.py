@@ -108,7 +108,7 @@ class Guard:
             for output, log in self.plan.logs.items() if self.plan.root is not None else ():
                 self._streams.append(self._stream(output, log))
         except OSError as error:
-            say(f"{error.filename or self.plan.root}: {error.strerror}; what the command says is not kept")
+            say(f"{error.filename or self.plan.root}: {error.strerror}; the command's output is not kept")
             for stream in self._streams:
                 os.close(stream.pipe)
             for end in set(self._ends.values()):
@@ -289,7 +289,7 @@ class Guard:
             named = holders(pipes)
             if named:
                 more = f" and {len(named) - MOST} more" if len(named) > MOST else ""
-                say(f"the command has ended, and its output is still held by {', '.join(named[:MOST])}{more}")
+                say(f"the command has ended, but its output is still held open by {', '.join(named[:MOST])}{more}")
 
 
 def _open_outputs() -> None:

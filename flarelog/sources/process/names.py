@@ -55,7 +55,7 @@ def own_directory(env: Mapping[str, str]) -> str:
                 os.mkdir(path, 0o700)
             found = os.lstat(path)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-                raise PermissionError(1, "it is another user's", path)
+                raise PermissionError(1, "it belongs to another user", path)
             if os.access(path, os.W_OK | os.X_OK):
                 return path
             raise PermissionError(13, "it cannot be written", path)
@@ -89,7 +89,7 @@ def hold(base: str, log: str, *, apart: bool) -> Place:
         lock = _lock(held)
         if lock is not None:
             return Place(os.path.join(base, key) if apart else base, named, held, lock)
-    raise FileExistsError(17, f"{MANY} commands of that name run", base)
+    raise FileExistsError(17, f"{MANY} commands with that name are running", base)
 
 
 def _lock(path: str) -> int | None:

@@ -106,6 +106,9 @@ class Sending:
                 os.unlink(self._place.held)
                 os.removedirs(os.path.dirname(self._root))
         elif left:
-            self._say(f"it goes on to be sent, from {self._root}")
+            self._say(f"the sidecar continues to send it from {self._root}")
         else:
-            self._say(f"not all of it is at the receiver; {self._root} has it, and this sends it: {self._later}")
+            self._say(
+                f"the receiver does not have all of it; {self._root} keeps the rest, and this"
+                f" command sends it: {self._later}"
+            )

@@ -52,7 +52,7 @@ class Rules:
     def __post_init__(self) -> None:
         for name in self.names:
             if name not in (*NAMES, "all"):
-                raise InvalidOption(f"there is no redaction {name[:80]!r}; known are {', '.join(NAMES)} and all")
+                raise InvalidOption(f"the redaction {name[:80]!r} is unknown; known are {', '.join(NAMES)} and all")
         set_ = object.__setattr__
         set_(self, "names", NAMES if "all" in self.names else tuple(name for name in NAMES if name in self.names))
         set_(self, "own", tuple(sorted(set(self.own))))

@@ -89,9 +89,7 @@ def _compiled(text: str) -> Any:
     try:
         import re2
     except ImportError as error:
-        raise InvalidOption(
-            "a site's own patterns run in google-re2, which is not installed: pip install 'flarelog[re2]'"
-        ) from error
+        raise InvalidOption("a site's own patterns need google-re2: pip install 'flarelog[re2]'") from error
     shown = repr(text[:80])
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1  # a character is a byte
@@ -101,11 +99,11 @@ def _compiled(text: str) -> Any:
     except (re2.error, UnicodeError) as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise InvalidOption(
-            f"the pattern {shown} is no regular expression of RE2, which has no lookaround and no backreferences:"
-            f" {why!r}; correct it"
+            f"the pattern {shown} is not a regular expression of RE2, which has no"
+            f" lookaround and no backreferences: {why!r}; correct it"
         ) from error
     if pattern.match(b"") is not None:
-        raise InvalidOption(f"the pattern {shown} matches nothing at all as well; write what it must have")
+        raise InvalidOption(f"the pattern {shown} also matches the empty string: add what a match must contain")
     return pattern
 
 

@@ -136,7 +136,7 @@ class LocalAppender:
         fresh = not directory.has(journal)
         if fresh and directory.size(name):
             path = directory.path / name
-            raise Unavailable(f"{path} is there without a journal; flarelog did not write it: move it away")
+            raise Unavailable(f"{path} exists without a journal, so flarelog did not write it: move it away")
         # Both names are durable before a byte is written, so that no crash leaves bytes that nobody vouches for.
         self._journal_fd = directory.open(journal, flags)
         if fresh:
@@ -171,14 +171,16 @@ class LocalAppender:
         self._journal_size = self._journal_kept = len(raw)
         if self.journal.stream != self.stream:
             if str(self.journal.stream).casefold() == str(self.stream).casefold():
-                raise NotAllowed(f"{self.stream} cannot be stored: this file system takes it for {self.journal.stream}")
+                raise NotAllowed(
+                    f"{self.stream} cannot be stored: this file system takes its name for {self.journal.stream}"
+                )
             self._set_aside(directory, raw)
         journal, size = self.journal, os.fstat(self._data_fd).st_size
         promised = journal.committed
         journal.believe(self._data_fd)
         if journal.committed < promised:
             log.warning(
-                "%s: the journal promised %d bytes, but only %d are intact; going on from there",
+                "%s: the journal lists %d bytes, but only %d are intact; the stream continues from there",
                 self.stream, promised, journal.committed,
             )  # fmt: skip
         if size > journal.committed:
@@ -199,7 +201,7 @@ class LocalAppender:
             self._data_fd = directory.open_new(self._name)
             directory.rename(self._journal_name, f"{aside}.old-journal")
             path = directory.path / aside
-            log.warning("%s: its journal is unusable; the %d bytes are kept as %s", self.stream, size, path)
+            log.warning("%s: its journal is unusable; its %d bytes are kept as %s", self.stream, size, path)
         self.journal = Journal(stream=self.stream, damaged=1)
 
     def claimed_by(self, producer: bytes, epoch: int) -> Holder:

@@ -58,9 +58,9 @@ class Followers:
                 if wake in self._ended:
                     raise NotFound(f"{stream} was removed")
                 if info is None:
-                    raise NotFound(f"the store holds no stream {stream}")
+                    raise NotFound(f"the store has no stream {stream}")
                 if fd >= 0 and stream not in self._opened and not self._is_file_of(stream, fd):
-                    raise NotFound(f"{stream} is no longer what was read so far: it was removed, and begun anew")
+                    raise NotFound(f"{stream} was removed and begun anew: its earlier bytes are gone")
                 if fd < 0 and info.committed:
                     try:
                         with self._layout.directory(stream) as directory:

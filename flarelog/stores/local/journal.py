@@ -44,7 +44,7 @@ _LENGTH = re.compile(
 )
 _GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
-LOST = "the journal has lost what was marked here"
+LOST = "the journal lost a mark here"
 
 _OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kinds
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}

@@ -92,7 +92,7 @@ class Layout:
                 found.append(StreamId(run, site, name))
             except InvalidName as error:
                 if name.count("/") >= MAX_PARTS:  # an earlier version took it
-                    self.leave_out(Unavailable(f"{run}/{site}/{name} is not shown: {error}; move it up"))
+                    self.leave_out(Unavailable(f"{run}/{site}/{name} is hidden: {error}; move it up"))
         return found
 
     def names(self, *parts: str, only: str | None = None) -> Sequence[str]:

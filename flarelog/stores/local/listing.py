@@ -155,7 +155,7 @@ class Listing:
                 journal = journals.replay(directory.read(f".{log}.journal"))
                 fd = directory.open(log, os.O_RDONLY)
         except FileNotFoundError:
-            raise NotFound(f"the store holds no stream {stream}") from None
+            raise NotFound(f"the store has no stream {stream}") from None
         except OSError as error:
             raise meaning(error, f"{stream} could not be read") from error
         try:

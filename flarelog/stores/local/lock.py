@@ -43,7 +43,7 @@ def _take(root: Path) -> int:
         with Directory(root) as directory:
             lock = directory.open(LOCK, os.O_RDWR | os.O_CREAT)
     except OSError as error:
-        raise NotAllowed(f"the store {root} cannot be written: {error.strerror}; name a directory that can") from error
+        raise NotAllowed(f"the store {root} cannot be written: {error.strerror}; name a writable directory") from error
     except Unavailable as error:
         raise NotAllowed(str(error)) from error
     try:
@@ -52,7 +52,7 @@ def _take(root: Path) -> int:
         holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(lock)
         raise StoreLocked(
-            f"another receiver (process {holder}) has the store {root}; stop it, or name another directory",
+            f"another receiver (process {holder}) uses the store {root}: stop it, or name another directory",
             holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
         ) from error
     with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held

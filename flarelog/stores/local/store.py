@@ -195,7 +195,7 @@ class LocalStore(LocalReader):
             try:
                 await appender.close()
             except (Full, Unavailable) as error:
-                log.error("%s: not everything could be committed: %s", appender.stream, error)
+                log.error("%s: some bytes could not be committed: %s", appender.stream, error)
             except Exception:  # the others are closed all the same, and the lock is given back
                 log.exception("%s: it could not be closed", appender.stream)
         for threads in (self._commits, self._opens, self._aside_threads, self._opening_threads):
@@ -217,7 +217,7 @@ class LocalStore(LocalReader):
         opening = self._opening.setdefault(stream, asyncio.Lock())  # lives as long as somebody opens the stream
         async with opening:
             if not self._leaving.isdisjoint(((stream.run, ""), (stream.run, stream.site))):
-                raise Unavailable(f"{stream} cannot be opened just now: its run is being removed")
+                raise Unavailable(f"{stream} cannot be opened now: its run is being removed")
             before = self._open.get(stream)
             if before is not None:
                 before.claimed_by(producer, epoch)  # a fenced one must not disturb the one that is at work
@@ -283,8 +283,8 @@ class LocalStore(LocalReader):
             if lowest + _TAKEN <= limit - min(_SPARE, limit // 4):
                 return
         raise Full(
-            f"no more logs can be open at once: this receiver may have {limit} files open (ulimit -n); raise that, or"
-            " wait until one has ended"
+            f"the receiver has reached its limit of {limit} open files (ulimit -n): raise"
+            " the limit, or wait until a log ends"
         )
 
     # --- what an appender needs (see appender.Home)
@@ -334,7 +334,7 @@ class LocalStore(LocalReader):
         except FileNotFoundError:
             return  # it was removed
         except OSError as error:
-            raise meaning(error, f"what happened in {run}/{site} could not be written down") from error
+            raise meaning(error, f"the event in {run}/{site} could not be recorded") from error
 
     async def note(self, name: str) -> bytes:
         return await self.aside(partial(self.layout.raw, (), f".{name}"))
@@ -371,7 +371,7 @@ class LocalStore(LocalReader):
                 if opened := self.open_streams(run, site):
                     raise InUse(in_use(run, site, len(opened)))
                 if was is not None and (found != was or run in self._changed_runs):
-                    raise InUse(f"run {run} has changed, and was not removed")
+                    raise InUse(f"run {run} has changed, so it was not removed")
                 try:
                     move_away(self.root, run, site)  # in the loop: nobody has begun to open one since
                 except (FileNotFoundError, NotADirectoryError):

@@ -83,7 +83,7 @@ def test_trouble_with_one_job_holds_no_other_and_is_tried_again(
     site.trouble = trouble
     site.unsent.attend(100.0)
     assert [record.getMessage() for record in caplog.records] == [
-        f"job {JOB}: what is left of its logs was not sent: {trouble}"
+        f"job {JOB}: the rest of its logs was not sent: {trouble}"
     ]
     site.trouble = None
     site.unsent.attend(100.0 + LONGEST)

@@ -86,6 +86,6 @@ def test_a_look_that_fails_is_said_once_and_the_next_one_does_better(
     finder = Files(SourceOptions(str(tmp_path)), watch=PollWatch())
     with contextlib.closing(finder), caplog.at_level(logging.ERROR):
         asyncio.run(until_found(finder))
-        assert list(finder.troubles) == ["the files could not be looked at: ZeroDivisionError('a bug')"]
+        assert list(finder.troubles) == ["the search for files failed: ZeroDivisionError('a bug')"]
         assert "a.log" in finder.logs
     assert [record.exc_info is not None for record in caplog.records] == [True]

@@ -194,7 +194,7 @@ def test_a_generation_that_comes_back_when_a_younger_one_is_sent_does_not_follow
     os.rename(away, site.root / "log.txt.1")
     site.settle()
     assert site.content("log.txt") == b"two\n"
-    assert "log.txt.1 was born before what is already sent of log.txt; it is not sent" in caplog.text
+    assert "log.txt.1 is not sent: it is older than the bytes already sent of log.txt" in caplog.text
 
 
 def test_a_generation_that_was_away_goes_on_where_it_was_left(make_site: Sites, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_happens_to_many_streams_at_once_is_one_line() -> None:
         for number in range(1000):
             noted.note(StreamId("run-1", "site-1", f"log-{number}"), "left", "the connection was lost")
         noted.call_ended("run-1", "site-1", 1000, "the connection was lost")
-        noted.call_ended("run-1", "site-1", 2, "its producer ended it")
+        noted.call_ended("run-1", "site-1", 2, "its producer closed it")
         await noted.write()
         assert [(one.what, one.count) for one in store.taken] == [
             ("left", 1000),

@@ -172,7 +172,7 @@ def test_a_run_stays_whose_state_is_being_written(tmp_path: Path, monkeypatch: p
             await asyncio.sleep(0)
         go_on.set()
         await writing
-        with pytest.raises(InUse, match="has changed, and was not removed"):
+        with pytest.raises(InUse, match="has changed, so it was not removed"):
             await removing
         assert await store.runs() == {"run": RunRecord(RunState.RUNNING)}
 

@@ -217,7 +217,7 @@ def directory(place: Path, target: Path) -> None:
 
 FILES: list[Plant] = [symlink, dangling, loop, hard_link, fifo, device]
 LINKS: list[Plant] = [symlink, dangling, loop]
-SENTENCE = r"(is a symbolic link|has 2 names|is no regular file).*: "
+SENTENCE = r"(is a symbolic link|has 2 names|is not a regular file).*: "
 
 
 def put(plant: Plant, store: Path, outside: Path, name: Path) -> None:
@@ -317,7 +317,7 @@ def test_what_is_left_out_of_a_list_is_said_once(
     with caplog.at_level(logging.WARNING, "flarelog"):
         run(go())
     assert [record.getMessage() for record in caplog.records] == [
-        f"{store / name} is a symbolic link, and the store follows none: move it away; until then it is left out"
+        f"{store / name} is a symbolic link, which the store does not follow: move it away; until then it is left out"
     ]
 
 
@@ -469,11 +469,11 @@ def test_where_names_that_differ_in_case_alone_are_one_the_second_is_refused(tmp
     os.link(tmp_path / ".lock", tmp_path / ".LOCK")
     with Directory(tmp_path, ("run-1", "site-1"), make=True) as directory:
         os.close(directory.open("app.log", os.O_WRONLY))
-        with pytest.raises(InvalidName, match=r"App\.log and app\.log, which is in the store, differ in case alone"):
+        with pytest.raises(InvalidName, match=r"App\.log and app\.log, which is in the store, differ only in case"):
             directory.open("App.log", os.O_WRONLY | os.O_CREAT)
         os.close(directory.open("other.log", os.O_WRONLY | os.O_CREAT))
     for parts in (("Run-1",), ("run-1", "SITE-1")):
-        with pytest.raises(InvalidName, match="differ in case alone"):
+        with pytest.raises(InvalidName, match="differ only in case"):
             Directory(tmp_path, parts, make=True)
     with Directory(tmp_path, ("run-2", "site-1"), make=True):
         pass
