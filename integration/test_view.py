@@ -86,7 +86,7 @@ def test_json_raw_and_colours(tmp_path: Path) -> None:
     path = tmp_path / "a.log.gz"
     assert view(path, "-o", "raw").stdout == data * 2
     assert view(path).stdout.decode() == "red \ufffd\n" * 2
-    assert b"2 pieces that are no UTF-8" in view(path).stderr
+    assert b"2 pieces are not UTF-8" in view(path).stderr
     assert view(path, FORCE_COLOR="1").stdout.decode() == "\x1b[31mred\x1b[0m \ufffd\n" * 2
     objects = [json.loads(line) for line in view(path, "-o", "json").stdout.splitlines()]
     assert objects == [{"log.file.path": str(path), "offset": at, "body": "red \ufffd"} for at in (0, len(data))]

@@ -46,7 +46,7 @@ def test_what_is_new_in_a_chunk(chunk: Chunk, new: bytes) -> None:
 @pytest.mark.parametrize(
     ("chunk", "code", "sentence"),
     [
-        pytest.param(part(9, 12), Code.HOLE, "begins at offset 9, but 8 comes next", id="a-hole"),
+        pytest.param(part(9, 12), Code.HOLE, "begins at offset 9, but the stream continues at 8", id="a-hole"),
         pytest.param(part(9, 9), Code.HOLE, "begins at offset 9, but 8", id="a-heartbeat-from-ahead"),
         pytest.param(Chunk(8, DATA[8:12], 7), Code.CORRUPT, "from 8 to 12 have digest", id="a-wrong-digest"),
         pytest.param(Chunk(8, b"", 7), Code.CORRUPT, "from 8 to 8 have", id="a-heartbeat-with-a-wrong-digest"),
@@ -119,7 +119,7 @@ def test_marks_are_taken_in_order_once() -> None:
 @pytest.mark.parametrize(
     ("index", "mark", "code", "sentence"),
     [
-        pytest.param(2, GAP, Code.HOLE, "mark 2 came, but 1 comes next", id="a-number-too-high"),
+        pytest.param(2, GAP, Code.HOLE, "mark 2 came, but mark 1 is next", id="a-number-too-high"),
         pytest.param(
             1, Gap(9, 0, 1, ""), Code.HOLE, "has offset 9, but the stream continues at 8", id="beyond-the-end"
         ),

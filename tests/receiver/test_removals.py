@@ -46,7 +46,7 @@ def test_a_run_with_open_streams_goes_by_force_alone_and_its_producer_stays_out(
         pushing = asyncio.create_task(server.push(None, call))
         while len(call.replies) < 2:
             await asyncio.sleep(0)
-        with pytest.raises(InUse, match="a log of run run-1 is open: end it first"):
+        with pytest.raises(InUse, match="a log of run run-1 is open: end the run first"):
             await server.removals.remove("run-1")
         (info,) = await listed(server)
         assert (info.run, info.state, info.open, info.size) == ("run-1", "running", 1, len(DATA))

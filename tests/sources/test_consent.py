@@ -47,7 +47,7 @@ BAD = [
     pytest.param("allow_log_streaming = 0", "consent.toml: allow_log_streaming must be true or false", id="a-number"),
     pytest.param("allow_logs = false", "consent.toml: the key 'allow_logs' is unknown; known are allow_log_", id="key"),
     pytest.param("include = []", "consent.toml: include is an empty list, which matches nothing", id="empty"),
-    pytest.param("include = [1]", "consent.toml: include is a name or a pattern", id="number"),
+    pytest.param("include = [1]", "consent.toml: include must be a name or a pattern", id="number"),
     pytest.param("exclude = ['/etc/*']", "consent.toml: the pattern '/etc/*' can match nothing", id="absolute"),
     pytest.param("exclude = ['[z-a]']", "consent.toml: the pattern '[z-a]' cannot be read", id="range"),
     pytest.param("redact = ['names']", "consent.toml: the redaction 'names' is unknown; known are tokens", id="names"),
@@ -72,8 +72,8 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     for name, sentence in (
         ("missing", "No such file"),
         (".", "Is a directory"),
-        ("fifo", "is no file"),
-        ("latin", "no UTF-8"),
+        ("fifo", "is not a file"),
+        ("latin", "not UTF-8"),
         ("long", "has more than"),
     ):
         with pytest.raises(InvalidOption, match=sentence):
@@ -126,7 +126,7 @@ def test_who_asks_can_only_make_less_of_what_the_site_lets_go(
 def test_what_is_masked_is_what_anybody_wants_to_be() -> None:
     sites = (Consent(rules=Rules(("email",))), Consent(rules=Rules((), ("x1",))))
     assert SourceOptions("root", redact=("tokens",), sites=sites).rules() == Rules(("tokens", "email"), ("x1",))
-    with pytest.raises(InvalidOption, match="no redaction 'nothing'"):
+    with pytest.raises(InvalidOption, match="the redaction 'nothing' is unknown"):
         SourceOptions("root", redact=("nothing",))
 
 

@@ -44,7 +44,9 @@ def test_it_is_said_once_a_site_where_an_order_depends_on_it() -> None:
     clocks.learn([info(skew=37.5)])
     assert clocks.notes(STREAM, (), ordered=False) == []
     (note,) = clocks.notes(STREAM, (), ordered=True)
-    assert note == "the clock of site-1 is 37.5 s ahead of the receiver's: its lines are ordered by the receiver's"
+    assert (
+        note == "the clock of site-1 is 37.5 s ahead of the receiver's: its lines are ordered by the receiver's clock"
+    )
     clocks.learn([info(skew=37.9)])
     assert clocks.notes(StreamId("run-1", "site-1", "other.txt"), (), ordered=True) == []
 

@@ -132,7 +132,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00none"
         pytest.param(compress(TEXT)[:3], len(TEXT), Code.CORRUPT, "does not begin with a frame", id="hardly-begun"),
         pytest.param(b"plain text", 1000, Code.CORRUPT, "does not begin with a frame", id="no-frame"),
         pytest.param(b"", 1000, Code.CORRUPT, "does not begin with a frame", id="nothing"),
-        pytest.param(compress(b"abc"), 3, Code.REJECTED, "send it as it is", id="longer-than-what-it-holds"),
+        pytest.param(compress(b"abc"), 3, Code.REJECTED, "send it uncompressed", id="longer-than-what-it-holds"),
     ],
 )
 def test_a_frame_that_no_honest_producer_makes(data: bytes, length: int, code: Code, sentence: str) -> None:
@@ -393,7 +393,10 @@ LIE = Chunk(0, TEXT, 7)
         pytest.param(packed(LIE, len(TEXT) - 1), Code.REJECTED, "but its frame says", id="more-than-it-says"),
         pytest.param(packed(LIE, 3 << 20), Code.REJECTED, "at most 2097152 are allowed", id="more-than-a-chunk"),
         pytest.param(
-            Packed(5, b"no frame is looked at", 7, Codec.ZSTD, 100), Code.HOLE, "but 0 comes next", id="behind-a-hole"
+            Packed(5, b"no frame is looked at", 7, Codec.ZSTD, 100),
+            Code.HOLE,
+            "but the stream continues at 0",
+            id="behind-a-hole",
         ),
         pytest.param(Packed(0, b"x" * 50, 7, Codec.ZSTD, 100), Code.CORRUPT, "not begin with a frame", id="no-frame"),
     ],

@@ -262,7 +262,7 @@ def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
     raw = pb.Reply(code=code, committed=5, reason="newer").SerializeToString()  # type: ignore[arg-type]  # an int
     reply = codec.decode_reply(raw)
     assert (reply.code, reply.committed) == (Code.REJECTED, 5)
-    assert reply.reason == f"unknown code {code}; newer"
+    assert reply.reason == f"code {code} is unknown; newer"
 
 
 # --- what is no message

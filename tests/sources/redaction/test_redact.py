@@ -561,7 +561,7 @@ def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
 # --- what a site may ask for
 
 BAD = [
-    pytest.param(("nothing",), (), "no redaction 'nothing'; known are tokens", id="unknown-name"),
+    pytest.param(("nothing",), (), "the redaction 'nothing' is unknown; known are tokens", id="unknown-name"),
     pytest.param((), ("(",), "not a regular expression", id="no-regex"),
     pytest.param((), ("a*",), "also matches the empty string", id="matches-nothing"),
     pytest.param((), (r"(a)\1",), "no backreferences", id="backreference"),
