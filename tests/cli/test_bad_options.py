@@ -69,6 +69,12 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         pytest.param("view x --tail 9223372036854775808", "'--tail': 9223372036854775808 is more", id="tail"),
         pytest.param("view x --encoding undefined", "'undefined' is no encoding of text", id="encoding"),
         pytest.param("view x --encoding \udcff", "is no encoding that Python knows", id="encoding-no-text"),
+        pytest.param("view x --since=-5m", "'-5m' is no time: give one as", id="since-below-0"),
+        pytest.param(
+            "view x --since 2m --until 10m",
+            "--since 2m is not before --until 10m, and no line is between",
+            id="no-range",
+        ),
         pytest.param("streams --receiver x", "'x' is no address; write HOST:PORT", id="receiver"),
         pytest.param("certs site --days 0 a", "a certificate of 0 days is not made", id="days"),
     ],
