@@ -6,10 +6,12 @@ timeout, 78 configuration (a bad file that an option names, a bad glob). Data go
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -51,6 +53,15 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
+@contextlib.contextmanager
+def _piped() -> Iterator[None]:
+    """Where the reader of stdout has left, a command ends as any other of a pipe: click alone would end it with 1."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        sys.exit(ended_by(error))
+
+
 class _Lazy(click.Group):
     """Imports a command when it is run, or asked for its own help: the list of all commands needs none of them."""
 
@@ -78,6 +89,14 @@ class _Lazy(click.Group):
         """As it is, but without importing all commands for their help."""
         names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        with _piped():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _piped():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **settings: Any) -> Any:
         """As it is; where stdout takes no more, whatever the command, a sentence says so."""

@@ -106,13 +106,20 @@ class Lines:
         self.highlight = (*made(options.highlight), *made(options.include))
         around = options.context or 0
         clock = _clock(options.tz)
+        since = moment(options.since, now, clock) if options.since else None
+        until = moment(options.until, now, clock) if options.until else None
+        if since is not None and until is not None and since >= until:
+            raise InvalidOption(
+                f"--since {options.since} is not before --until {options.until}, and no line is between them: give an"
+                " earlier --since"
+            )
         self.choice = Choice(
             made(options.include),
             made(options.exclude),
             options.before or around,
             options.after or around,
-            moment(options.since, now, clock) if options.since else None,
-            moment(options.until, now, clock) if options.until else None,
+            since,
+            until,
             Level[options.level.upper()] if options.level else None,
         )
         self.bars = options.bars or ("live" if terminal and options.output == "text" else "steps")

@@ -1,4 +1,4 @@
-"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none."""
+"""The user's pager: FLARELOG_PAGER, PAGER, or less. ``cat``, or nothing, is none; a dumb terminal gets none."""
 
 from __future__ import annotations
 
@@ -46,6 +46,8 @@ class Pager:
 
 
 def _pager_command() -> str:
+    if os.environ.get("TERM", "dumb") == "dumb":  # it has no cursor: a pager would warn, and wait for a key
+        return ""
     chosen = next((os.environ[name] for name in ("FLARELOG_PAGER", "PAGER") if name in os.environ), None)
     if chosen is None:
         import shutil  # as in lines: for a terminal alone

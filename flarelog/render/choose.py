@@ -161,7 +161,7 @@ def moment(text: str, now: int, zone: tzinfo | None = None) -> int:
         return int(text) * SECOND
     if (clock := _CLOCK.fullmatch(text)) is not None or text in ("now", "today", "yesterday"):
         return now if text == "now" else _of_the_day(text, clock, datetime.fromtimestamp(now // SECOND, zone or UTC))
-    if re.fullmatch(r"-?(\d{1,9}[smhdw])+", text):
+    if re.fullmatch(r"(\d{1,9}[smhdw])+", text, re.ASCII):
         return now - sum(int(count) * _UNITS[unit] for count, unit in re.findall(r"(\d+)([smhdw])", text)) * SECOND
     for candidate in (text, f"{text}Z", f"{text}:00Z", f"{text}T00:00:00Z"):
         time = rfc3339(candidate.replace(" ", "T"))

@@ -2,7 +2,8 @@
 offset compare exactly.
 
 The forms are those of common log writers: RFC 3339 and ISO 8601 (container runtimes, NVFlare, Python's logging, Go,
-TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, seconds since 1970. What stands before
+TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, seconds or milliseconds since 1970,
+with AM or PM, and with the names of the zones of Europe and North America, UTC and Japan. What stands before
 a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name. A stamp without a zone is in the zone that
 the caller names; one without a year is of the year that puts it nearest to the time that the caller tells.
 """
@@ -25,15 +26,34 @@ _HEAD = 96  # characters that are looked at
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = r"(?P<H>[01]\d|2[0-3]):(?P<M>[0-5]\d):(?P<S>[0-5]\d|60)(?:[.,](?P<f>\d{1,12}))?(?!\d)"
-_ZONE = r"(?:\s?(?P<z>Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b))?"
+_OFFSETS = {  # seconds; of a name that means two zones, the one that loggers of Europe and America write
+    **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
+    **dict.fromkeys(("BST", "CET", "WEST"), 3600),
+    **dict.fromkeys(("CEST", "EET"), 7200),
+    "EEST": 10800,
+    "JST": 32400,
+    "EDT": -14400,
+    "PST": -28800,
+    **dict.fromkeys(("EST", "CDT"), -18000),
+    **dict.fromkeys(("CST", "MDT"), -21600),
+    **dict.fromkeys(("MST", "PDT"), -25200),
+}
+_ZONE_NAME = r"(?:Z|UTC|GMT|WES?T|BST|CES?T|EES?T|JST|[ECMP][SD]T)\b"
+_HALF = r"(?:\s?(?P<h>[AaPp])[Mm]\b)?"
+_ZONE = rf"{_HALF}(?:\s?(?:(?:UTC|GMT)(?=[+-]\d))?(?P<z>[+-]\d\d:?\d\d\b|{_ZONE_NAME}))?"
 _NAME = r"(?P<b>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DAY = r"(?P<d>0[1-9]|[12]\d|3[01]| ?[1-9])"
+_PART = r"(?:(?:\.|(?=\d{3}(?!\d)))(?P<f>\d{1,9}))?"  # of a second: behind a dot, or as the last of milliseconds
 _BRACKETS = r"\[[A-Za-z][\w.:/ -]{0,40}\]:?\s*|\([\w.:/ -]{1,40}\)\s*|<\d{1,3}>\d?\s*"
 _PREFIX = rf"(?:{_BRACKETS}|[\w./-]{{1,40}}\s*[|│:]\s+|[A-Z]+\s+)"
 _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
-_ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_ZONE}", re.ASCII)
+_HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
+_ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
+# Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
+_BEHIND = re.compile(_ZONE, re.ASCII)
+_BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
 _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -47,7 +67,9 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     found = _ISO.search(head)
     if found is not None:
         fraction, its_zone = found.group("f", "z")
-        local = _iso_seconds(found[0][:19])
+        local, end = _iso_seconds(found[0][:19]), found.end()
+        if its_zone is None and (head[end + 1 : end + 3] in _BEHIND_BEGINS or head[end : end + 2] in _BEHIND_BEGINS):
+            local, its_zone = _behind(head, end, local)
         return None if local is None else (local - _offset(its_zone, zone, local)) * SECOND + _nanoseconds(fraction)
     if not any(map(str.isdigit, head)):
         return None
@@ -55,7 +77,7 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     if found is None:
         return None
     parts = found.groupdict()
-    fraction = _nanoseconds(parts["f"])
+    fraction = _nanoseconds(parts.get("f"))
     if parts.get("s"):
         return int(parts["s"]) * SECOND + fraction
     month = int(parts["m"]) if parts.get("m") else _MONTHS.index(parts["b"].lower()) + 1
@@ -69,19 +91,35 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
         days = _days(int(year), month, day)
     if days is None:
         return None
-    seconds = days * 86400 + int(parts["H"]) * 3600 + int(parts["M"]) * 60 + int(parts["S"])
+    hour = int(parts["H"])
+    seconds = days * 86400 + hour * 3600 + int(parts["M"]) * 60 + int(parts.get("S") or 0)
+    if parts.get("h"):
+        seconds += _half(parts["h"], hour)
     return (seconds - _offset(parts.get("z"), zone, seconds)) * SECOND + fraction
+
+
+def _behind(head: str, end: int, local: int | None) -> tuple[int | None, str | None]:
+    """The seconds *local* as what stands behind the stamp's *end* has them, and the zone."""
+    found = _BEHIND.match(head, end)
+    if found is None or local is None:
+        return local, None
+    return local + (_half(found["h"], local // 3600 % 24) if found["h"] else 0), found["z"]
 
 
 @cache  # most logs need none of them, and a viewer would wait for their making
 def _forms() -> tuple[re.Pattern[str], ...]:
+    ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
+    minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
         rf"{_START}[IWEFDC]{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog
-        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}(?:\s{_YEAR}\b)?",  # syslog, ctime
+        rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
-        rf"{_START}{_MONTH}/{_DAY_2}/(?P<y>\d\d)\s+{_CLOCK}",  # rich
-        rf"{_START}(?P<s>1\d{{9}})(?:[.](?P<f>\d{{1,9}}))?(?![\w.])",
-        r"^\s*\{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{9})(?:[.](?P<f>\d{1,9}))?\s*[,}]",
+        rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{_CLOCK}{_ZONE}",  # rich, America
+        rf"{_START}{_YEAR}{_MONTH}{_DAY_2}[T _]{_CLOCK}{_ZONE}",
+        rf"{_START}{_YEAR}{_MONTH}{_DAY_2}T{together}{_ZONE}",  # ISO 8601, basic
+        rf"(?<![\w./-]){_YEAR}-{_MONTH}-{_DAY_2}T{minutes}(?P<z>Z\b|[+-]\d\d:\d\d\b)",
+        rf"{_START}(?P<s>1\d{{9}}){_PART}(?![\w.])",
+        rf"^\s*\{{.*?\"(?:ts|time|timestamp)\":\s*(?P<s>1\d{{9}}){_PART}\s*[,}}]",
     )
     return tuple(re.compile(text, re.ASCII) for text in texts)
 
@@ -93,6 +131,13 @@ def _iso_seconds(text: str) -> int | None:
     if days is None:
         return None
     return days * 86400 + int(text[11:13]) * 3600 + int(text[14:16]) * 60 + int(text[17:19])
+
+
+def _half(half: str, hour: int) -> int:
+    """Seconds from *hour* as it stands to the hour that it means in this *half* of the day: A or P, of AM or PM."""
+    if not 1 <= hour <= 12:  # that is no clock of twelve hours
+        return 0
+    return ((hour % 12) + (12 if half in "Pp" else 0) - hour) * 3600
 
 
 def _nanoseconds(fraction: str | None) -> int:
@@ -141,7 +186,7 @@ def _nearest(month: int, day: int, now: int) -> int | None:
 def _offset(text: str | None, zone: Zone, local: int) -> int:
     if text is None:
         return zone if isinstance(zone, int) else zone(local)
-    if text in ("Z", "UTC", "GMT"):
-        return 0
+    if text[0] not in "+-":
+        return _OFFSETS[text]
     sign = -1 if text[0] == "-" else 1
     return sign * (int(text[1:3]) * 3600 + int(text[-2:]) * 60)

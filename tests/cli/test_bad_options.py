@@ -71,6 +71,12 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         pytest.param("view x --encoding \udcff", "Python has no encoding", id="encoding-no-text"),
         pytest.param("streams --receiver x", "'x' is not an address: write HOST:PORT", id="receiver"),
         pytest.param("certs site --days 0 a", "a certificate cannot be valid for 0 days", id="days"),
+        pytest.param("view x --since=-5m", "'-5m' is not a time", id="since-below-0"),
+        pytest.param(
+            "view x --since 2m --until 10m",
+            "--since 2m is not before --until 10m, and no line is between",
+            id="no-range",
+        ),
     ],
 )
 def test_a_bad_option(command: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

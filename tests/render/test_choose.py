@@ -64,7 +64,7 @@ def test_times_choose_lines_and_hide_none_whose_time_nobody_knows() -> None:
 @pytest.mark.parametrize(
     ("text", "ago"),
     [
-        *(("5m", 300), ("2h30m", 9000), ("-1d", 86400), ("0s", 0)),
+        *(("5m", 300), ("2h30m", 9000), ("1d", 86400), ("0s", 0)),
         *(("2026-11-20T11:00:00Z", 3600), ("2026-11-20 11:00", 3600), ("2026-11-20", 43200)),
     ],
 )
@@ -72,7 +72,7 @@ def test_a_moment(text: str, ago: int) -> None:
     assert moment(text, NOW) == NOW - ago * SECOND
 
 
-@pytest.mark.parametrize("text", ["", "tomorrow", "5x", "5 m", "2026-13-01", "1x"])
+@pytest.mark.parametrize("text", ["", "tomorrow", "-5m", "5x", "5 m", "2026-13-01", "1x"])
 def test_what_is_no_moment(text: str) -> None:
     with pytest.raises(InvalidOption, match="is not a time"):
         moment(text, NOW)
