@@ -140,7 +140,7 @@ def test_one_miss_too_many_ends_the_stream_with_a_sentence() -> None:
         producer.opened()
         producer.receive(answer(C.EXECUTION_EXCEPTION))
     producer.opened()
-    with pytest.raises(ReceiverNotReady, match=r"after 4 attempts \(not here\); announce the run") as raised:
+    with pytest.raises(ReceiverNotReady, match=r"after 4 attempts \(not here\): announce the run") as raised:
         producer.receive(answer(C.EXECUTION_EXCEPTION, reason="not here"))
     assert raised.value.offset == 0
     assert raised.value.retry_safe
@@ -261,10 +261,18 @@ def test_a_pause_lets_one_chunk_through_at_a_time_until_one_is_taken() -> None:
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [
-        pytest.param(answer(C.OK, 16), "acknowledges offset 16, but 4 to 12 was sent", id="more-than-was-sent"),
-        pytest.param(answer(C.OK, 3), "acknowledges offset 3, but 4 to 12", id="less-than-before-on-one-connection"),
         pytest.param(
-            answer(C.OK, 8, marks=1), "acknowledges 1 marks at offset 8, but 0 to 0 were sent", id="marks-never-sent"
+            answer(C.OK, 16), "acknowledges offset 16, outside the sent range 4 to 12", id="more-than-was-sent"
+        ),
+        pytest.param(
+            answer(C.OK, 3),
+            "acknowledges offset 3, outside the sent range 4 to 12",
+            id="less-than-before-on-one-connection",
+        ),
+        pytest.param(
+            answer(C.OK, 8, marks=1),
+            "acknowledges 1 marks at offset 8, outside the sent range 0 to 0",
+            id="marks-never-sent",
         ),
         pytest.param(Reply(C.OK, 8, 7, 0, b"A", 1), "holds other bytes before offset 8", id="other-bytes"),
         pytest.param(Reply(C.OK, 4, 7, 0, b"A", 1), "holds other bytes before offset 4", id="other-bytes-than-acked"),

@@ -47,7 +47,9 @@ def test_what_is_new_in_a_chunk(chunk: Chunk, new: bytes) -> None:
     ("chunk", "code", "sentence"),
     [
         pytest.param(part(9, 12), Code.HOLE, "begins at offset 9, but the stream continues at 8", id="a-hole"),
-        pytest.param(part(9, 9), Code.HOLE, "begins at offset 9, but 8", id="a-heartbeat-from-ahead"),
+        pytest.param(
+            part(9, 9), Code.HOLE, "begins at offset 9, but the stream continues at 8", id="a-heartbeat-from-ahead"
+        ),
         pytest.param(Chunk(8, DATA[8:12], 7), Code.CORRUPT, "from 8 to 12 have digest", id="a-wrong-digest"),
         pytest.param(Chunk(8, b"", 7), Code.CORRUPT, "from 8 to 8 have", id="a-heartbeat-with-a-wrong-digest"),
         pytest.param(
@@ -127,7 +129,7 @@ def test_marks_are_taken_in_order_once() -> None:
             1, Gap(7, digest(7), 1, ""), Code.HOLE, "has offset 7, but the stream continues at 8", id="before-the-end"
         ),
         pytest.param(1, Gap(8, 7, 1, ""), Code.CORRUPT, "has digest 00000007", id="a-wrong-digest"),
-        pytest.param(0, GAP, Code.REJECTED, "mark 0 is held with another meaning", id="another-meaning"),
+        pytest.param(0, GAP, Code.REJECTED, "mark 0 was received earlier with another meaning", id="another-meaning"),
     ],
 )
 def test_a_mark_that_is_refused_changes_nothing(index: int, mark: Mark, code: Code, sentence: str) -> None:

@@ -399,7 +399,7 @@ def test_a_second_receiver_is_refused_with_a_sentence(tmp_path: Path) -> None:
     async def go() -> None:
         async with LocalStore(tmp_path / "store") as first:
             await filled(first)
-            with pytest.raises(StoreLocked, match=f"another receiver \\(process {os.getpid()}\\) has the store"):
+            with pytest.raises(StoreLocked, match=f"another receiver \\(process {os.getpid()}\\) uses the store"):
                 async with LocalStore(tmp_path / "store"):
                     pass
             async for info in LocalStore(tmp_path / "store").list():  # reading needs no lock
