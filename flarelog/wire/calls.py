@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
-from functools import partial
 from typing import Any, cast
 
 import grpc
@@ -91,7 +90,16 @@ class _Showing:
         made = getattr(self._channel, name)
         if name not in ("unary_unary", "unary_stream", "stream_stream"):
             return made
-        return lambda *how, **more: partial(made(*how, **more), metadata=self._metadata)
+
+        def making(*how: Any, **more: Any) -> Any:
+            call = made(*how, **more)
+
+            def shown(*args: Any, metadata: Iterable[tuple[str, str]] | None = None, **other: Any) -> Any:
+                return call(*args, metadata=(*self._metadata, *(metadata or ())), **other)  # a List has its own
+
+            return shown
+
+        return making
 
 
 def push(channel: grpc.aio.Channel) -> Any:
