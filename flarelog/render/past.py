@@ -14,7 +14,7 @@ from flarelog.render.zones import Stamps, offsets
 
 _STAMP = (
     rb"^(\d{4}([-/])\d\d\2\d\d[T _](?:[01]\d|2[0-3]):[0-5]\d):[0-5]\d(?:[.,]\d{1,12})?(?!\d)"
-    rb"(?:\s?(Z\b|UTC\b|GMT\b|[+-]\d\d:?\d\d\b))?"
+    rb"((?:\s?(?:[ap]m\b|[A-Z]{1,4}\b|[+-]\d\d:?\d\d\b)){0,3})"  # a half of the day, a zone, a level: ``stamp`` tells
 )
 _STAMPS = re.compile(_STAMP, re.MULTILINE)
 _MOVING = {  # what each byte is a sign of that moves a cursor; one by one they are looked for ten times as fast

@@ -186,7 +186,7 @@ class Console:
             return options.template.text(line, text, source, self._time(line), options.zone)
         if options.timestamps and not isinstance(line, Note):
             time = self._time(line)
-            text = f"{shown(time, options.zone)} {text}" if time is not None else text
+            text = f"{_as_exact(time, line.text, options.zone)} {text}" if time is not None else text
         return self.head(source) + text if self.prefix else text
 
     def head(self, source: Label) -> str:
@@ -226,6 +226,19 @@ class Console:
 
     def _time(self, line: Line) -> int | None:
         return line.time if line.time is not None else self._stamped(line.text) if line.text else None
+
+
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
+
+
+def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:
+    """*time* with 0, 3, 6 or 9 digits: as many as the stamp of *text* has; 9 where it is no stamp's, a runtime's."""
+    found = _CLOCK.search(text, 0, 96)
+    digits = 9 if found is None else -(-len(found[1] or "") // 3) * 3
+    if digits == 9 or time % 10 ** (9 - digits):
+        return shown(time, zone)
+    seconds, dot, rest = shown(time, zone).partition(".")
+    return f"{seconds}{dot}{rest[:digits]}{rest[9:]}" if digits else seconds + rest[9:]
 
 
 _PARTING = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}

@@ -120,6 +120,21 @@ def test_how_a_line_is_written(options: dict[str, Any], shown: str) -> None:
     assert written([RED], **options) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-11-20 12:00:00 x", "12:00:00Z"),
+        ("2026-11-20 12:00:00,100 x", "12:00:00.100Z"),
+        ("2026-11-20 12:00:00.1 x", "12:00:00.100Z"),
+        ("2026-11-20 12:00:00.123456 x", "12:00:00.123456Z"),
+        ("2026-11-20 12:00:00.1234567 x", "12:00:00.123456700Z"),
+        ("2026-11-20T12:00Z x", "12:00:00.000000000Z"),
+    ],
+)
+def test_a_time_is_shown_as_exactly_as_the_line_tells_it(text: str, time: str) -> None:
+    assert written([Line(0, 9, text)], timestamps=True) == f"2026-11-20T{time} {text}\n"
+
+
 def test_what_parts_groups_is_no_line_of_json() -> None:
     assert written([RED, None, RED]).splitlines() == ["red", "--", "red"]
     assert len(written([RED, None, RED], output="json").splitlines()) == 2
