@@ -41,4 +41,4 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
     names = sorted(known, key=natural)
     listed = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
-    return f"{where} has no {what} {' or '.join(asked)}, but {listed}", nearest(asked[0], names) if asked else ""
+    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names) if asked else ""

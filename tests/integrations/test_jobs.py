@@ -14,7 +14,7 @@ POLICY = Consent(allowed=lambda site: site == "willing")
 
 
 def test_a_site_that_does_not_allow_it_pushes_nothing() -> None:
-    with pytest.raises(NotAllowed, match="unwilling does not allow log streaming to be streamed"):
+    with pytest.raises(NotAllowed, match="unwilling does not allow log streaming"):
         POLICY.allows(SITES["unwilling"], Action.PUSH, run="job-1", site="unwilling")
     POLICY.allows(SITES["unwilling"], Action.LIST, run="job-1", site="unwilling")  # it may see that there is nothing
 
