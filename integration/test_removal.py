@@ -63,7 +63,7 @@ def test_a_run_goes_for_readers_and_writers_at_once_and_its_name_is_new(place: P
     assert not (receiver.store / RUN).exists()
     assert list(runs(place, receiver)) == [OTHER]
     assert sidecar.ends() == NOT_ALLOWED  # which the unit for systemd takes as final
-    assert f"run {RUN} was removed at the receiver; to send it again, start the sidecar again by" in sidecar.sentence()
+    assert f"run {RUN} was removed at the receiver; to send it again, start the sidecar by hand" in sidecar.sentence()
     assert reader.ends() == NOT_FOUND
     assert f"{RUN}/{SITE}/{LOG} was removed" in reader.sentence()
     assert place.call("rm", RUN, *where, "--yes").process.returncode == NOT_FOUND
@@ -85,7 +85,7 @@ def test_what_a_store_is_asked_to_remove(place: Place) -> None:
     where = ("--store", str(receiver.store))
     locked = place.call("rm", RUN, *where, "--yes")
     assert locked.process.returncode == FAILED
-    assert f"has the store {receiver.store}: remove the run through it with --receiver" in locked.sentence()
+    assert f"uses the store {receiver.store}: remove the run through it with --receiver" in locked.sentence()
     receiver.stop()
     for code, args in (
         (USAGE, (RUN, *where)),  # nobody could answer
@@ -153,7 +153,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     again.stop()
     found = asyncio.run(timeline(LocalStore(receiver.store), RUN))
     told = [moment.what for moment in found if moment.what not in ("run", "call ended")]
-    assert sorted(told) == ["begun", "generation", "grown", "left", "opened", "opened", "sealed"]
+    assert sorted(told) == ["attributes", "begun", "generation", "grown", "left", "opened", "opened", "sealed"]
     assert all(began - 1 <= moment.at / 1000 <= time.time() + 1 for moment in found)
     (mark,) = [moment.mark for moment in found if moment.mark is not None]
     assert began - 1 <= mark.clock / 1000 <= time.time() + 1

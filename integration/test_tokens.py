@@ -99,7 +99,7 @@ def test_commands_at_the_same_time_lose_nothing(place: Place) -> None:
         pytest.param(["create", "wall", "--store", "BROKEN"], 78, "cannot be used", id="beside-what-is-broken"),
         pytest.param(["list", "--store", "BROKEN"], 78, "cannot be used", id="a-list-of-what-is-broken"),
         pytest.param(["revoke", "--store", "s"], 2, "ID", id="revoke-nothing"),
-        pytest.param(["revoke", "00000000", "--store", "EMPTY"], 3, "00000000", id="revoke-what-is-not-there"),
+        pytest.param(["revoke", "00000000", "--store", "EMPTY"], 3, "EMPTY is no store", id="revoke-what-is-not-there"),
         pytest.param(["revoke", "00000000", "--store", "s"], 3, "there is no store at s", id="revoke-nowhere"),
         pytest.param(["list", "--store", "s"], 3, "there is no store at s", id="a-list-of-nowhere"),
         pytest.param(["nonsense"], 2, "nonsense", id="no-such-command"),
@@ -121,5 +121,6 @@ def test_a_command_that_cannot_says_why_in_one_sentence(place: Place, args: list
 def test_a_list_of_no_tokens_makes_nothing(place: Place) -> None:
     (place.directory / "none").mkdir()
     program = place.call("token", "list", "--store", "none", "--json")
-    assert (program.ends(), program.printed) == (0, "")
+    assert (program.ends(), program.printed) == (3, "")
+    assert "none is no store" in program.sentence()
     assert not os.listdir(place.directory / "none")
