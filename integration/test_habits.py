@@ -62,7 +62,7 @@ def test_a_name_that_was_meant_otherwise(held: Receiver, store: bool) -> None:
         (("logs", RUN, "--log", "logs.txt"), f"run {RUN} at {where} has no log logs.txt (it has log.txt): did you"),
         (("streams", "exp-24"), f"{where} has no log of run exp-24: did you mean exp-42?"),
         (("runs", "exp-24"), f"{where} has no run exp-24: did you mean exp-42?"),
-        (("status", "exp-42", "--site", "site-22"), "no site is called site-22: did you mean site-2?"),
+        (("status", "exp-42", "--site", "site-22"), "there is no site site-22: did you mean site-2?"),
     ):
         program = shown(held, *args, store=store)
         assert program.ends() == 3

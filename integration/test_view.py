@@ -124,7 +124,7 @@ def test_a_file_that_cannot_be_read_holds_no_other(tmp_path: Path) -> None:
     assert done.stdout.endswith(b"fine\n")
     assert done.returncode == 3
     said = done.stderr.decode()
-    assert "cut.gz: the compressed data ends too early" in said
+    assert "cut.gz: the compressed data is truncated" in said
     assert "bad.gz: the compressed data is damaged" in said
 
 
