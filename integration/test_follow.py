@@ -259,6 +259,7 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
     ],
 )
 def test_bad_input_gets_a_sentence(place: Place, arguments: list[str], code: int, sentence: str) -> None:
+    (place.directory / ".lock").touch()  # by which a store is known
     program = place.call(*arguments)
     assert program.process.returncode == code, program.talk()
     assert sentence in program.said
