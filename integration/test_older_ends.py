@@ -27,7 +27,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     command = ("git", "-C", str(PROJECT), "archive", BEFORE, "flarelog")
     packed = subprocess.run(command, capture_output=True, check=False)
     if packed.returncode:
-        pytest.skip(f"this clone does not have {BEFORE}")
+        pytest.skip(f"this clone does not have {BEFORE}: git fetch --unshallow")
     tree = tmp_path_factory.mktemp("older")
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as archive:
         archive.extractall(tree, filter="data")

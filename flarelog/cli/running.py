@@ -138,11 +138,20 @@ def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list
     ]
 
 
-def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str]) -> Sequence[tuple[str, ...]]:
-    """*rows*, the first of which names columns; a terminal that is too narrow goes without the *least* needed ones."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def terminal_columns() -> int | None:
+    """How wide the terminal is that stdout goes to; None where it goes elsewhere."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def width(rows: Sequence[Sequence[str]]) -> int:
+    """Characters of a line of the table *rows*."""
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
+
+
+def narrowed(rows: Sequence[tuple[str, ...]], least: Sequence[str], columns: int | None) -> Sequence[tuple[str, ...]]:
+    """*rows*, the first of which names columns; less than *columns* characters go without the *least* needed ones."""
     for name in least:
-        if columns is None or sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2 < columns:
+        if columns is None or width(rows) < columns:
             break
         at = rows[0].index(name)
         rows = [row[:at] + row[at + 1 :] for row in rows]

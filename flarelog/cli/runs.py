@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, place_options
-from flarelog.cli.running import aligned, narrowed, run
+from flarelog.cli.running import aligned, narrowed, run, terminal_columns
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import meant, natural, run_name
@@ -96,7 +96,7 @@ def _table(found: list[RunInfo], *, live: bool) -> list[str]:
         )
         for info in found
     ]
-    shown = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"))
+    shown = narrowed(rows, ("FIRST", "OPEN", "BYTES", "LAST", "LOGS"), terminal_columns())
     numbers = {"SITES", "LOGS", "OPEN", "BYTES", "GAPS", "FAILED"}
     return aligned(shown, [at for at, name in enumerate(shown[0]) if name in numbers])
 

@@ -18,7 +18,7 @@ import click
 
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, place_options
-from flarelog.cli.running import aligned, run
+from flarelog.cli.running import aligned, narrowed, run, width
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound, TimedOut
@@ -183,23 +183,14 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
     """
     if not rows:
         return []
-    head, shown = rows[0], [list(row) for row in rows]
-    for name in _LEAST:
-        if columns is None or _width(shown) < columns:
-            break
-        at = shown[0].index(name)
-        shown = [row[:at] + row[at + 1 :] for row in shown]
+    head, shown = rows[0], [list(row) for row in narrowed(rows, _LEAST, columns)]
     for at in sorted(range(head.index("STATE")), key=lambda at: -max(len(row[at]) for row in rows)):
-        over = 0 if columns is None else _width(shown) - columns + 1
+        over = 0 if columns is None else width(shown) - columns + 1
         room = max(_SHORTEST, max(len(row[at]) for row in shown) - over)
         for row in shown if over > 0 else ():
             row[at] = row[at] if len(row[at]) <= room else f"{row[at][: (room - 1) // 2]}…{row[at][-(room // 2) :]}"
     numbers = range(shown[0].index("STATE") + 1, len(shown[0]))
     return aligned(shown, numbers)
-
-
-def _width(rows: Sequence[Sequence[str]]) -> int:
-    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2
 
 
 def _called(one: Standing) -> str:

@@ -10,7 +10,7 @@ import click
 
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
-from flarelog.cli.running import aligned, narrowed, redaction_text, run
+from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
 from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
@@ -83,7 +83,7 @@ def _table(found: list[StreamInfo]) -> list[str]:
         state = "sealed" if info.sealed else "open"
         names = (info.stream.run, info.stream.site, info.stream.log)
         rows.append((*names, f"{info.committed:,}", str(info.files), str(len(info.gaps)), state))
-    shown = narrowed(rows, ("GENERATIONS", "BYTES"))
+    shown = narrowed(rows, ("GENERATIONS", "BYTES"), terminal_columns())
     return aligned(shown, [at for at, name in enumerate(shown[0]) if name in ("BYTES", "GENERATIONS", "GAPS")])
 
 

@@ -70,7 +70,7 @@ def _offsets(zone: tzinfo, quarter: int) -> tuple[int, int]:
         first, last = shown.utcoffset(), shown.replace(fold=1).utcoffset()
     except OverflowError:
         return 0, 0
-    return tuple(0 if each is None else round(each.total_seconds()) for each in (first, last))  # type: ignore[return-value]
+    return round((first or timedelta()).total_seconds()), round((last or timedelta()).total_seconds())
 
 
 def offset_at(zone: tzinfo, local: int, after: int | None = None) -> int:
