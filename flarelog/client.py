@@ -81,7 +81,7 @@ class Client:
         def say() -> None:
             if not self._waited:
                 self._waited = True
-                log.info("%s; trying again", trouble or f"{self.address} does not answer yet")
+                log.info("%s; retrying", trouble or f"{self.address} does not answer yet")
 
         loop = asyncio.get_running_loop()
         end = loop.time() + self.patience

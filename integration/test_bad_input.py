@@ -242,7 +242,7 @@ def test_an_unreachable_receiver_ends_once_with_4(place: Place) -> None:
     sidecar = place.sidecar(address, "--once", "--drain-timeout", "3")
     assert sidecar.ends() == 4
     assert address in sidecar.sentence()
-    assert "trying again" in sidecar.said
+    assert "retrying" in sidecar.said
 
 
 def test_somebody_else_at_the_address_is_no_receiver(place: Place) -> None:
@@ -632,7 +632,7 @@ def test_a_receiver_that_is_not_there_cannot_be_asked(patient: tuple[list[Progra
     for program in patient[0]:
         assert program.ends() == 4
         assert program.args[-1] in program.sentence()
-        assert program.said.count("trying again") == 1, "what is waited for is said, and once"
+        assert program.said.count("retrying") == 1, "what is waited for is said, and once"
 
 
 def test_a_producer_that_says_nothing_is_not_kept_for_ever(patient: tuple[object, list[list[pb.Reply]]]) -> None:
@@ -712,6 +712,7 @@ FULL = 'exec "$@" {}/dev/full'
     ],
 )
 def test_a_command_whose_output_goes_to_a_full_disk_says_so(place: Place, command: tuple[str, ...]) -> None:
+    (place.directory / ".lock").touch()  # by which a store is known
     program = place.call(*command, plain=("bash", "-c", FULL.format(">"), "-", *FLARELOG))
     assert (program.ends(), program.said) == (1, "flarelog: cannot write: No space left on device\n")
 

@@ -304,8 +304,10 @@ def test_once_sends_what_is_there_and_repeats_nothing_the_next_time(place: Place
     assert len(receiver.holds(data)["generations"]) == 1
 
 
-def test_once_with_nothing_to_send_is_fine(place: Place) -> None:
-    assert place.once(place.serve()).ends() == 0
+def test_once_with_nothing_to_send_says_so(place: Place) -> None:
+    once = place.once(place.serve())
+    assert once.ends() == 3
+    assert "no file matches" in once.said
 
 
 # --- the end
@@ -325,7 +327,7 @@ def test_sigterm_drains_what_is_there(place: Place, durability: str) -> None:
 def test_a_second_sigterm_ends_at_once(place: Place) -> None:
     append(place.log, HEAD)
     sidecar = place.sidecar(free_address())
-    sidecar.says("trying again")
+    sidecar.says("retrying")
     sidecar.tell(signal.SIGTERM)
     sidecar.took_signals()
     with pytest.raises(AssertionError, match="did not end"):
@@ -608,14 +610,14 @@ def test_a_receiver_that_starts_late_is_awaited(place: Place) -> None:
     address = free_address()
     append(place.log, HEAD)
     sidecar = place.sidecar(address)
-    sidecar.says("trying again")
+    sidecar.says("retrying")
     append(place.log, TAIL)
     receiver = place.serve(listen=address)
     receiver.gets(HEAD + TAIL)
     stop(sidecar)
     receiver.holds(HEAD + TAIL)
     quiet(sidecar)
-    assert sidecar.said.count("trying again") <= 2
+    assert sidecar.said.count("retrying") <= 2
 
 
 def test_a_run_that_is_announced_late_is_complete_and_no_error_is_said(place: Place) -> None:
@@ -717,7 +719,7 @@ def test_what_was_sent_but_not_stored_and_is_truncated_is_a_gap(place: Place) ->
     receiver = place.serve(listen=free_address())
     sidecar, data = stalled(place, receiver)
     receiver.program.kill()
-    sidecar.says("trying again")
+    sidecar.says("retrying")
     place.log.write_bytes(NEXT)
     receiver = receiver.again()
     ended_with_a_gap(receiver, sidecar, data, NEXT)

@@ -299,7 +299,7 @@ def test_a_network_that_swallows_everything_for_longer_than_the_timeouts_costs_n
     black_hole: tuple[Receiver, Program, Proxy],
 ) -> None:
     receiver, sidecar, network = black_hole
-    until(lambda: "trying again" in sidecar.said, "it has noticed", 60.0)
+    until(lambda: "retrying" in sidecar.said, "it has noticed", 60.0)
     data = HEAD + TAIL + append(receiver.place.log, NEXT)
     assert receiver.stored() == HEAD
     network.release()

@@ -115,7 +115,7 @@ def test_each_streams_end_is_told_once_however_it_comes(tmp_path: Path, receiver
     for name in (LOG, "other.txt"):
         append(tmp_path / "site" / name, b"one\n")
     with sending(receiver, tmp_path / "site") as end:
-        until(lambda: receiver.sending(RUN), "it sends")
+        until(lambda: len(list((tmp_path / "jobs" / RUN / SITE).glob("*.txt"))) == 2, "both are sent")
         finished = [receiver.finish(RUN) for _ in range(2)]  # the run's end and its producer's, at once
         end()
     for future in finished:

@@ -103,7 +103,7 @@ def test_a_site_s_kit_reads_nothing_of_another_and_pushes_as_no_other(federation
     address = federation.address("localhost")
     program = federation.place.once(address, "--site", "site-2", "--run", "run-3", *federation.files("site-1"))
     assert program.ends() == 5, program.talk()
-    assert "certificate 'site-1' may not" in program.sentence()
+    assert "certificate 'site-1' is of site site-1, but the call asks for site 'site-2'" in program.sentence()
     assert not (federation.receiver.store / "run-3").exists()
 
 

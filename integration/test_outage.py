@@ -67,7 +67,7 @@ def test_an_outage_shows(place: Place, terminals: list[Terminal], columns: int) 
         receiver.program.ends()
         gone = f"no connection to {receiver.address} for"[: columns - 1]
         until(lambda: follow.last().startswith(gone), lambda: f"follow says it: {follow.screen()}")
-        until(lambda: "no answer from" in status.screen()[0], lambda: f"status says it: {status.screen()}")
+        until(lambda: "has not answered for" in status.screen()[0], lambda: f"status says it: {status.screen()}")
         assert not any("live" in row for row in status.screen())
         again = receiver.again()
         until(lambda: follow.last() == "1 site: 1 live", lambda: f"it is live again: {follow.screen()}")

@@ -30,7 +30,7 @@ main(prog_name="flarelog")
 A_BUG, THE_DISK = 'ZeroDivisionError("a bug")', 'OSError(5, "Input/output error")'
 NEXT = 'wrong(Tail, "next", lambda self, *_: self.log, lambda self, offset, *_: offset > 0)'
 LOOK = 'wrong(Tail, "look", lambda self, *_: self.log)'
-BEAT = 'wrong(Log, "_beat", lambda self: self.stream.log)'
+BEAT = 'wrong(Log, "beat", lambda self: self.stream.log)'
 MEET = """
 from flarelog.sources.files.strangers import Strangers
 wrong(Strangers, "_meet", lambda self, path, *_: path)
@@ -55,7 +55,7 @@ def test_a_bug_in_one_log_is_said_once_and_the_others_are_sent_to_their_end(plac
     sidecar = mistaken(place, receiver, NEXT, "--once")
     assert sidecar.ends() == 1, sidecar.talk()
     assert sidecar.said.count("Traceback") == 1
-    assert sidecar.said.count(f"ERROR {RUN}/{SITE}/bad.log") == 1
+    assert sidecar.said.count(f"ERROR sidecar: {RUN}/{SITE}/bad.log") == 1
     assert "ZeroDivisionError: a bug" in sidecar.said
     streams = receiver.streams()
     assert streams[f"{SITE}/good.log"]["sealed"]
@@ -96,7 +96,7 @@ def test_a_bug_in_a_heartbeat_ends_its_own_log(place: Place) -> None:
     receiver = place.serve("--idle-timeout", "1")
     sidecar = mistaken(place, receiver, BEAT)
     receiver.gets(DATA, "good.log")
-    until(lambda: f"ERROR {RUN}/{SITE}/bad.log" in sidecar.said, "the trouble is said")
+    until(lambda: f"ERROR sidecar: {RUN}/{SITE}/bad.log" in sidecar.said, "the trouble is said")
     append(place.root / "good.log", MORE)
     receiver.gets(DATA + MORE, "good.log")
     assert sidecar.stop() == 1

@@ -145,7 +145,7 @@ def test_what_an_older_copy_of_the_store_lacks_is_sent_again_and_said(place: Pla
         data += append(place.log, NEXT)
     receiver.gets(data)
     receiver = restored(receiver, copy)
-    sidecar.says(f"has lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends them")
+    sidecar.says(f"the receiver lost {len(data) - len(HEAD)} bytes that it had acknowledged; the producer resends them")
     receiver.gets(data)
     data += append(place.log, NEXT)
     receiver.gets(data)
@@ -368,7 +368,7 @@ def test_verify_locates_a_byte_that_was_flipped_in_the_middle(place: Place) -> N
     until(lambda: receiver.stored().endswith(after), "it goes on")
     assert sidecar.stop() == 0, sidecar.talk()
     code, text = verified(receiver)
-    assert (code, f"differs between offset 0 and {len(HEAD)} from what was committed" in text) == (1, True), text
+    assert (code, f"differs from the committed bytes between offset 0 and {len(HEAD)}" in text) == (1, True), text
     assert len(receiver.stored()) == len(data + after)
 
 
@@ -396,7 +396,7 @@ def test_a_receiver_that_moved_is_gone_on_with_by_a_sidecar_that_is_told_where(p
     receiver.gets(data)
     receiver.program.kill()
     data += append(place.log, TAIL)
-    sidecar.says("trying again")
+    sidecar.says("retrying")
     receiver = place.serve(store=receiver.store)
     assert sidecar.process.poll() is None
     sidecar.tell(signal.SIGTERM)  # it cannot reach anybody: a second signal ends it at once
@@ -539,7 +539,7 @@ def test_clocks_that_jump_both_ways_at_both_ends_change_nothing(place: Place) ->
     clock.write_text("-3000d\n")
     assert sidecar.stop() == 0, sidecar.talk()
     for program in (sidecar, receiver.program):
-        assert "trying again" not in program.said
+        assert "retrying" not in program.said
         assert "GOING_AWAY" not in program.said
         quiet(program)
     assert len({line[:4] for line in receiver.program.said.splitlines()}) > 1  # it did see another year

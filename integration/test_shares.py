@@ -91,9 +91,8 @@ def test_a_site_that_invents_runs_stops_no_other_sites(place: Place) -> None:
     held = [reply for reply in replies if reply.code is not Code.OK]
     assert {reply.code for reply in held} == {Code.PAUSE}
     assert held[0].reason == (
-        f"site evil has begun {MAX_SITE_RUNS} runs that nobody announced and that have not ended, at most"
-        f" {MAX_SITE_RUNS} are taken: end or remove those that are over, or start the receiver with a higher"
-        " --max-site-runs"
+        f"site evil has {MAX_SITE_RUNS} open runs without an announcement, and {MAX_SITE_RUNS} is the limit: end or"
+        " remove old runs, or start the receiver with a higher --max-site-runs"
     )
     data = append(place.log, lines(100))
     honest = place.sidecar(federation.receiver, "--once", *files(federation.site("site-1")), site="site-1")

@@ -406,7 +406,7 @@ def test_no_other_receiver_gets_the_port_or_the_store(place: Place) -> None:
         assert "cannot listen on" in program.sentence()
         program = place.start("serve", "--store", str(receiver.store), "--listen", "127.0.0.1:0", *workers)
         assert program.ends() == 1
-        assert f"another receiver (process {receiver.program.process.pid}) has the store" in program.sentence()
+        assert f"another receiver (process {receiver.program.process.pid}) uses the store" in program.sentence()
     alone = place.serve(store=place.directory / "alone")
     program = place.start("serve", "--store", other, "--listen", alone.address, *WORKERS)
     assert program.ends() == 1

@@ -53,16 +53,16 @@ def test_three_sites_in_three_zones(place: Place, variables: dict[str, str]) -> 
             found = shows(place, "logs", RUN, *source, *chosen, "--order", "time", "-o", "json", "--notes", "off")
             lines = [json.loads(line) for line in found.splitlines()]
             by_time = [(site, age) for age in AGES if wanted(age) for site in ("ohio", "lyon", "kyoto")]
-            assert [(line["site"], int(line["text"].split()[-3])) for line in lines] == by_time
+            assert [(line["site"], int(line["body"].split()[-3])) for line in lines] == by_time
             for line, (_, age) in zip(lines, by_time, strict=True):
-                assert abs(datetime.fromisoformat(line["time"]) - now).total_seconds() == pytest.approx(age, abs=1)
+                assert abs(datetime.fromisoformat(line["timestamp"]) - now).total_seconds() == pytest.approx(age, abs=1)
         first = shows(place, "follow", RUN, *source, "--first-error", "-C", "0")
         assert "ohio was 3600 s before" in first
         # What a person says outweighs what the sidecar told.
         said_zone = shows(
             place, "logs", RUN, *source, "--site", "kyoto", "--zone", "kyoto=UTC", "-o", "json", "--notes", "off"
         )
-        told = datetime.fromisoformat(json.loads(said_zone.splitlines()[0])["time"])
+        told = datetime.fromisoformat(json.loads(said_zone.splitlines()[0])["timestamp"])
         assert (told - now).total_seconds() == pytest.approx(9 * 3600 - AGES[0], abs=1)
 
 

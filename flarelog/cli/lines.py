@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from flarelog.cli.running import terminal_size
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
 from flarelog.options import option, typed
@@ -174,13 +175,7 @@ class Lines:
             offsets=offsets,
             prefix=prefix,
         )
-        return Console(out, shown, _terminal_size() if live else None, self.stamped)
-
-
-def _terminal_size() -> Callable[[], tuple[int, int]]:
-    import shutil  # with it come three modules for archives, and those who read a pipe or a store need none
-
-    return shutil.get_terminal_size
+        return Console(out, shown, terminal_size if live else None, self.stamped)
 
 
 def demand_alone(*others: object) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import signal
 import stat
 import sys
@@ -138,9 +137,24 @@ def aligned(rows: Sequence[Sequence[str]], to_the_right: Container[int]) -> list
     ]
 
 
+def terminal_size() -> os.terminal_size:
+    """Columns and rows of stdout's terminal.
+
+    COLUMNS and LINES may say less, and not more: a line that wraps breaks a table that is drawn in place.
+    """
+    import shutil  # with it come three modules for archives, and readers of a pipe or a store need none
+
+    said = shutil.get_terminal_size()
+    try:
+        real = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):  # stdout is no terminal, or nothing that has a number
+        return said
+    return os.terminal_size(min(a, b) if b else a for a, b in zip(said, real, strict=True))
+
+
 def terminal_columns() -> int | None:
     """How wide the terminal is that stdout goes to; None where it goes elsewhere."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return terminal_size().columns if sys.stdout.isatty() else None
 
 
 def width(rows: Sequence[Sequence[str]]) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import shutil
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +17,7 @@ import click
 
 from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, place_options
-from flarelog.cli.running import aligned, narrowed, run, width
+from flarelog.cli.running import aligned, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound, TimedOut
@@ -84,7 +83,7 @@ def command(
     output: str,
 ) -> None:
     terminal = sys.stdout is not None and sys.stdout.isatty()
-    columns = shutil.get_terminal_size().columns if terminal else None
+    columns = terminal_size().columns if terminal else None
     asked = _Asked(run_id, patterns, quiet_after, output == "json", columns)
 
     async def work() -> None:
@@ -264,12 +263,12 @@ async def _watch(asked: _Asked, look_once: Callable[[], Awaitable[Found]], inter
         try:
             shown = looking.result()
             if in_place:
-                asked = replace(asked, columns=shutil.get_terminal_size().columns)
+                asked = replace(asked, columns=terminal_size().columns)
             ended = all(one.phase is Phase.ENDED for one in sites(shown.streams, asked.quiet_after).values())
             over = ended and shown.state == RunState.ENDED.value
             heard, asked_once = time.monotonic(), True
         except (CannotConnect, NotFound) as error:  # neither is a reason to look away
-            note = f"{error}; trying again"
+            note = f"{error}; retrying"
             away = isinstance(error, CannotConnect) and asked_once
             lines = _away(asked, shown, place, time.monotonic() - heard) if away else [note]
             screen.show(lines, note)
@@ -312,7 +311,7 @@ class _Screen:
 
 def _draw(lines: list[str], drawn: int) -> int:
     """Show *lines* in the place of the *drawn* ones before; how many they are now."""
-    columns, height = shutil.get_terminal_size()
+    columns, height = terminal_size()
     room = max(2, height - 1)
     if len(lines) > room:
         lines = [

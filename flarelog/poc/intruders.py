@@ -38,5 +38,5 @@ def intruders(sites: Sequence[str]) -> list[Intruder]:
     first, other = sites[0], sites[1] if len(sites) > 1 else "site-2"
     return [
         Intruder(f"another CA's {first}", STRANGER, first, "does not know the CA that signed"),
-        Intruder(f"{first} as {other}", first, other, f"refuses: certificate '{first}' may not"),
+        Intruder(f"{first} as {other}", first, other, f"refuses: certificate '{first}' is of site"),
     ]

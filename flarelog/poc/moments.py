@@ -185,7 +185,7 @@ async def _try(machine: Machine, intruder: Intruder) -> None:
     def answered() -> bool:
         heard = talk.read_text(errors="replace")[before:]
         lines = [line for line in heard.splitlines() if intruder.sentence in line]
-        intruder.answer = re.sub(r"^\S+ (WARNING|ERROR) |; trying again$", "", lines[0]) if lines else ""
+        intruder.answer = re.sub(r"^\S+ (WARNING|ERROR) |; retrying$", "", lines[0]) if lines else ""
         return bool(lines) or process.returncode is not None
 
     with contextlib.suppress(TimedOut):

@@ -196,7 +196,7 @@ class Link:
             with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
                 reason = await asyncio.to_thread(why, receiver, self._options.tls)
             sentence = f"no connection to {receiver}: {reason}" if reason else sentence
-        log.warning("%s; trying again", sentence)
+        log.warning("%s; retrying", sentence)
 
     async def close(self) -> None:
         if self._uplink is not None:

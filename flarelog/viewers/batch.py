@@ -39,6 +39,7 @@ class Batch:
         infos = await self._reading.listed()
         if not infos:
             what, meant = await missing(self._reading.origin, self._reading.selection)
+            what = what or f"{self._reading.origin.name} had no such log"
             raise NotFound(f"{what}: did you mean {meant}?" if meant else what)
         for info in infos:
             self._reading.add(info, over=True)

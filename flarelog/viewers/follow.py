@@ -112,7 +112,8 @@ class Follow:
         what, meant = f"{self._reading.origin.name} has no such log", ""
         with contextlib.suppress(FlarelogError):  # the next look tells
             what, meant = await missing(self._reading.origin, self._reading.selection)
-        self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
+        if what:
+            self._reading.say(f"{what} yet: waiting{f' (did you mean {meant}?)' if meant else ''}")
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:

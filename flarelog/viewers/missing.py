@@ -18,6 +18,8 @@ NAMED = 3  # that are there
 async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
     """What *origin* does not hold of *wanted*, as a sentence, and the name that may have been meant, or an empty one.
 
+    The sentence is empty where nothing is missing: a log that came just now.
+
     Raises CannotConnect, NotAllowed.
     """
     held = [info.stream for info in await origin.streams(wanted.run)]
@@ -35,10 +37,12 @@ async def missing(origin: Origin, wanted: Selection) -> tuple[str, str]:
         return _unknown("site", of_sites, sites, where)
     of_logs = wanted.logs or tuple(dict.fromkeys(log for _, log in wanted.starts))
     logs = {stream.log for stream in held if not of_sites or globs.any_of(of_sites, stream.site)}
+    if not of_logs or any(globs.any_of(of_logs, log) for log in logs):
+        return "", ""
     return _unknown("log", of_logs, logs, where)
 
 
 def _unknown(what: str, asked: Sequence[str], known: Iterable[str], where: str) -> tuple[str, str]:
     names = sorted(known, key=natural)
     listed = f"{', '.join(names[:NAMED])}{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''}"
-    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names) if asked else ""
+    return f"{where} has no {what} {' or '.join(asked)} (it has {listed})", nearest(asked[0], names)

@@ -54,6 +54,8 @@ WHERE = f"run {RUN} at here has no"
         (Known("a/log.txt"), Selection(RUN, ("x", "y*")), (f"{WHERE} site x or y* (it has a)", "")),
         (Known("a/log.txt b/x"), Selection(RUN, ("a",), ("log",)), (f"{WHERE} log log (it has log.txt)", "log.txt")),
         (Known("a/x"), Selection(RUN, starts={("b", "x"): 3}), (f"{WHERE} site b (it has a)", "")),
+        (Known("a/x"), Selection(RUN), ("", "")),
+        (Known("a/x"), Selection(RUN, logs=("x*",)), ("", "")),
     ],
 )
 def test_what_is_unknown_and_what_may_have_been_meant(
