@@ -25,7 +25,7 @@ STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173"
 ERROR = re.compile(
     r"Traceback \(most recent call last\):"
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
-    r"|\b[A-Za-z_.]*(?:Error|Exception)\b:"
+    r"|(?:[A-Za-z_.]|\b)(?:Error|Exception):"
     r"|\blevel=(?:error|fatal|panic)\b|\"level\":\s?\"(?:error|fatal|panic)\""
     r"|Segmentation fault|core dumped|Out of memory|Fatal Python error"
 )
