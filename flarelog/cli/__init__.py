@@ -25,6 +25,7 @@ _COMMANDS = {
     "serve": "Receive the logs of all sites and store them.",
     "run": "Run a command; keep its output and exit code, and send them to a receiver.",
     "sidecar": "Send the logs under a directory to a receiver.",
+    "agent": "Send the runs under a directory: each begins and ends by itself.",
     "status": "Show the state of each log: live, quiet, silent, paused, ended.",
     "follow": "Show the logs of a run, live.",
     "logs": "Show the logs of a run as far as they are stored.",
@@ -43,7 +44,7 @@ _COMMANDS = {
     "poc": "Simulate a run with faults on this machine, and compare the result.",
 }
 
-_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar"}  # whose talk says who speaks
+_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent"}  # whose talk says who speaks
 _LEVELS = ["debug", "info", "warning", "error"]
 _NO_FILE = ("config", "completion")  # commands whose options no file has
 

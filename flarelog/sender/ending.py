@@ -16,6 +16,7 @@ import grpc
 
 from flarelog.bus import Bus
 from flarelog.security.tls import Tls, why
+from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sender.sidecar import Sidecar
@@ -42,13 +43,20 @@ class Sending:
     """One sidecar, and another one if logs were written to after the first was told to drain.
 
     *owned*: whoever began it says when the writers have gone, by ``drain``; else they are looked for, and waited for
-    no longer than the options' drain_timeout.
+    no longer than the options' drain_timeout. *channels*: the connection, shared with other runs.
     """
 
-    def __init__(self, options: SidecarOptions, bus: Bus | None = None, *, owned: bool = False) -> None:
+    def __init__(
+        self,
+        options: SidecarOptions,
+        bus: Bus | None = None,
+        *,
+        owned: bool = False,
+        channels: Channels | None = None,
+    ) -> None:
         self.options = options
-        self.sidecar = Sidecar(options, bus)
-        self._bus = bus
+        self.sidecar = Sidecar(options, bus, channels)
+        self._bus, self._channels = bus, channels
         self._owned = owned
         self._over = asyncio.Event()
 
@@ -74,7 +82,7 @@ class Sending:
         if self.sidecar.finder.state() == self.sidecar.early:
             return outcome
         log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
-        self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus)
+        self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus, self._channels)
         return outcome.then(await self.sidecar.run())
 
     async def _written(self) -> None:

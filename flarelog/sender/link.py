@@ -99,13 +99,14 @@ class Channels:
 
 
 class Link:
-    """What the deliveries of one sidecar share of the receiver."""
+    """What the deliveries of one sidecar share of the receiver. *channels*: the connection, shared with other runs."""
 
-    def __init__(self, options: SidecarOptions) -> None:
+    def __init__(self, options: SidecarOptions, channels: Channels | None = None) -> None:
         self.producer_id = os.urandom(16)
         self.epoch = 0  # the latest that the receiver granted
         self.connected = False  # has the receiver ever said what it holds
-        self.channels = Channels(options)
+        self._shared = channels is not None  # with other runs of this process
+        self.channels = channels or Channels(options)
         self._options = options
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
@@ -131,7 +132,10 @@ class Link:
         if self._uplink is not None and self._uplink[1] is uplink:  # else another log has seen to it
             self._uplink = None
             self._moves, self._moved_at = self.moves + 1, time.monotonic()
-            self.channels.replace()
+            if self._shared:  # the other runs stay where they are
+                self.channels, self._shared = Channels(self._options), False
+            else:
+                self.channels.replace()
 
     async def record(self, late: Callable[[], None] = lambda: None) -> list[StreamInfo]:
         """What the receiver holds of this site in this run. Tries until there is an answer; *late* is called when there
@@ -202,4 +206,5 @@ class Link:
         if self._uplink is not None:
             self._uplink[1].close()
             self._uplink = None  # a call that something still knows keeps the connection
-        await self.channels.close()
+        if not self._shared:
+            await self.channels.close()

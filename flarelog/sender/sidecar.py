@@ -29,7 +29,7 @@ from flarelog.errors import (
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import StreamId
 from flarelog.sender.consents import Consents
-from flarelog.sender.link import Link
+from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced
@@ -52,10 +52,10 @@ _OVER = (RunState.ENDING.value, RunState.ENDED.value)
 class Sidecar:
     """Sends every log that is found to one receiver. ``run`` ends after ``drain``, when all receipts are there."""
 
-    def __init__(self, options: SidecarOptions, bus: Bus | None = None) -> None:
+    def __init__(self, options: SidecarOptions, bus: Bus | None = None, channels: Channels | None = None) -> None:
         self.options = options
         self.bus = bus or Bus()
-        self.link = Link(options)
+        self.link = Link(options, channels)
         self.finder = finder(
             options.source,
             run=options.run,

@@ -1,0 +1,87 @@
+"""Which directories below a root are runs, by a pattern of their paths, and whether anything in one has changed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from flarelog.errors import InvalidName, InvalidOption
+from flarelog.names import run_name
+
+KIND, RUN, BELOW = "path:", "{run}", "**"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a run's logs were at one moment. Another moment with equal contents has seen no write in between."""
+
+    files: int
+    size: int  # bytes of all files
+    newest: int  # the latest change of a file, in ns since 1970
+
+
+class RunPattern:
+    """``path:{run}/**``: the path of a run's directory below the root, where ``{run}`` is the run's name.
+
+    A part may hold ``*``, which is any text without ``/``; ``path:*/job-{run}/logs/**`` has the run's logs in a
+    directory below the run's. Raises InvalidOption.
+    """
+
+    def __init__(self, text: str) -> None:
+        if not text.startswith(KIND):
+            raise InvalidOption(f"--run-from {text!r} names no kind of pattern: write {KIND}{RUN}/{BELOW}")
+        parts = text.removeprefix(KIND).removesuffix(f"/{BELOW}").split("/")
+        if text.count(RUN) != 1:
+            raise InvalidOption(f"--run-from {text!r} must hold {RUN} once: write {KIND}{RUN}/{BELOW}")
+        if any(part in ("", ".", "..", BELOW) for part in parts):
+            raise InvalidOption(
+                f"--run-from {text!r} has an empty part, '.', '..' or an inner {BELOW}: write {KIND}*/{RUN}/{BELOW}"
+            )
+        self._parts = [_expression(part) for part in parts]
+
+    def find(self, root: str) -> tuple[dict[str, Path], list[str]]:
+        """(the directory of each run that is there, a sentence for each directory that cannot be a run)."""
+        found: dict[str, Path] = {}
+        troubles = []
+        for name, path in sorted(self._walk(Path(root), 0, "")):
+            try:
+                run_name(name)
+            except InvalidName as error:
+                troubles.append(f"directory {path} is not sent: {error}")
+                continue
+            if found.setdefault(name, path) != path:
+                troubles.append(f"directory {path} is not sent: {found[name]} is run {name} already")
+        return found, troubles
+
+    def _walk(self, directory: Path, depth: int, run: str) -> Iterator[tuple[str, Path]]:
+        if depth == len(self._parts):
+            yield run, directory
+            return
+        with contextlib.suppress(OSError):  # it went away, or may not be read: then nothing in it is a run for now
+            for entry in os.scandir(directory):
+                match = self._parts[depth].fullmatch(entry.name)
+                if match is not None and entry.is_dir():
+                    yield from self._walk(directory / entry.name, depth + 1, match.groupdict().get("run") or run)
+
+
+def _expression(part: str) -> re.Pattern[str]:
+    pieces = {RUN: "(?P<run>[^/]+)", "*": "[^/]*"}
+    return re.compile("".join(pieces.get(each) or re.escape(each) for each in re.split(r"(\{run\}|\*)", part)))
+
+
+def contents(directory: Path, matches: Callable[[str], bool]) -> Contents:
+    """What the files below *directory* whose paths in it *matches* takes are now."""
+    files = size = newest = 0
+    for at, _, names in os.walk(directory):
+        below = os.path.relpath(at, directory)
+        for name in names:
+            if not matches(name if below == "." else f"{below}/{name}"):
+                continue
+            with contextlib.suppress(OSError):  # it went away, or leads nowhere
+                status = os.stat(os.path.join(at, name))
+                files, size, newest = files + 1, size + status.st_size, max(newest, status.st_mtime_ns)
+    return Contents(files, size, newest)

@@ -1,0 +1,143 @@
+"""One agent for all runs of a site: they begin and end by themselves, share a connection, and none holds another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from integration.harness.places import SITE, Place, Program, Receiver, free_address, noise, until
+
+LATE = 45.0  # seconds after which a run that is over is sealed at the latest, on a machine that is loaded
+
+
+def agent(place: Place, receiver: Receiver | str, *args: str) -> Program:
+    address = receiver if isinstance(receiver, str) else receiver.address
+    return place.start("agent", "--receiver", address, "--site", SITE, "--root", str(place.root), *args)
+
+
+def wrote(place: Place, run: str, data: bytes, log: str = "log.txt") -> bytes:
+    """What the log holds now."""
+    path = place.root / run / log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab") as file:
+        file.write(data)
+    return path.read_bytes()
+
+
+def sealed(receiver: Receiver, run: str, data: bytes, log: str = "log.txt") -> None:
+    until(lambda: receiver.stored(log, run=run) == data, f"{run} is stored")
+    until(lambda: all(one["sealed"] for one in receiver.streams(run).values()), f"{run} is over", LATE)
+    receiver.holds(data, log, run=run)
+
+
+def connections(program: Program, address: str) -> int:
+    """How many of its sockets lead to *address*."""
+    port = f"{int(address.rpartition(':')[2]):04X}"
+    mine = {os.readlink(path) for path in Path(f"/proc/{program.process.pid}/fd").iterdir() if path.is_symlink()}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port}") and row[3] == "01" and f"socket:[{row[9]}]" in mine for row in rows)
+
+
+def test_runs_begin_and_end_by_themselves_over_one_connection(place: Place) -> None:
+    receiver = place.serve()
+    old = wrote(place, "old", noise(100_000))
+    os.utime(place.root / "old" / "log.txt", (1_000_000_000, 1_000_000_000))
+    first = wrote(place, "first", b"one\n")
+    program = agent(place, receiver, "--idle", "3")
+    sealed(receiver, "old", old)
+    sealed(receiver, "first", first)
+    late = wrote(place, "late", b"late\n")
+    wrote(place, "late", b"deep\n", "deep/er/log.txt")
+    receiver.gets(late, "log.txt", run="late")
+    assert connections(program, receiver.address) == 1
+    first = wrote(place, "first", b"two\n")
+    sealed(receiver, "first", first)
+    sealed(receiver, "late", late)
+    last = wrote(place, "last", b"last\n")
+    receiver.gets(last, "log.txt", run="last")
+    assert program.stop() == 0, program.talk()
+    sealed(receiver, "last", last)
+    assert program.complaints() == []
+
+
+def test_a_killed_agent_goes_on_where_it_was(place: Place) -> None:
+    receiver = place.serve()
+    logs = {f"job-{n}": wrote(place, f"job-{n}", noise(200_000, n)) for n in range(5)}
+    for n in range(5):
+        program = agent(place, receiver, "--run-from", "path:job-{run}/**", "--state", str(place.directory / "state"))
+        receiver.gets(logs["job-0"], "log.txt", run="0")
+        program.kill()
+        for run in logs:
+            wrote(place, run, noise(10_000, n))
+            logs[run] += noise(10_000, n)
+        (place.root / "job-1" / "log.txt").rename(place.root / "job-1" / f"log.txt.{9 - n}")
+        logs["job-1"] += wrote(place, "job-1", b"%d\n" % n)
+    program = agent(place, receiver, "--run-from", "path:job-{run}/**", "--state", str(place.directory / "state"))
+    for run, data in logs.items():
+        receiver.gets(data, "log.txt", run=run.removeprefix("job-"))
+    assert program.stop() == 0, program.talk()
+    for run, data in logs.items():
+        sealed(receiver, run.removeprefix("job-"), data)
+
+
+def test_once_sends_all_runs_that_there_are(place: Place) -> None:
+    """More of them than go over one connection at the same time."""
+    receiver = place.serve()
+    logs = {f"job-{n}": wrote(place, f"job-{n}", noise(1000, n)) for n in range(200)}
+    assert agent(place, receiver, "--once").ends(120.0) == 0
+    for run, data in logs.items():
+        assert receiver.stored("log.txt", run=run) == data
+    more = wrote(place, "job-7", b"more\n")
+    again = agent(place, receiver, "--once")
+    assert again.ends(120.0) == 0, again.talk()
+    assert receiver.stored("log.txt", run="job-7") == more
+    assert again.said.count("sending from offset") == 1, "nothing else was opened again"
+
+
+def test_runs_wait_for_a_receiver_that_is_late(place: Place) -> None:
+    address = free_address()
+    data = wrote(place, "job", b"one\n")
+    program = agent(place, address, "--idle", "2")
+    program.says("no connection to")
+    data = wrote(place, "job", b"two\n")
+    sealed(place.serve(listen=address), "job", data)
+    assert program.stop() == 0
+
+
+def test_a_run_that_a_newer_sidecar_sends_is_left_to_it_and_the_others_go_on(place: Place) -> None:
+    receiver = place.serve()
+    wrote(place, "mine", b"one\n")
+    data = wrote(place, "other", b"one\n")
+    program = agent(place, receiver)
+    for run in ("mine", "other"):
+        receiver.gets(b"one\n", "log.txt", run=run)
+    newer = place.sidecar(receiver, run="other", root=place.root / "other")
+    until(lambda: "newer" in program.said, "it is told")
+    data = wrote(place, "other", b"two\n")
+    receiver.gets(data, "log.txt", run="other")
+    mine = wrote(place, "mine", b"two\n")
+    receiver.gets(mine, "log.txt", run="mine")
+    assert newer.stop() == 0
+    assert program.stop() == 5
+    sealed(receiver, "mine", mine)
+    sealed(receiver, "other", data)
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (("--run-from", "job-{run}"), 2, "names no kind of pattern: write path:{run}/**"),
+        (("--run-from", "path:jobs/**"), 2, "must hold {run} once"),
+        (("--idle", "0"), 2, "idle must be a number of seconds"),
+        (("--include", "["), 78, "["),
+        (("--once",), 3, "has no log in a directory of a run; nothing was sent"),
+        (("--once", "--root", "nowhere"), 3, "--root nowhere does not exist; nothing was sent"),
+    ],
+)
+def test_bad_input_gets_a_sentence(place: Place, args: tuple[str, ...], code: int, sentence: str) -> None:
+    program = agent(place, "127.0.0.1:1", *args)
+    assert program.ends() == code, program.talk()
+    assert sentence in program.said
+    assert "Traceback" not in program.said

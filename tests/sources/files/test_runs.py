@@ -1,0 +1,61 @@
+"""Which directories are runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.sources.files.runs import Contents, RunPattern, contents
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("path:{run}/**", {"job-1": "job-1", "job-2": "job-2", "x": "x"}),
+        ("path:{run}", {"job-1": "job-1", "job-2": "job-2", "x": "x"}),
+        ("path:job-{run}/**", {"1": "job-1", "2": "job-2"}),
+        ("path:{run}/logs/**", {"job-1": "job-1/logs"}),
+        ("path:*/{run}/**", {"logs": "job-1/logs", "deep": "x/deep"}),
+        ("path:x/{run}/**", {"deep": "x/deep"}),
+    ],
+)
+def test_a_pattern_finds_the_directories_of_runs(tmp_path: Path, pattern: str, found: dict[str, str]) -> None:
+    for directory in ("job-1/logs", "job-2", "x/deep"):
+        (tmp_path / directory).mkdir(parents=True)
+    (tmp_path / "file").touch()
+    (tmp_path / "x" / "file").touch()
+    assert RunPattern(pattern).find(str(tmp_path)) == ({run: tmp_path / path for run, path in found.items()}, [])
+
+
+def test_a_directory_that_cannot_be_a_run_is_said(tmp_path: Path) -> None:
+    for directory in ("a/1", "b/1", "a/no name"):
+        (tmp_path / directory).mkdir(parents=True)
+    found, troubles = RunPattern("path:*/{run}/**").find(str(tmp_path))
+    assert found == {"1": tmp_path / "a" / "1"}
+    assert [text.split(": ")[0] for text in troubles] == [
+        f"directory {tmp_path}/b/1 is not sent",
+        f"directory {tmp_path}/a/no name is not sent",
+    ]
+    assert troubles[0].endswith("a/1 is run 1 already")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["", "{run}/**", "path:", "path:**", "path:runs/**", "path:{run}/{run}/**", "path:**/{run}/**", "path:../{run}"],
+)
+def test_a_pattern_that_makes_no_sense_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidOption, match="--run-from"):
+        RunPattern(pattern)
+
+
+def test_contents_are_those_of_the_logs(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "a.log").write_text("12345")
+    (tmp_path / "deep" / "b.log").write_text("123")
+    (tmp_path / "deep" / "model.pt").write_text("much")
+    (tmp_path / "gone.log").symlink_to("nowhere")
+    newest = max((tmp_path / name).stat().st_mtime_ns for name in ("a.log", "deep/b.log"))
+    assert contents(tmp_path, lambda path: path.endswith(".log")) == Contents(2, 8, newest)
+    assert contents(tmp_path, lambda path: path == "deep/b.log").size == 3
