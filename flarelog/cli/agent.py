@@ -16,6 +16,7 @@ from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
 from flarelog.errors import NOT_ALLOWED
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
+from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 
@@ -88,11 +89,11 @@ def command(
     options = checked(agent)
     tls = checked(access.tls)
 
-    def wanted(address: str, run_id: str, directory: str) -> SidecarOptions:
-        return sidecar(address, run_id, site, source(directory, sites=consents), tls=tls)
+    def wanted(address: str, run_id: str, of_run: Wanted) -> SidecarOptions:
+        return sidecar(address, run_id, site, of_run, tls=tls)
 
-    matches = checked(lambda: source(root, sites=consents)).matches
-    agents = checked(lambda: [Agent(root, options, partial(wanted, address), matches) for address in receivers])
+    logs = checked(lambda: source(root, sites=consents))
+    agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])
     codes = [code for code in run(_send(agents)) if code]
     sys.exit(NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else 0)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flarelog.cli.running import checked
+from flarelog.errors import FlarelogError
 from flarelog.options import Option, declared
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., object])
 T = TypeVar("T")
 
 SWITCH = ("on", "off")
+_KINDS = "flarelog_kinds"  # the attribute of a command's function that holds the dataclasses of its options
+_SOME = {"receiver": "localhost:1", "run": "run", "site": "site", "root": "."}  # of fields without a default
 
 
 class Whole(click.IntRange):
@@ -88,8 +91,8 @@ def asks(**kinds: type) -> Callable[[F], F]:
         def called(*args: object, **given: object) -> object:
             said: dict[str, dict[str, object]] = {name: {} for name in kinds}
             for name, each, how in asked:
-                value = given.pop(_named(each, how))
-                if how.older and given.pop(how.older.replace("-", "_")) and not _outweighed(_named(each, how)):
+                value = given.pop(named(each, how))
+                if how.older and given.pop(how.older.replace("-", "_")) and not _outweighed(named(each, how)):
                     value = "off"
                 said[name][each.name] = value == "on" if _is_switch(each) else value
             made = {name: partial(kind, **said[name]) for name, kind in kinds.items()}
@@ -98,12 +101,37 @@ def asks(**kinds: type) -> Callable[[F], F]:
         for _, each, how in reversed(asked):
             for one in _click_options(each, how):
                 called = one(called)
+        setattr(called, _KINDS, (*asked_by(command), *kinds.values()))
         return called  # type: ignore[return-value]
 
     return decorated
 
 
-def _named(each: Field[object], how: Option) -> str:
+def asked_by(command: object) -> tuple[type, ...]:
+    """The dataclasses that declare options of *command*, a function."""
+    found: tuple[type, ...] = getattr(command, _KINDS, ())
+    return found
+
+
+def tried(kind: type, said: Mapping[str, object]) -> str:
+    """Why *kind* cannot be made of what is *said* by its parameters' names; empty where it can."""
+    given = {}
+    for each, how in declared(kind):
+        if (name := named(each, how)) in said:
+            given[each.name] = said[name] == "on" if _is_switch(each) else said[name]
+    others = {each.name: _SOME.get(each.name) for each in fields(kind) if each.init and _required(each)}
+    try:
+        kind(**others | given)
+    except FlarelogError as error:
+        return str(error)
+    return ""
+
+
+def _required(each: Field[object]) -> bool:
+    return each.default is MISSING and each.default_factory is MISSING
+
+
+def named(each: Field[object], how: Option) -> str:
     """The name of the parameter, which completion and messages know it by."""
     return (how.flag or each.name).replace("-", "_")
 
@@ -140,7 +168,7 @@ def _click_options(each: Field[object], how: Option) -> Iterator[Callable[[F], F
     elif kind == "float":
         settings["type"] = Finite(how.least)
     made = option if how.variable else click.option
-    yield made(*filter(None, (how.short, flag)), _named(each, how), **settings)
+    yield made(*filter(None, (how.short, flag)), named(each, how), **settings)
     if how.older:
         yield made(f"--{how.older}", is_flag=True, hidden=True)
 

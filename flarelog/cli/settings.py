@@ -16,6 +16,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from flarelog.cli.options import asked_by, tried
 from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.names import meant
@@ -240,7 +241,7 @@ def check(path: str, root: click.Context) -> tuple[int, list[Fault]]:
             for names, context in _leaves(document, inside, (name,), faults):
                 found, wrong = values(document, context, names)
                 count += len(found)
-                faults += [*wrong, *_exposed(document, names)]
+                faults += [*wrong, *_refused(document, names, context, found), *_exposed(document, names)]
     return count, sorted(faults, key=lambda fault: fault.line)
 
 
@@ -266,6 +267,23 @@ def _leaves(
             )
         else:
             yield from _leaves(document, click.Context(command, parent=context, info_name=name), (*names, name), faults)
+
+
+def _refused(
+    document: Document, names: tuple[str, ...], context: click.Context, found: Mapping[str, Any]
+) -> Iterator[Fault]:
+    """The values of a table that the command itself would refuse, though they are of the right type."""
+    params = {param.name: (key, param) for key, param in options(context.command).items()}
+    said = {name: params[name][1].type_cast_value(context, value) for name, value in found.items()}
+    for kind in asked_by(context.command.callback):
+        if tried(kind, {}):  # it needs something, which a flag or a variable may give
+            continue
+        whole = tried(kind, said)
+        alone = [(name, why) for name in said if (why := tried(kind, {name: said[name]}))]
+        for name, why in alone:
+            yield Fault(document.line(names, params[name][0]), why, value=True)
+        if whole and not alone:  # values that do not go together
+            yield Fault(document.line(names[:-1], names[-1]), whole, value=True)
 
 
 def _exposed(document: Document, names: tuple[str, ...]) -> Iterator[Fault]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from flarelog.errors import GAPS, NOT_ALLOWED, OK, FlarelogError, InvalidOption, NotFound
 from flarelog.options import option
@@ -20,7 +19,8 @@ from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sender.runs import Runs
-from flarelog.sources.files.runs import Contents, RunPattern, contents
+from flarelog.sources import choose
+from flarelog.sources.base import Contents, Wanted
 
 log = logging.getLogger(__name__)
 
@@ -41,26 +41,18 @@ class AgentOptions:
     idle: float = option(300.0, "Seconds without a new byte after which a run is over. A later byte resumes the run.")
 
     def __post_init__(self) -> None:
-        RunPattern(self.run_from)
         if not 0.1 <= self.idle <= 1e9:
             raise InvalidOption(f"idle must be a number of seconds from 0.1 to 1e9, not {self.idle:g}")
 
 
 class Agent:
-    """Sends the runs below *root* to one receiver. *wanted* makes a run's options of its name and its directory;
-    *matches* tells which paths below that are logs.
+    """Sends the runs that there are of *source* to one receiver. *sidecar* makes a run's options of its name and of
+    what is wanted of it.
     """
 
-    def __init__(
-        self,
-        root: str,
-        options: AgentOptions,
-        wanted: Callable[[str, str], SidecarOptions],
-        matches: Callable[[str], bool],
-    ) -> None:
-        self._root, self._wanted, self._matches = root, wanted, matches
-        self._pattern = RunPattern(options.run_from)
-        self._once = wanted("run", root).once
+    def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
+        self._source, self._sidecar = choose.runs(source, options.run_from), sidecar
+        self._once = sidecar("run", source).once
         self._runs = Runs(options.idle, once=self._once)
         self._connections: list[tuple[Channels, set[str]]] = []
         self._sending: dict[str, Sending] = {}
@@ -81,14 +73,14 @@ class Agent:
 
     async def run(self) -> int:
         """Send until drained; the exit code. Raises NotFound where the root never appeared."""
-        waiting = False
+        waiting, found = False, None
         while not self._draining.is_set():
             began = time.monotonic()
-            found = await asyncio.to_thread(self._found)
+            found = await asyncio.to_thread(self._source.look)
             if found is None and not waiting and not self._once:
-                log.info("waiting for %s", self._root)
+                log.info("waiting for %s", self._source.root)
                 waiting = True
-            self._step(found or {})
+            self._step(*found or ({}, []))
             if self._once and not self._runs.left:
                 break
             pause = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
@@ -98,10 +90,10 @@ class Agent:
         await asyncio.gather(*self._tasks.values())
         for channels, _ in self._connections:
             await channels.close()
-        if not Path(self._root).is_dir():
-            raise NotFound(f"--root {self._root} does not exist; nothing was sent")
-        if self._once and not self._any:
-            raise NotFound(f"--root {self._root} has no log in a directory of a run; nothing was sent")
+        if not self._any and found is None:
+            raise NotFound(f"--root {self._source.root} does not exist; nothing was sent")
+        if not self._any and self._once:
+            raise NotFound(f"--root {self._source.root} has no log in a directory of a run; nothing was sent")
         codes = [outcome.exit_code for outcome in self._outcomes.values()]
         return NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else OK
 
@@ -110,21 +102,14 @@ class Agent:
         await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         waiting[0].cancel()
 
-    def _found(self) -> dict[str, tuple[Path, Contents]] | None:
-        """The runs that are there, or None while the root is not."""
-        if not Path(self._root).is_dir():
-            return None
-        found, troubles = self._pattern.find(self._root)
+    def _step(self, found: Mapping[str, tuple[Wanted, Contents]], troubles: list[str]) -> None:
         for trouble in troubles:
             if trouble not in self._said:
                 self._said.add(trouble)
                 log.warning("%s", trouble)
-        return {run: (path, contents(path, self._matches)) for run, path in found.items()}
-
-    def _step(self, found: dict[str, tuple[Path, Contents]]) -> None:
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
         for run in (*steps.live, *steps.past):
-            options = self._wanted(run, str(found[run][0]))
+            options = self._sidecar(run, found[run][0])
             past = run in steps.past
             # What a run's record shows as sealed is not opened again, unless it holds more.
             options = replace(options, once=past, again=True, heed=not past)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from flarelog.backoff import delay
-from flarelog.sources.files.runs import Contents
+from flarelog.sources.base import Contents
 
 PAST_AT_ONCE = 8  # runs that were over already, and are sent at the same time
 FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds before a run that was not sent whole is tried again

@@ -45,6 +45,7 @@ raised. ``sources/choose`` makes finders, and nobody else knows one by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from flarelog.model import Mark, Redaction, StreamInfo
@@ -115,6 +116,28 @@ class Wanted(Protocol):
     @property
     def sites(self) -> tuple[Consent, ...]:
         """What the site's administrators let go: all of them must."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a run's logs were at one moment. Another moment with equal contents has seen no write in between."""
+
+    files: int
+    size: int  # bytes of all files
+    newest: int  # the latest change of a file, in ns since 1970
+
+
+class Runs(Protocol):
+    """The runs of a site that are there, and those that are still to come."""
+
+    @property
+    def root(self) -> str:
+        """Where they are, for sentences."""
+
+    def look(self) -> tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None:
+        """(what is wanted of each run and what its logs are now, a sentence for each thing that cannot be a run); None
+        while the root is not there.
+        """
 
 
 class Finder(Protocol):

@@ -7,10 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flarelog.errors import InvalidOption
-from flarelog.sources.base import Finder, Wanted
+from flarelog.sources.base import Finder, Runs, Wanted
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.finder import Files
 from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.runs import Directories, RunPattern
 from flarelog.sources.zone import system_zone
 
 
@@ -25,4 +26,11 @@ def finder(
     if isinstance(wanted, SourceOptions):
         checkpoint = Checkpoint(state, run, site, receiver) if state else None
         return Files(replace(wanted, zone=wanted.zone or system_zone()), checkpoint, ranks=ranks)
+    raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")
+
+
+def runs(wanted: Wanted, run_from: str) -> Runs:
+    """What finds the runs of which the logs are *wanted*; *run_from* says how a run is told. Raises InvalidOption."""
+    if isinstance(wanted, SourceOptions):
+        return Directories(RunPattern(run_from), wanted)
     raise InvalidOption(f"{type(wanted).__name__} is not a kind of source")

@@ -190,6 +190,22 @@ def test_a_file_in_which_nothing_is_wrong(path: Path) -> None:
     assert checked(path, text) == (0, f"{path}: 4 options, no faults\n", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "line", "sentence"),
+    [
+        ("[sidecar]\ndrain-timeout = 0\n", 2, "drain_timeout must be a positive number of seconds, not 0"),
+        ("[sidecar]\nrun = 'r'\nredact = ['all', 'nonsense']\n", 3, "nonsense"),
+        ("[agent]\nidle = -1\n", 2, "idle must be a number of seconds from 0.1"),
+        ("[sidecar]\ninclude = ['[']\n", 2, "["),
+    ],
+)
+def test_a_value_that_the_command_itself_would_refuse(path: Path, text: str, line: int, sentence: str) -> None:
+    code, out, err = checked(path, text)
+    assert (code, out) == (78, "")
+    assert f"line {line}: " in err.splitlines()[0]
+    assert sentence in err.splitlines()[0]
+
+
 def test_every_fault_of_every_table_is_told_in_the_order_of_the_lines(path: Path) -> None:
     code, out, err = checked(path, "[sidecar]\nranks = 3\n[certs.sit]\ndays = 3\n[serve]\nx = 1\n[logs]\ntail = 'y'\n")
     assert (code, out) == (78, "")

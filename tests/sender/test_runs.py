@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flarelog.sender.runs import FIRST_DELAY, PAST_AT_ONCE, Runs, Steps
-from flarelog.sources.files.runs import Contents
+from flarelog.sources.base import Contents
 
 WALL, IDLE = 1_800_000_000.0, 60.0
 

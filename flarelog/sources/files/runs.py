@@ -6,22 +6,15 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.names import run_name
+from flarelog.sources.base import Contents
+from flarelog.sources.files.patterns import SourceOptions
 
 KIND, RUN, BELOW = "path:", "{run}", "**"
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """What a run's logs were at one moment. Another moment with equal contents has seen no write in between."""
-
-    files: int
-    size: int  # bytes of all files
-    newest: int  # the latest change of a file, in ns since 1970
 
 
 class RunPattern:
@@ -66,6 +59,26 @@ class RunPattern:
                 match = self._parts[depth].fullmatch(entry.name)
                 if match is not None and entry.is_dir():
                     yield from self._walk(directory / entry.name, depth + 1, match.groupdict().get("run") or run)
+
+
+class Directories:
+    """The runs below the root that *wanted* names, each with the options of *wanted* for its own directory."""
+
+    def __init__(self, pattern: RunPattern, wanted: SourceOptions) -> None:
+        self._pattern, self._wanted = pattern, wanted
+
+    @property
+    def root(self) -> str:
+        return self._wanted.root
+
+    def look(self) -> tuple[dict[str, tuple[SourceOptions, Contents]], list[str]] | None:
+        if not os.path.isdir(self.root):
+            return None
+        found, troubles = self._pattern.find(self.root)
+        return {
+            run: (replace(self._wanted, root=str(path)), contents(path, self._wanted.matches))
+            for run, path in found.items()
+        }, troubles
 
 
 def _expression(part: str) -> re.Pattern[str]:

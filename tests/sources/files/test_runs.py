@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from flarelog.errors import InvalidOption
-from flarelog.sources.files.runs import Contents, RunPattern, contents
+from flarelog.sources.base import Contents
+from flarelog.sources.files.runs import RunPattern, contents
 
 
 @pytest.mark.parametrize(
