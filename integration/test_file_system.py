@@ -22,7 +22,9 @@ NOBODY = 65534
 # It becomes nobody by itself: nobody may not be able to read the interpreter, which may lie in somebody's home.
 AS_NOBODY = (
     *(sys.executable, "-c"),
-    "import os, sys, encodings.idna, grpc._utilities, zoneinfo, flarelog.cli.serve, flarelog.cli.sidecar\n"
+    "import os, sys, encodings.idna, grpc._utilities, zoneinfo\n"
+    "import flarelog.cli.settings, flarelog.cli.serve, flarelog.cli.sidecar\n"
+    "zoneinfo.ZoneInfo('UTC')\n"
     f"os.umask(int(sys.argv.pop(1), 8)); os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
     "flarelog.cli.main(prog_name='flarelog')",
 )

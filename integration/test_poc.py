@@ -72,7 +72,7 @@ def test_over_tls_certificates_change_on_the_way_and_intruders_are_refused(tmp_p
         ("site-1 as site-2", 0, "refused"),
     ]
     assert "does not know the CA that signed" in str(stranger["answer"])
-    assert "certificate 'site-1' may not" in str(claimant["answer"])
+    assert "certificate 'site-1' is of site site-1" in str(claimant["answer"])
 
 
 @pytest.mark.soak
