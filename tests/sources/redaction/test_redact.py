@@ -13,7 +13,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flarelog.errors import InvalidOption
@@ -546,6 +546,7 @@ SECRET = "kJ8s0Qw2"
     st.sampled_from([b"\n", b" and more", b""]),
     st.lists(st.integers(0, 500), max_size=5),
 )
+@example(50, "x", f"password={SECRET}", b"\n", [])
 def test_a_secret_never_leaves_wherever_a_write_or_a_window_cuts_it(
     before: int, filler: str, secret: str, after: bytes, sizes: list[int]
 ) -> None:
