@@ -62,10 +62,14 @@ class RunPattern:
 
 
 class Directories:
-    """The runs below the root that *wanted* names, each with the options of *wanted* for its own directory."""
+    """The runs below the root that *wanted* names, each with the options of *wanted* for its own directory.
+
+    A run that appears later is sent from its beginning: what it wrote before a look saw it is not skipped.
+    """
 
     def __init__(self, pattern: RunPattern, wanted: SourceOptions) -> None:
         self._pattern, self._wanted = pattern, wanted
+        self._earliest: set[str] | None = None  # the runs that the first look found, and that are still there
 
     @property
     def root(self) -> str:
@@ -75,8 +79,13 @@ class Directories:
         if not os.path.isdir(self.root):
             return None
         found, troubles = self._pattern.find(self.root)
+        self._earliest = set(found) if self._earliest is None else self._earliest & set(found)
+        later = replace(self._wanted, start_at="beginning")
         return {
-            run: (replace(self._wanted, root=str(path)), contents(path, self._wanted.matches))
+            run: (
+                replace(self._wanted if run in self._earliest else later, root=str(path)),
+                contents(path, self._wanted.matches),
+            )
             for run, path in found.items()
         }, troubles
 

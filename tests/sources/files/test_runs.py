@@ -8,7 +8,8 @@ import pytest
 
 from flarelog.errors import InvalidOption
 from flarelog.sources.base import Contents
-from flarelog.sources.files.runs import RunPattern, contents
+from flarelog.sources.files.patterns import SourceOptions
+from flarelog.sources.files.runs import Directories, RunPattern, contents
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,22 @@ def test_contents_are_those_of_the_logs(tmp_path: Path) -> None:
     newest = max((tmp_path / name).stat().st_mtime_ns for name in ("a.log", "deep/b.log"))
     assert contents(tmp_path, lambda path: path.endswith(".log")) == Contents(2, 8, newest)
     assert contents(tmp_path, lambda path: path == "deep/b.log").size == 3
+
+
+def test_a_run_that_appears_later_is_sent_from_its_beginning(tmp_path: Path) -> None:
+    directories = Directories(RunPattern("path:{run}/**"), SourceOptions(str(tmp_path / "root"), start_at="end"))
+    assert directories.look() is None
+    (tmp_path / "root" / "early").mkdir(parents=True)
+
+    def begins() -> dict[str, str]:
+        looked = directories.look()
+        assert looked is not None
+        return {run: wanted.start_at for run, (wanted, _) in looked[0].items()}
+
+    assert begins() == {"early": "end"}
+    (tmp_path / "root" / "late").mkdir()
+    assert begins() == {"early": "end", "late": "beginning"}
+    (tmp_path / "root" / "early").rmdir()
+    assert begins() == {"late": "beginning"}
+    (tmp_path / "root" / "early").mkdir()
+    assert begins() == {"early": "beginning", "late": "beginning"}
