@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
 
 pytest.register_assert_rewrite("integration.harness.places")
 from integration.harness.places import Place, new_place, nursery  # noqa: E402  # rewritten when it is imported
+
+
+def pytest_configure() -> None:
+    """Under nohup SIGHUP is ignored, which children inherit. A handler is ignored as well, and is not inherited."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
