@@ -24,6 +24,10 @@ COMMANDS = {
     "runs": "runs --store store",
     "logs": "logs run-1 --store store --no-pager --tz utc",
     "view": "view bar.log --no-pager",
+    "first-error": "logs run-1 --store store --no-pager --first-error",
+    "verify": "verify run-1 --store store",
+    "help": "--help",
+    "unknown-run": "logs run-2 --store store --no-pager",
 }
 BAR = b"begin\n" + b"".join(b"\rtrain: %3d%%|%s|" % (n, b"#" * (n // 2)) for n in range(0, 101, 5)) + b"\nend\n"
 MASKED = re.compile(

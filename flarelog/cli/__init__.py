@@ -11,14 +11,14 @@ import errno
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from flarelog.cli.running import ended_by
+from flarelog.cli.running import ended_by, terminal_size
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -46,6 +46,7 @@ _COMMANDS = {
 
 _SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent"}  # whose talk says who speaks
 _LEVELS = ["debug", "info", "warning", "error"]
+LEAST_COLUMNS = 20  # of a page of help
 _NO_FILE = ("config", "completion")  # commands whose options no file has
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -63,8 +64,25 @@ def _piped() -> Iterator[None]:
         sys.exit(ended_by(error))
 
 
+class _Help(click.HelpFormatter):
+    """For narrow terminals: a page of click is 50 columns wide at least, and names of options take 30 of them."""
+
+    def __init__(self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None) -> None:
+        super().__init__(indent_increment, width, max_width)
+        self.width = min(self.width, max(LEAST_COLUMNS, terminal_size().columns - 1))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl(rows, min(col_max, self.width // 2), col_spacing)
+
+
+class _Context(click.Context):
+    formatter_class = _Help
+
+
 class _Lazy(click.Group):
     """Imports a command when it is run, or asked for its own help: the list of all commands needs none of them."""
+
+    context_class = _Context
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -132,6 +150,7 @@ def main(context: click.Context, /, log_level: str) -> None:
 
 def _levelled(command: click.Command, speaker: str) -> None:
     """Let *command* take ``--log-level`` too, and those of a group: where it stands does not matter."""
+    command.context_class = _Context
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _levelled(each, speaker)
