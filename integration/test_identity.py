@@ -346,6 +346,33 @@ def test_a_compressed_copy_is_not_sent_and_what_is_none_is(
     assert it.logs() == sorted([LOG, *foreign])
 
 
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "stopped"])
+@pytest.mark.parametrize("copytruncate", [True, False], ids=["copytruncate", "rename"])
+def test_what_only_a_compressed_copy_has_of_a_generation_is_a_gap(
+    place: Place, site: Callable[..., Site], killed: bool, copytruncate: bool
+) -> None:
+    append(place.log, ONE)
+    it = site("--include", f"{LOG}*")
+    it.receiver.gets(ONE)
+    it.sidecar.kill() if killed else it.stop()
+    append(place.log, TWO)
+    old = place.root / f"{LOG}.1"
+    if copytruncate:
+        shutil.copy2(place.log, old)
+        os.truncate(place.log, 0)
+    else:
+        os.rename(place.log, old)
+    subprocess.run(["gzip", str(old)], check=True)
+    append(place.log, THREE)
+    for _ in range(2):
+        it.start()
+        it.receiver.gets(ONE + THREE)
+        it.stop(code=6)
+        (gap,) = it.receiver.holds(ONE + THREE)["gaps"]
+        assert (gap["offset"], gap["length"], f"{LOG}.1.gz" in gap["reason"]) == (len(ONE), len(TWO), True)
+        assert it.logs() == [LOG]
+
+
 # --- copied and truncated
 
 

@@ -6,19 +6,20 @@ else than what it acknowledged; files that left the patterns while nobody watche
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Generation, StreamInfo
-from flarelog.sources.files.copies import Copies
+from flarelog.sources.files.copies import Copies, Rest
 from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import compare
+from flarelog.sources.files.lineage import born_of, compare
 from flarelog.sources.files.owner import Owner
-from flarelog.sources.files.record import in_order, may_have_grown, shipped, wholes
+from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.walk import Look, Walk
 
@@ -46,9 +47,7 @@ class Adoption:
                 sent = (known for _, known in self.ledger.known.values())
                 if file.identity not in owner and self.copies.judge(file, sent):  # met before the record was known
                     self.copies.note(file)
-                    tail.files.remove(file)
-                    self.ledger.forget(file)
-                    file.close()
+                    self._drop(tail, file)
                 elif belongs != name:
                     tail.files.remove(file)
                     other = self.ledger.tail(belongs)
@@ -57,8 +56,8 @@ class Adoption:
             if not tail.files:
                 del tails[name]
 
-    def resume(self, streams: Iterable[StreamInfo], now: float) -> None:
-        """Let each log that the record speaks of go on where that ends."""
+    def resume(self, streams: Iterable[StreamInfo], now: float, *, first: bool) -> None:
+        """Let each log that the record speaks of go on where that ends; at *first* nothing was sent yet."""
         ledger = self.ledger
         infos = {info.stream.log: info for info in self._as_called_now(streams)}
         for tail, file in ledger.known.values():
@@ -67,11 +66,56 @@ class Adoption:
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
         ledger.miss({name: shipped(info) for name, info in infos.items()})
+        rests = self._compressed(infos.values(), now) if first and self.copies.suspected else {}
         for name, info in infos.items():
-            if name in ledger.tails:
-                self._go_on(ledger.tails[name], info)
+            rest = rests.get(name)
+            if name in ledger.tails or rest is not None:
+                self._go_on(ledger.tail(name), info, rest)
 
-    def _go_on(self, tail: Tail, info: StreamInfo) -> None:
+    def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
+        """By log: what only a compressed copy has of the last generation that the receiver holds of it. That one's file
+        is gone or was truncated; the copy is no log, and none that the receiver holds.
+        """
+        held = {key for info in infos for key in in_order(info)}
+        known, found = self.ledger.known, dict[str, Rest]()
+        for info in infos:
+            log, (identity, piece) = info.stream.log, next(reversed(shipped(info).items()), ("", None))
+            copies = self.copies.of(log) if piece is not None and piece.closed is None else []
+            if piece is None or not copies:
+                continue
+            whole = next((whole for whole in reversed(wholes(info)) if whole.identity == identity), None)
+            if whole is None or whole.length != piece.source_end:
+                continue
+            if identity in known and settled_on(known[identity][1], piece) is not None:
+                continue
+            for path in copies:
+                length = self._length_behind(path, held, whole, piece, now)
+                if length:
+                    found[log] = Rest(path, length)
+                    break
+        return found
+
+    def _length_behind(self, path: str, held: set[str], whole: Held, piece: Piece, now: float) -> int:
+        """How many bytes the file at *path*, which is let go then, has behind *whole*, of which *piece* is the end."""
+        with contextlib.suppress(OSError), self.descriptors.open(path, now) as file:
+            length = self.copies.rest(file, whole, born_of(piece.begin.notes)) if file.identity not in held else 0
+            if length:
+                self.copies.note(file)
+                if file.identity in self.ledger.known:
+                    tail = self._drop(*self.ledger.known[file.identity])
+                    if not tail.files:
+                        del self.ledger.tails[tail.log]
+            return length
+        return 0
+
+    def _drop(self, tail: Tail, file: SourceFile) -> Tail:
+        """*file*, of which nothing was sent, is none of *tail*, nor of any other log."""
+        tail.files.remove(file)
+        self.ledger.forget(file)
+        file.close()
+        return tail
+
+    def _go_on(self, tail: Tail, info: StreamInfo, rest: Rest | None) -> None:
         held = in_order(info)
         for file in tail.files:
             if file.start and held and file.identity not in held:
@@ -82,7 +126,7 @@ class Adoption:
         order = {key: place for place, key in enumerate(held | before)}
         tail.files.sort(key=lambda file: order.get(file.identity, len(order)))
         try:
-            tail.resume(info)
+            tail.resume(info, rest)
         except OSError as error:
             why = f"the source files cannot be compared with the sent bytes ({error.strerror}): start the sidecar again"
             tail.failed = FlarelogError(why)  # for good: where it goes on is not known
@@ -106,9 +150,7 @@ class Adoption:
                 elif file.path != name and owner.matches(file.path):
                     none = compare(name, file.age, since) < 0 or owner.is_twin(file, tail)
                     if none and not owner.names_log(file.path):  # it was rotated behind a link, before what is sent
-                        tail.files.remove(file)
-                        self.ledger.forget(file)
-                        file.close()
+                        self._drop(tail, file)
                         continue
                     name = file.path if none else name
                 if name != tail.log:

@@ -1,10 +1,15 @@
-"""Which files are compressed copies of what is sent, and are not sent a second time."""
+"""Which files are compressed copies of what is sent, and are not sent a second time.
+
+What a copy has behind the bytes that were sent of its generation is a gap, and never taken from the copy. A log is what
+stands in its files, raw; a copy would have to be unpacked onto a disk, so that any offset can be read again. A file is
+the copy of a generation that is sent in part only if its name, its time and its bytes say so.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
-import operator
 import os
 import re
 import struct
@@ -12,16 +17,19 @@ import time
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from flarelog.model import EMPTY_DIGEST, suffix_digest
+from flarelog.model import EMPTY_DIGEST, extend
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import Sight
-from flarelog.sources.files.record import Stretch
+from flarelog.sources.files.lineage import Age, compare, is_rotation
+from flarelog.sources.files.record import Held
 from flarelog.text import legible
 
 log = logging.getLogger(__name__)
 
 WRITTEN = 5.0  # seconds after its last change for which a file that nobody was seen to close counts as being written
+_SMALLEST = 18  # bytes of a gzip member
 _MODULO = 0xFFFFFFFF  # gzip tells no more of a length
 _GZIP_NAMES = (".gz", ".tgz", ".gzip")
 _GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -36,6 +44,13 @@ Whole = tuple[int, int]
 _Key = tuple[int, int, int | str]
 
 
+class Rest(NamedTuple):
+    """The end of a generation that only its compressed copy has."""
+
+    path: str  # of the copy
+    length: int
+
+
 def _key(path: str, inode: tuple[int, int], born: int | None) -> _Key:
     """What tells a file from others without its being opened: the path, where nobody keeps births."""
     return *inode, path if born is None else born
@@ -46,8 +61,9 @@ class Copies:
     """What is known of compressed copies."""
 
     gone: set[Whole] = field(default_factory=set)  # generations whose files are gone
-    # By length: the pieces of each generation that the receiver holds.
-    _held: dict[int, set[tuple[Stretch, ...]]] = field(default_factory=dict)
+    # By length, lost bytes and all: the generations that the receiver holds.
+    _held: dict[int, list[Held]] = field(default_factory=dict)
+    suspected: set[str] = field(default_factory=set)  # paths of files that may be copies
     closing: bool = False  # the last look is being taken: what cannot be told yet is told now
     _known: dict[_Key, tuple[int, int]] = field(default_factory=dict)  # sizes and times of change of copies
     _said: bool = False
@@ -66,10 +82,32 @@ class Copies:
             self._said = True
             log.warning("%s is compressed and is not sent: redaction cannot look into it", legible(file.path))
 
-    def hold(self, generations: Iterable[Iterable[Stretch]]) -> None:
-        """The receiver holds these *generations* of a stream, each in such pieces."""
-        for pieces in map(tuple, generations):
-            self._held.setdefault(sum(map(operator.itemgetter(0), pieces)), set()).add(pieces)
+    def hold(self, generations: Iterable[Held]) -> None:
+        """The receiver holds these *generations* of a stream."""
+        for held in generations:
+            self._held.setdefault(held.length + held.lost, []).append(held)
+
+    def of(self, log: str) -> list[str]:
+        """The paths of files that may be copies of generations of *log*, as their names say, the oldest first."""
+        names = {path: path.removesuffix(next(filter(path.endswith, _GZIP_NAMES), "")) for path in self.suspected}
+        paths = [path for path, name in names.items() if name != path and (name == log or is_rotation(log, name))]
+
+        def order(one: str, other: str) -> int:
+            return compare(log, Age(path=names[one]), Age(path=names[other]))
+
+        return sorted(paths, key=functools.cmp_to_key(order))
+
+    def rest(self, file: SourceFile, held: Held, born: int | None) -> int:
+        """How many bytes *file* has behind those that are *held* of a generation that was *born* then; 0 if it is no
+        copy of it: another's, older than it, or not whole.
+        """
+        status = os.fstat(file.fd)
+        if born is not None and status.st_mtime_ns < born:  # gzip gives a copy the time of its source's last change
+            return 0
+        if status.st_size < _SMALLEST or not _GZIP.match(file.read(0, 4)):
+            return 0
+        found = _unpacked(file, status.st_size, held.length)
+        return max(0, found[0] - held.length) if found is not None and found[1] == held.digest else 0
 
     def judge(self, file: SourceFile, sent: Iterable[SourceFile]) -> bool | None:
         """Whether *file* is the compressed copy of a generation, of one of the files *sent* say, that is sent as it is;
@@ -83,27 +121,27 @@ class Copies:
         size = status.st_size
         # A copy is seen before its first byte is: only its name tells it from a new log then.
         begun = file.path.endswith(_GZIP_NAMES) and _GZIP_MAGIC.startswith(file.read(0, len(_GZIP_MAGIC)))
-        if not (begun if size < 18 else _GZIP.match(file.read(0, 4))):
+        if not (begun if size < _SMALLEST else _GZIP.match(file.read(0, 4))):
             return False
+        self.suspected.add(file.path)
         if not self.closing and not file.closed and 0 <= time.time() - status.st_mtime < WRITTEN:
             return None
-        if size < 18:
+        if size < _SMALLEST:
             return False
         crc, length = struct.unpack("<II", file.read(size - 8, 8))
         alike = (length, crc) in {(its_length & _MODULO, its) for its_length, its in self.gone}
-        alike = alike or any(_holds(other, length, crc) for other in sent) or self._is_held(length, crc)
-        return alike and _is_one_member(file, size)
+        if alike or any(_holds(other, length, crc) for other in sent):
+            return _unpacked(file, size, 0) is not None
+        return self._is_held(file, size, length, crc)
 
-    def _is_held(self, length: int, crc: int) -> bool:
-        """Whether the receiver holds a generation of that *length*, modulo 2**32, and CRC-32. What a digest says of a
-        generation alone takes 0.5 ms to find out, and of most of them nobody asks.
+    def _is_held(self, file: SourceFile, size: int, length: int, crc: int) -> bool:
+        """Whether the receiver holds a generation of that *length*, modulo 2**32, and CRC-32, or its beginning and a
+        gap. What a digest says of a generation alone takes 0.5 ms to find out, and of most of them nobody asks.
         """
-        return any(
-            _digest(pieces) == crc
-            for its_length, generations in self._held.items()
-            if its_length & _MODULO == length
-            for pieces in generations
-        )
+        alike = [held for its, generations in self._held.items() if its & _MODULO == length for held in generations]
+        if any(not held.lost and held.digest == crc for held in alike) and _unpacked(file, size, 0) is not None:
+            return True
+        return any(held.lost and self.rest(file, held, None) == held.lost for held in alike)
 
     def _is_compressed(self, file: SourceFile) -> bool | None:
         """Whether *file* is one that cannot be masked; None while too little is there to tell."""
@@ -111,14 +149,6 @@ class Copies:
         if file.path.endswith(_COMPRESSED_NAMES) or begin.startswith(_COMPRESSED):
             return True
         return None if not self.closing and any(magic.startswith(begin) for magic in _COMPRESSED) else False
-
-
-def _digest(pieces: Iterable[Stretch]) -> int:
-    """CRC-32 of *pieces*, one behind the other."""
-    crc = EMPTY_DIGEST
-    for length, before, behind in pieces:
-        crc = suffix_digest(crc, suffix_digest(before, behind, length), length)
-    return crc
 
 
 def _holds(file: SourceFile, length: int, crc: int) -> bool:
@@ -130,15 +160,19 @@ def _holds(file: SourceFile, length: int, crc: int) -> bool:
     return bool(unread) and size & _MODULO == length and file.digest(size) == crc
 
 
-def _is_one_member(file: SourceFile, size: int) -> bool:
-    """Whether *file* is one intact gzip member and nothing else."""
-    unpacked, at = zlib.decompressobj(wbits=31), 0
+def _unpacked(file: SourceFile, size: int, beginning: int) -> tuple[int, int] | None:
+    """How many bytes *file*, of *size* itself, unpacks to, and the CRC-32 of so many bytes at their *beginning*; None
+    unless it is one intact gzip member and nothing else.
+    """
+    unpacked, at, length, crc = zlib.decompressobj(wbits=31), 0, 0, EMPTY_DIGEST
     with contextlib.suppress(zlib.error):
         while at < size and not unpacked.eof:
             data = file.read(at, 1 << 18)
             at += len(data)
             while data and not unpacked.eof:
-                unpacked.decompress(data, 1 << 20)
+                plain = unpacked.decompress(data, 1 << 20)
+                crc = extend(crc, plain[: max(0, beginning - length)])
+                length += len(plain)
                 data = unpacked.unconsumed_tail
-        return unpacked.eof and not unpacked.unused_data and at >= size
-    return False
+        return (length, crc) if unpacked.eof and not unpacked.unused_data and at >= size else None
+    return None

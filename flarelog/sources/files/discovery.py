@@ -356,7 +356,7 @@ class Discovery:
         streams = list(streams)
         if self._resumed and self._store(streams):
             self._look_everywhere(now)  # what the receiver has lost of files that were let be is sent again
-        self._adoption.resume(streams, now)
+        self._adoption.resume(streams, now, first=not self._resumed)
         if not self._resumed:
             self._resumed = True
             self._adoption.reunite()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flarelog.exits import Exit
-from flarelog.model import Attributes, Ended, Gap, Generation, StreamInfo, extend
+from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, StreamInfo, extend, suffix_digest
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.redaction.mask import Rules
 from flarelog.text import legible
@@ -22,6 +22,24 @@ _READ = 1 << 20
 
 Stretch = tuple[int, int, int]
 """(length, the stream's digest before it, the one behind it)"""
+
+
+@dataclass(slots=True)
+class Held:
+    """A generation that the receiver holds from its first byte on."""
+
+    identity: str
+    pieces: list[Stretch] = field(default_factory=list)
+    length: int = 0  # of the pieces together
+    lost: int = 0  # bytes behind them that a gap tells of
+
+    @property
+    def digest(self) -> int:
+        """CRC-32 of its bytes."""
+        crc = EMPTY_DIGEST
+        for length, before, behind in self.pieces:
+            crc = suffix_digest(crc, suffix_digest(before, behind, length), length)
+        return crc
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,22 +144,29 @@ def _settled_on(file: SourceFile, piece: Piece, rules: Rules, ends: int) -> Sett
     return Settled(crc, begin, True, matches, masked) if digest == piece.digest else None
 
 
-def wholes(info: StreamInfo) -> list[list[Stretch]]:
-    """The pieces of each generation that the receiver holds from its first byte on without a hole, in their order."""
+def wholes(info: StreamInfo) -> list[Held]:
+    """What the receiver holds of each generation from its first byte on without a hole, in their order."""
     marks = [mark for mark in info.marks if not isinstance(mark, Attributes | Exit)]
     bounds = [(mark.offset, mark.digest) for mark in marks[1:]] + [(info.committed, info.digest)]
-    found: list[list[Stretch]] = []
-    latest: dict[str, tuple[int, list[Stretch]]] = {}  # by identity: where the next piece would begin
+    found: list[Held] = []
+    latest: dict[str, Held] = {}
+    current: Held | None = None  # the one that a gap is of
     for mark, (end, digest) in zip(marks, bounds, strict=False):
-        if not isinstance(mark, Generation) or end <= mark.offset:
+        if isinstance(mark, Gap) and current is not None:
+            current.lost += mark.length
+        if not isinstance(mark, Gap):
+            current = None
+        if not isinstance(mark, Generation):
             continue
-        if mark.source_offset == 0:
-            latest[mark.identity] = 0, []
-            found.append(latest[mark.identity][1])
-        at, pieces = latest.get(mark.identity, (-1, []))
-        if at == mark.source_offset:
-            pieces.append((end - mark.offset, mark.digest, digest))
-            latest[mark.identity] = at + end - mark.offset, pieces
+        if mark.source_offset == 0 and end > mark.offset:
+            latest[mark.identity] = Held(mark.identity)
+            found.append(latest[mark.identity])
+        held = latest.get(mark.identity)
+        if held is not None and held.length == mark.source_offset:
+            current = held
+            if end > mark.offset:
+                held.pieces.append((end - mark.offset, mark.digest, digest))
+                held.length, held.lost = held.length + end - mark.offset, 0  # it goes on where it ended
     return found
 
 

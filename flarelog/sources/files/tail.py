@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
 from flarelog.render.zones import told
+from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, of_one
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import missing
@@ -418,7 +419,7 @@ class Tail:
         """Whether what stands behind *offset* and *marks* can be sent from here, without asking the receiver what it
         holds.
         """
-        if offset == self.end and marks == len(self.marks):
+        if offset == self.end and marks <= len(self.marks):
             return True
         return bool(self._segments) and self._segments[0].offset <= offset <= self.end and marks <= len(self.marks)
 
@@ -481,11 +482,12 @@ class Tail:
 
     # --- taking up where the receiver's record ends
 
-    def resume(self, info: StreamInfo) -> None:
+    def resume(self, info: StreamInfo, rest: Rest | None = None) -> None:
         """Go on from what the receiver holds, with the files that have been found.
 
         A file whose bytes are not those that the receiver holds of its identity counts as truncated meanwhile. What the
-        receiver held once and has lost is read again; where its source is gone, it is a gap.
+        receiver held once and has lost is read again; where its source is gone, it is a gap. So is the *rest* of the
+        last generation, of which only a compressed copy is left.
         """
         lost, first = self._lost_by(info), not self.marks
         self.marks, self.end, self._acked = list(info.marks), info.committed, info.committed
@@ -501,6 +503,9 @@ class Tail:
         self._current = None
         pieces = shipped(info)
         last = next(reversed(pieces.values()), None)
+        if rest is not None:
+            why = f"{rest.length} bytes were compressed before they were sent: they are in {rest.path} at the site"
+            self.marks.append(Gap(self.end, EMPTY_DIGEST, rest.length, why))
         for file in self.files:
             piece = pieces.get(file.identity)
             file.begun, file.graced = False, False
@@ -523,7 +528,7 @@ class Tail:
                 continue
             if first:  # what was cut off before the record was known may be held by the receiver
                 file.rewritten(file.quiet_since)
-                file.cut = min(file.cut, max(0, file.cut_from - piece.source_end))
+                file.cut = min(file.cut, max(0, file.cut_from - piece.source_end)) if rest is None else 0
             file.start = 0  # what start_at skipped is not in it any more
             file.start_at(0)
             if piece is last and piece.closed is None:

@@ -131,3 +131,105 @@ def test_what_is_compressed_is_sent_once(make_site: Callable[..., Site], happens
     site.settle()
     assert sorted(site.stored) == ["a.log"]
     assert site.content("a.log").replace(b"late\n", b"") == ONE + TWO + THREE
+
+
+# --- a generation that was stored in part when the sidecar stopped
+
+HELD = 1500  # bytes of ONE that the receiver holds
+
+
+def stored_in_part(site: Site) -> None:
+    """The sidecar stopped when the receiver had HELD bytes of a.log."""
+    site.look()
+    site.pump(room=HELD, limit=2)
+    site.arrive("a.log")
+    assert site.content("a.log") == ONE[:HELD]
+    site.cut()
+
+
+def gzipped(site: Site, name: str, to: str) -> None:
+    """As gzip does: the copy has the time of its source."""
+    was = os.stat(site.root / name)
+    compress(site, name, to)
+    os.utime(site.root / to, ns=(was.st_atime_ns, was.st_mtime_ns))
+
+
+def with_delay(site: Site) -> None:
+    for data in (TWO, THREE):
+        if (site.root / "a.log.1").exists():
+            gzipped(site, "a.log.1", "a.log.2.gz")
+        site.rename("a.log", "a.log.1")
+        site.append("a.log", data)
+
+
+def at_once(site: Site) -> None:
+    for data in (TWO, THREE):
+        if (site.root / "a.log.1.gz").exists():
+            site.rename("a.log.1.gz", "a.log.2.gz")
+        site.rename("a.log", "a.log.1")
+        gzipped(site, "a.log.1", "a.log.1.gz")
+        site.append("a.log", data)
+    os.utime(site.root / "a.log.1.gz", (1, 1))  # of TWO: that it is no copy of what is stored can be told
+
+
+def without_a_new_one(site: Site) -> None:
+    gzipped(site, "a.log", "a.log.1.gz")
+
+
+def copied_and_truncated(site: Site) -> None:
+    (site.root / "a.log.1").write_bytes((site.root / "a.log").read_bytes())
+    gzipped(site, "a.log.1", "a.log.1.gz")
+    site.truncate("a.log")
+    site.append("a.log", TWO)
+
+
+@pytest.mark.parametrize(
+    ("happens", "kept", "beside"),
+    [
+        pytest.param(with_delay, TWO + THREE, [], id="delaycompress"),
+        pytest.param(at_once, THREE, ["a.log.1.gz"], id="compress"),
+        pytest.param(without_a_new_one, b"", [], id="nocreate"),
+        pytest.param(copied_and_truncated, TWO, [], id="copytruncate"),
+    ],
+)
+def test_the_rest_of_a_generation_that_was_compressed_is_a_gap_and_its_copy_no_log(
+    make_site: Callable[..., Site], happens: Callable[[Site], None], kept: bytes, beside: list[str]
+) -> None:
+    site = make_site(include=("a.log*",))
+    site.append("a.log", ONE)
+    stored_in_part(site)
+    happens(site)
+    for _ in range(3):
+        site.restart()
+        site.settle()
+        assert sorted(site.stored) == ["a.log", *beside]
+        assert site.content("a.log") == ONE[:HELD] + kept
+        (gap,) = site.gaps("a.log")
+        assert (gap.offset, gap.length) == (HELD, len(ONE) - HELD)
+        assert "were compressed" in gap.reason
+        for copy in site.root.glob("*.gz"):
+            os.utime(copy, (1, 1))  # gzip has ended long ago
+
+
+def test_a_copy_of_another_generation_that_begins_alike_is_sent(make_site: Callable[..., Site]) -> None:
+    site = make_site(include=("*",))
+    site.append("a.log", ONE)
+    stored_in_part(site)
+    os.unlink(site.root / "a.log")
+    others = {
+        "a.log.2.gz": ONE + b"its last bytes are older than the generation",
+        "b.log.1.gz": ONE + b"it has another log's name",
+        "a.log.1.gz": ONE[:HELD] + b"what follows is cut off",
+        "a.log.3.gz": b"another beginning" + ONE,
+    }
+    for name, data in others.items():
+        (site.root / name).write_bytes(gzip.compress(data)[: -5 if name == "a.log.1.gz" else None])
+        later = 10**9 * 4
+        os.utime(site.root / name, (1, 1) if name == "a.log.2.gz" else (later, later))  # nobody writes to it
+    site.append("a.log", TWO)
+    for _ in range(2):
+        site.restart()
+        site.settle()
+        assert site.stored.keys() == {"a.log", *others}
+        assert site.content("a.log") == ONE[:HELD] + TWO
+        assert site.gaps("a.log") == []
