@@ -17,7 +17,7 @@ from flarelog.sources.files.descriptors import Descriptors
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.identity import inode, same
 from flarelog.sources.files.ledger import Ledger
-from flarelog.sources.files.lineage import born_of, compare
+from flarelog.sources.files.lineage import born_of, compare, originals
 from flarelog.sources.files.owner import Owner
 from flarelog.sources.files.record import Held, Piece, in_order, may_have_grown, settled_on, shipped, wholes
 from flarelog.sources.files.tail import Tail
@@ -66,11 +66,21 @@ class Adoption:
         if self._find_moved(infos.values(), now):
             infos = {info.stream.log: info for info in self._as_called_now(infos.values())}
         ledger.miss({name: shipped(info) for name, info in infos.items()})
+        if first and infos.keys() - ledger.tails.keys():
+            for name in self._beside() & infos.keys():
+                ledger.tail(name)
         rests = self._compressed(infos.values(), now) if first and self.copies.suspected else {}
         for name, info in infos.items():
             rest = rests.get(name)
             if name in ledger.tails or rest is not None:
                 self._go_on(ledger.tail(name), info, rest)
+
+    def _beside(self) -> set[str]:
+        """The logs that the known files may be generations of, by their names: at this moment there may be no file
+        under a log's own name, and none that the receiver holds.
+        """
+        paths = [file.path.rpartition("/") for _, file in self.ledger.known.values()]
+        return {f"{directory}{slash}{name}" for directory, slash, path in paths for name in originals(path)}
 
     def _compressed(self, infos: Iterable[StreamInfo], now: float) -> dict[str, Rest]:
         """By log: what only a compressed copy has of the last generation that the receiver holds of it. That one's file

@@ -133,6 +133,26 @@ def test_what_is_compressed_is_sent_once(make_site: Callable[..., Site], happens
     assert site.content("a.log").replace(b"late\n", b"") == ONE + TWO + THREE
 
 
+@pytest.mark.parametrize("look", [True, False], ids=["seen before the record", "seen with the record"])
+def test_a_generation_is_met_between_its_rotation_and_the_birth_of_the_next(
+    make_site: Callable[..., Site], look: bool
+) -> None:
+    """Of those before it only the compressed copies are left: the record alone tells of their log."""
+    site = make_site(include=("a.log*",))
+    site.append("a.log", ONE)
+    site.settle()
+    compress(site, "a.log", "a.log.2.gz")
+    site.append("a.log.1", TWO)
+    site.restart(look=look)
+    site.look()
+    site.append("a.log", THREE)
+    for _ in range(2):
+        site.settle()
+        assert sorted(site.stored) == ["a.log"]
+        assert site.content("a.log") == ONE + TWO + THREE
+        site.restart()
+
+
 # --- a generation that was stored in part when the sidecar stopped
 
 HELD = 1500  # bytes of ONE that the receiver holds

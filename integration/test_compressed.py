@@ -1,0 +1,131 @@
+"""A sidecar is killed while a writer rotates and gzip compresses what was rotated.
+
+What was written is the judge. Of each generation the log has all bytes, in the order of births, or its beginning and a
+gap as long as the rest. One that was compressed before a byte of it was read is the log of its ``.gz`` file, and no
+other is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from integration.harness.places import SITE, Place, Receiver, free_address, until
+
+LOG = "log.txt"
+RATE = 1_000_000  # bytes a second that the receiver takes: a kill meets generations that are sent in part
+LINES = (1, 300, 20_000, 60_000)  # of a generation
+
+
+@dataclass
+class Writer:
+    """Writes generations that differ in every line, rotates and compresses them as logrotate does."""
+
+    root: Path
+    chance: random.Random
+    delayed: bool  # delaycompress
+    written: list[bytes] = field(default_factory=list)
+
+    def write(self) -> None:
+        number = len(self.written)
+        data = b"".join(b"generation %d line %d\n" % (number, n) for n in range(self.chance.choice(LINES)))
+        with open(self.root / LOG, "ab", buffering=0) as log:
+            for at in range(0, len(data), 1 << 16):
+                log.write(data[at : at + (1 << 16)])
+        self.written.append(data)
+
+    def rotate(self) -> None:
+        first, second = self.root / f"{LOG}.1", self.root / f"{LOG}.2"
+        for number in range(len(self.written), 0, -1):
+            old = self.root / f"{LOG}.{number}.gz"
+            if old.exists():
+                os.rename(old, self.root / f"{LOG}.{number + 1}.gz")
+        if first.exists():
+            os.rename(first, second)
+        os.rename(self.root / LOG, first)
+        self.write()
+        wanted = second if self.delayed else first
+        if wanted.exists():
+            subprocess.run(["gzip", str(wanted)], check=True)
+
+
+@pytest.mark.parametrize("delayed", [True, False], ids=["delaycompress", "compress"])
+def test_kills_while_generations_are_compressed(place: Place, delayed: bool) -> None:
+    storm(place, 107, delayed, kills=4)
+
+
+def storm(place: Place, seed: int, delayed: bool, kills: int) -> None:
+    chance = random.Random(seed)
+    writer = Writer(place.root, chance, delayed)
+    writer.write()
+    receiver = place.serve("--durability", "memory", "--max-run-rate", str(RATE), listen=free_address())
+    sidecar = place.sidecar(receiver, "--include", f"{LOG}*")
+    until(lambda: receiver.stored(LOG), "the first bytes come")
+    for _ in range(kills):
+        for _ in range(chance.choice((0, 1, 2))):
+            writer.rotate()
+            time.sleep(chance.choice((0.02, 0.3)))  # the writer's own pace: that is what is tried
+        sidecar.kill()
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            writer.rotate()
+        sidecar = place.sidecar(receiver, "--include", f"{LOG}*")
+        sidecar.heeds_signals()
+    until(lambda: receiver.stored(LOG).endswith(writer.written[-1][-60:]), "the last generation comes", 120.0)
+    streams: dict[str, Any] = {}
+
+    def all_there() -> bool:
+        streams.update(place.streams("--store", str(receiver.store)))
+        both = _stored(receiver, streams, writer.written), _beside(receiver, streams, writer.written)
+        return sum(map(len, both)) >= len(writer.written)
+
+    until(all_there, f"seed {seed}: every generation is stored", 60.0)
+    code = sidecar.stop()
+    assert code == (6 if streams[f"{SITE}/{LOG}"]["gaps"] else 0), sidecar.talk()
+    streams.update(receiver.streams())
+    beside = _beside(receiver, streams, writer.written)
+    stored = _stored(receiver, streams, writer.written)
+    assert sorted([*stored, *beside]) == list(range(len(writer.written))), f"seed {seed}"
+    assert stored == sorted(stored), f"seed {seed}"
+
+
+def _stored(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -> list[int]:
+    """The generations that the log has, whole or with a gap for the rest."""
+    record, data = streams[f"{SITE}/{LOG}"], receiver.stored(LOG)
+    gaps = {gap["offset"]: gap["length"] for gap in record["gaps"]}
+    pieces: dict[str, tuple[bytes, int]] = {}
+    for part in record["generations"]:
+        end = part["offset"] + part["length"]
+        pieces[part["identity"]] = pieces.get(part["identity"], (b"", 0))[0] + data[part["offset"] : end], end
+    found = []
+    for piece, end in pieces.values():
+        if piece:
+            found.append(int(piece.split(maxsplit=2)[1]))
+            whole = written[found[-1]]
+            assert whole.startswith(piece)
+            assert piece == whole or gaps.get(end) == len(whole) - len(piece) or not record["sealed"]
+    return found
+
+
+def _beside(receiver: Receiver, streams: dict[str, Any], written: list[bytes]) -> list[int]:
+    """The generations that other logs have: one after the other where their files had one name."""
+    found = []
+    for name in streams.keys() - {f"{SITE}/{LOG}"}:
+        log = name.partition("/")[2]
+        assert log.endswith(".gz"), (log, receiver.stored(log)[:80], len(receiver.stored(log)))
+        try:
+            data = gzip.decompress(receiver.stored(log))
+        except (EOFError, gzip.BadGzipFile):  # it is still being sent
+            continue
+        while data:
+            found.append(int(data.split(maxsplit=2)[1]))
+            assert data.startswith(written[found[-1]])
+            data = data[len(written[found[-1]]) :]
+    return found
