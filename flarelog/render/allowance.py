@@ -8,7 +8,7 @@ holds. ``BURST`` is what a stream may use in advance, and the most that it can h
 from __future__ import annotations
 
 BURST = 1 << 17  # units
-DRAWN_AGAIN = 1 << 14  # units that there are after a while in which nothing was drawn: showing it did cost something
+DRAWN_AGAIN = 1 << 15  # units that there are after a while in which nothing was drawn: showing it did cost something
 SHOWN = 56  # bytes of output for each byte; what is shown of plain text besides is less than 8
 MOST_SHOWN = 4 << 20  # bytes of output that can have been saved
 

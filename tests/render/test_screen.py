@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 import tracemalloc
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 

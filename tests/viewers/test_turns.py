@@ -40,7 +40,7 @@ def test_a_line_waits_for_one_slice_of_what_costs_much_however_many_do(many: int
     costs = {f"evil-{number}": SLOW for number in range(many)}
     turns.add("honest", 0, b"first\n")
     for source in costs:
-        turns.add(source, 0, b"x" * (128 << 10))
+        turns.add(source, 0, b"x" * (1 << 20))
     shown(turns, costs, 3 * many)
     for at in range(6, 600, 6):
         turns.add("honest", at, b"a line")
