@@ -1,9 +1,9 @@
 """Control characters and sequences (ECMA-48) of a log: where they begin, what each is, and how it looks undrawn.
 
 Besides those of the standard these are the characters that reorder a line, cannot be seen, or end a line in another
-way than LF: of Unicode's format characters all that it calls ignorable, but for the two joiners, U+200C and U+200D, which
-Persian, the scripts of India and emoji need. Arabic's signs of numbers, and a few others, are format characters that
-are seen. An escape sequence without an end goes no further than its line.
+way than LF: of Unicode's format characters all that it calls ignorable. The two joiners, U+200C and U+200D, are shown:
+Persian, the scripts of India and emoji need them. So are those that have a shape, as Arabic's signs of numbers. An
+escape sequence without an end goes no further than its line.
 """
 
 from __future__ import annotations

@@ -296,7 +296,7 @@ class Reading:
         return start, data[start - begin :]
 
     async def pieces(
-        self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[None]] | None = None
+        self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """What there is of a stream behind what was received, with *follow* until it is sealed; lines that cannot match
         are left out. *looked* returns when all pieces were shown; without it each is before the next is asked for.

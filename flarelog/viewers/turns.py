@@ -1,8 +1,8 @@
 """Whose turn it is of several streams that have something to show.
 
-Each gets as much time as any other, counted in what showing it took: a stream that took little goes first, however much
-others bring. A piece is taken in slices of about ``TURN`` seconds, so that a line waits for one slice and not for pieces.
-A stream's own order is never changed.
+Each gets as much time as any other, counted in what showing it took: a stream that took little goes first, however
+much others bring, and of two that took the same the one of which less waits. A piece is taken in slices of about
+``TURN`` seconds, so that a line waits for a slice and not for pieces. A stream's own order is never changed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Turns(Generic[Source, What]):
 
     def take(self) -> tuple[Source, int, Buffer | What]:
         """The next slice, of the source that used least so far; ``used`` is to be called when it was shown."""
-        source = min(self._waiting, key=self._used.__getitem__)
+        source = min(self._waiting, key=lambda source: (self._used[source], self._sizes[source]))
         self._least = self._used[source]
         waiting, most = self._waiting[source], self._slices.get(source, FIRST)
         number, what = waiting.popleft()

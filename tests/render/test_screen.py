@@ -363,3 +363,8 @@ def test_highlights(text: str, patterns: list[str], shown: str) -> None:
     shown = shown.replace("<", "\x1b[0;1;7m").replace("]c", "\x1b[0;31mc").replace(">", "\x1b[0m")
     assert found == shown
     assert plain(found) == plain(text)
+
+
+def test_many_matches_take_a_time_that_grows_with_their_number() -> None:
+    """For each match the rest of the line was copied, which took minutes."""
+    assert len(highlighted("xy" * 500_000, [re.compile("x")])) == 500_000 * len("\x1b[0;1;7mx\x1b[0my")

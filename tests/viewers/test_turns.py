@@ -10,7 +10,7 @@ SLOW = 1e-6  # seconds that a byte takes; the law is half of it
 
 
 def shown(turns: Turns[str, str], costs: dict[str, float], most: int = 10_000) -> list[tuple[str, int, bytes | str]]:
-    found = []
+    found: list[tuple[str, int, bytes | str]] = []
     while turns and len(found) < most:
         source, number, what = turns.take()
         size = len(what) if isinstance(what, bytes) else 0
