@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.merge import Blocks, Merge, before_traceback, by_time
 from flarelog.render.merge import TRACEBACK as BEGINS
+from flarelog.render.merge import Blocks, Merge, before_traceback, by_time
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
 from tests.often import tried
