@@ -128,13 +128,13 @@ def hostile() -> dict[str, bytes]:
 
 
 def _long(text: str) -> bytes:
-    return (text * (LONG // len(text.encode()))).encode()
+    return (text * ((LONG - 100) // len(text.encode()))).encode()  # a longer line is cut
 
 
 MIXED = {  # that are repeated
     "empty": b"\n",
     "crlf": b"\r\n",
-    "prefix": b" " * LONG + f"{TRACEBACK}\n".encode() + b"x\n" * (SIZE - LONG - 100 >> 1),
+    "prefix": b" " * (LONG - 100) + f"{TRACEBACK}\n".encode() + b"x\n" * (SIZE - LONG - 100 >> 1),
     "prefix-short": b" " * 1000 + f"{TRACEBACK}\n".encode() + b"x\n" * 999,
     "group-traceback": _long("  | ") + f"x{TRACEBACK}\n".encode(),
     "groups-tracebacks": _long("  | ")[:1000] + f"x{TRACEBACK}\n".encode(),
