@@ -32,6 +32,7 @@ soak: .venv/developing
 	$(BIN)/python -m pytest integration -n 2 -m soak --ignore integration/nvflare
 	$(BIN)/python -m integration.test_storms --seconds $(SECONDS)
 	$(BIN)/python -m integration.harness.sweep
+	$(BIN)/python -m bench.hostile --size 262144 --log '*-long' --most 2 --a-line 20
 
 # Any bytes for every parser, guided by coverage where atheris can be installed: make fuzz SECONDS=3600
 fuzz: .venv/developing

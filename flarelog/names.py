@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from flarelog.errors import InvalidName, InvalidOption
 from flarelog.text import quoted
@@ -89,6 +90,7 @@ def is_loopback(host: str) -> bool:
 # --- names among others
 
 
+@lru_cache(maxsize=4096)  # the sites of a run, and their logs, have the same names thousands of times
 def natural(name: str) -> tuple[tuple[str | int, ...], str]:
     """A key to sort names by: ``rank-2`` stands before ``rank-10``."""
     parts = re.split(r"([0-9]+)", name)

@@ -580,7 +580,8 @@ def sendable(what: codec.Request) -> None:
 # --- the view
 
 _NOT_SHOWN = re.compile(
-    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 _LENGTHS: list[tuple[int, Overlong]] = [(65536, "cut"), (20, "cut"), (9, "split"), (9, "drop")]
 

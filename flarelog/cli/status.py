@@ -95,8 +95,8 @@ def command(
             if watch:
                 await _watch(asked, look_once, interval, place)
             else:
-                for line in asked.lines(*await look_once()):
-                    click.echo(line)
+                lines = asked.lines(*await look_once())
+                click.echo("".join(f"{line}\n" for line in lines), nl=False)  # each by itself takes a tenth of it all
 
     run(work())
 

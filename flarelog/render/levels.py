@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from flarelog.render.merge import TRACEBACK
+from flarelog.render.merge import GOES_ON, before_traceback
 
 _HEAD = 256  # characters that are looked at
 
@@ -49,8 +49,6 @@ _SAID = re.compile(
     r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
     r"|Segmentation fault|core dumped|Out of memory)"
 )
-_GOES_ON = ("The above exception was", "During handling of the above")
-_TRACEBACK = re.compile(r"^(.*?)(?:  [+|] )*(?:Exception Group )?Traceback \(most recent call last\):")
 
 
 def level_of(text: str) -> Level | None:
@@ -78,13 +76,14 @@ class Levels:
 
     def __init__(self) -> None:
         self._last: Level | None = None
-        self._prefix = ""
+        self._prefix = self._begin = ""  # before each line of a traceback, and before an empty one
         self._inside = self._behind = False  # a traceback; the exception that it ended with
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
-        if TRACEBACK in text and (began := _TRACEBACK.match(text)) is not None:
-            self._inside, self._behind, self._prefix, self._last = True, False, began[1], Level.ERROR
+        if (began := before_traceback(text)) is not None:
+            self._inside, self._behind, self._last = True, False, Level.ERROR
+            self._prefix, self._begin = began, began.rstrip()
             return Level.ERROR
         if (self._inside or self._behind) and self._belongs(text):
             return Level.ERROR
@@ -97,9 +96,9 @@ class Levels:
     def _belongs(self, text: str) -> bool:
         """Whether *text* goes on with the traceback."""
         rest = text[len(self._prefix) :]
-        if not text.startswith(self._prefix.rstrip()):
+        if not text.startswith(self._begin):
             self._inside = self._behind = False
-        elif rest.startswith(_GOES_ON) or not rest.strip():
+        elif rest.startswith(GOES_ON) or not rest.strip():
             return True
         elif self._inside:
             self._inside = rest[0] in " \t"

@@ -12,7 +12,6 @@ that the log's clock is ahead, by so much at least, and is taken back for the or
 from __future__ import annotations
 
 import heapq
-import re
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -161,8 +160,23 @@ class Merge(Generic[Source]):
 
 
 TRACEBACK = "Traceback (most recent call last):"  # in the first line of a block
-_TRACEBACK = re.compile(r"^(.*?)(?:  [+|] )*(?:Exception Group )?Traceback \(most recent call last\):")
-_GOES_ON = ("The above exception was", "During handling of the above")
+GOES_ON = ("The above exception was", "During handling of the above")  # between two tracebacks of a block
+_GROUP = "Exception Group "
+_RULES = ("  + ", "  | ")  # before the lines of an exception group, one for each that it is in
+
+
+def before_traceback(text: str) -> str | None:
+    """What stands before the traceback that begins in *text*, and before each of its lines; None: none begins there.
+
+    A pattern that takes whatever stands before any number of rules is quadratic.
+    """
+    end = text.find(TRACEBACK)
+    if end < 0:
+        return None
+    end -= len(_GROUP) if text.endswith(_GROUP, 0, end) else 0
+    while text.endswith(_RULES, 0, end):
+        end -= len(_RULES[0])
+    return text[:end]
 
 
 class Blocks:
@@ -174,7 +188,7 @@ class Blocks:
     def __init__(self) -> None:
         self._block: list[Line] = []
         self._size = 0  # characters of it
-        self._prefix = ""
+        self._prefix = self._begin = ""  # before each line, and before an empty one
         self._ended = False  # the exception's own line was there; another may follow that it caused
 
     @property
@@ -190,7 +204,7 @@ class Blocks:
     def feed(self, lines: Iterable[Line]) -> Iterator[list[Line]]:
         for line in lines:
             text = plain(line.text)
-            began = _TRACEBACK.match(text) if TRACEBACK in text else None
+            began = before_traceback(text)
             fits = len(self._block) < BLOCK and self._size < BLOCK_TEXT
             if self._block and self._belongs(text, began is not None) and fits:
                 self._block.append(line)
@@ -200,7 +214,8 @@ class Blocks:
                 if began is None:
                     yield [line]
                 else:
-                    self._block, self._prefix, self._ended = [line], began[1], False
+                    self._block, self._prefix, self._ended = [line], began, False
+                    self._begin = began.rstrip()
                     self._size = len(line.text)
 
     def settle(self) -> Iterator[list[Line]]:
@@ -209,10 +224,10 @@ class Blocks:
             self._block = []
 
     def _belongs(self, text: str, begins: bool) -> bool:
-        if not text.startswith(self._prefix.rstrip()):
+        if not text.startswith(self._begin):
             return False
         rest = text[len(self._prefix) :]
-        if begins or rest.startswith(_GOES_ON):
+        if begins or rest.startswith(GOES_ON):
             self._ended = False
             return True
         if rest.strip() == "":

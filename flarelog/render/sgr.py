@@ -90,13 +90,13 @@ def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;
     bare = plain(text)
     spans: list[tuple[int, int]] = []
     for begin, end in sorted(match.span() for pattern in patterns for match in pattern.finditer(bare)):
-        if spans and begin < spans[-1][1]:
+        if spans and begin <= spans[-1][1] and end > begin:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
         elif end > begin:
             spans.append((begin, end))
     if not spans:
         return text
-    out, at, own = [], 0, ""
+    out, at, own = [], 0, ""  # *at*: characters of the pieces before
     edges = iter([edge for span in spans for edge in span])
     edge, inside = next(edges), False
     for piece in re.split(f"({SGR.pattern})", text):
@@ -104,12 +104,12 @@ def highlighted(text: str, patterns: Iterable[re.Pattern[str]], style: str = "1;
             own = changed(own, piece[2:-1])
             out += [] if inside else [piece]
             continue
-        while edge - at <= len(piece) and edge >= 0:
-            out.append(piece[: edge - at])
-            piece, at = piece[edge - at :], edge
-            inside = not inside
+        begin = 0  # of what is left of the piece: a copy of that for each match is quadratic
+        while begin <= edge - at <= len(piece):
+            out.append(piece[begin : edge - at])
+            begin, inside = edge - at, not inside
             out.append(f"\x1b[0;{style}m" if inside else f"\x1b[0;{own}m" if own else RESET)
             edge = next(edges, -1)
-        out.append(piece)
+        out.append(piece[begin:])
         at += len(piece)
     return "".join(out)

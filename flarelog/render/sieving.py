@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from flarelog.render.controls import CODED, RARE, RARE_HEADS
+from flarelog.render.controls import CODED, RARE_HEADS, has_rare
 from flarelog.render.rows import WINDOW, width
 from flarelog.render.sieve import Sieve
 
@@ -139,7 +139,7 @@ class Sieving:
                 at = heap.find(text, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
-        rare = not region.isascii() and any(dirt in region for dirt in RARE)
+        rare = has_rare(region)
         suspect = _SUSPECT[self._sieve.ignore_case, rare]
         # Ten times as fast as a search for the pattern.
         marks = region.translate(suspect) if moves or self._may_hold(region, heap) else b""

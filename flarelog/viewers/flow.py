@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # who wants no times does not wait for it
 
 QUIET = 0.05  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time
+GZIP = b"\x1f\x8b\x08"  # what a compressed file begins with
 
 Item = Line | None
 """A line or a note; None where lines between two that are shown are left out."""
@@ -152,6 +153,7 @@ class Flow:
         self._ranked = view.ranks(stream) if view.ranks is not None else None
         self._tail = None if tail is None or until <= start else _Last(tail)
         self._until, self._over = until, over
+        self._packed: bool | None = None  # whether it is compressed; None: nothing has come
         self._spent = 0  # units of work
         self._fed = self._settled = float("-inf")
         self._dirty = False  # something may be complete that was not given out
@@ -200,6 +202,12 @@ class Flow:
         data = bytes(data)[max(0, self.position - offset) :]
         offset = max(offset, self.position)
         out: list[Item] = []
+        if self._packed is None and data:
+            self._packed = self._is_packed(offset, data)
+            out += self._packed_note() if self._packed else []
+        if self._packed:
+            self.position = offset + len(data)
+            return out + self._noted(self.position)
         if self._tail is not None and offset < self._until < offset + len(data):
             cut = self._until - offset
             return self.feed(offset, data[:cut], now) + self.feed(self._until, data[cut:], now)
@@ -222,6 +230,17 @@ class Flow:
             if self._pending and self._pending[0].offset <= self.position:
                 out += self._noted(self.position)
         return self._given(out)
+
+    def _is_packed(self, offset: int, data: bytes) -> bool:
+        """Whether *data*, the first that came, is of a gzip file: as text it would be noise."""
+        if offset or len(data) < len(GZIP):
+            return self.stream.log.endswith(".gz") and (offset > 0 or GZIP.startswith(data))
+        return data.startswith(GZIP)
+
+    def _packed_note(self) -> list[Item]:
+        run, site, log = self.stream.run, self.stream.site, self.stream.log
+        text = f"compressed by gzip: flarelog logs {run} --from {site}/{log}:0 -o raw | zcat shows its lines"
+        return self._note(text, "compressed", {})
 
     def settle(self, now: float) -> list[Item]:
         """What is complete, when for a while nothing came or nothing was given out; and the notes that are due."""

@@ -1,8 +1,8 @@
 """A run's streams as they grow, on their way to whoever reads them: ``follow`` is this.
 
-Streams are found by looking, each is read by a straight loop, and one loop shows what they bring. What it has not shown
-waits in a queue of a bounded size, and with it the readers: nothing is lost on the way to a pipe. A terminal that is
-too slow skips what came since it began, and says so.
+Streams are found by looking, each is read by a straight loop, and one loop shows what they bring, in turns. What it has
+not shown waits, as little of each stream as has a bound, and with it its reader: nothing is lost on the way to a pipe,
+and no stream waits for another. A terminal that is too slow skips what came since it began, and says so.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from flarelog.render.rows import Line
 from flarelog.viewers.flow import Display, Item
 from flarelog.viewers.missing import missing
 from flarelog.viewers.reading import SLICE, Reading, Stream
+from flarelog.viewers.turns import TURN, Turns
 
 Order = Literal["arrival", "time"]
 
@@ -33,7 +34,7 @@ LOOK_AT_LEAST = 10.0  # seconds: where a look takes half a second or more
 TICK = 0.05  # seconds between two looks at what is complete
 LIVE_READS = 64  # streams that are read as they grow; more are read when a look shows that they have grown
 SIDE_BY_SIDE = 16  # such reads at a time
-QUEUED = 8  # pieces
+READERS_TURNS = 4  # of the loop, between two of what is shown: a piece takes a reader several
 AT_ONCE = 32  # pieces that are shown before they are handed on
 SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
 BEHIND = 512 << 10  # bytes by which it must be behind then
@@ -57,7 +58,8 @@ class Follow:
         self._merge: Merge[StreamId] | None = (
             Merge(stamped=reading.view.stamped, ahead=reading.ahead) if order == "time" else None
         )
-        self._queue: asyncio.Queue[tuple[Stream, int, Buffer | Mark | _Skip]] = asyncio.Queue(QUEUED)
+        self._turns: Turns[StreamId, Mark | _Skip] = Turns()
+        self._come = asyncio.Event()  # something waits to be shown
         self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
@@ -148,22 +150,32 @@ class Follow:
             while not await self._pass_on(each, follow=follow):
                 pass
 
+    async def _put(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
+        """Let *what* be shown in its turn; wait while too much of the stream is not shown yet."""
+        while not self._turns.has_room(each.info.stream):
+            await each.shown.wait()
+        self._turns.add(each.info.stream, number, what)
+        each.shown.clear()
+        self._come.set()
+
     async def _pass_on(self, each: Stream, *, follow: bool) -> bool:
         """Read until there is no more; False when something was skipped and it goes on behind it."""
-        found = self._reading.pieces(each, follow=follow, looked=self._queue.join)
+        found = self._reading.pieces(each, follow=follow, looked=each.shown.wait)
         async with contextlib.aclosing(found) as pieces:
             async for number, what in pieces:
                 held = each.held_for(time.monotonic())
+                if held and not (follow or each.last):
+                    return True  # a later look goes on: others need its place
                 if held:
                     await asyncio.sleep(held)
                 began = time.monotonic()
                 end = self._ranks.readable(str(each.info.stream), each.received)
                 if end is not None and isinstance(what, Buffer) and number + len(what) > end:
                     if end > number:
-                        await self._queue.put((each, number, what[: end - number]))
+                        await self._put(each, number, what[: end - number])
                         each.took(number, what[: end - number])
                     return True  # the rest is read when its rank is known
-                await self._queue.put((each, number, what))
+                await self._put(each, number, what)
                 each.took(number, what)
                 if not isinstance(what, Buffer):
                     self._ranks.learn((each.as_known,), over=self._over)
@@ -187,7 +199,7 @@ class Follow:
         size, stream = start - each.received, each.info.stream
         where = f"{stream.run} --from {stream.site}/{stream.log}:{each.received}"
         text = f"this terminal was too slow and skipped {size:,} bytes: flarelog logs {where} shows them"
-        await self._queue.put((each, start, _Skip(text)))
+        await self._put(each, start, _Skip(text))
         each.received, each.slow = start, 0.0
         return True
 
@@ -196,22 +208,16 @@ class Follow:
         loop = asyncio.get_running_loop()
         due = loop.time()
         while not self._finished():
-            found = None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(due):
-                    found = await self._queue.get()
-            size = 0
-            for _ in range(AT_ONCE):
-                if found is not None:
-                    size += await self._take_in_slices(*found)
-                    self._queue.task_done()
-                if size >= SLICE or self._queue.empty():
-                    break
-                found = self._queue.get_nowait()
+                    await self._come.wait()
+            self._take_turns()
             if loop.time() >= due:
                 self._tick(time.monotonic())
                 due = loop.time() + TICK
             await self._display.drain()
+            for _ in range(READERS_TURNS):
+                await asyncio.sleep(0)
             if self._display.enough(self._caught_up(), time.monotonic()):
                 return
         for each in self._reading.streams.values():
@@ -221,7 +227,7 @@ class Follow:
         await self._display.drain()
 
     def _finished(self) -> bool:
-        return self._over and self._queue.empty() and all(each.complete for each in self._reading.streams.values())
+        return self._over and not self._turns and all(each.complete for each in self._reading.streams.values())
 
     def _caught_up(self) -> bool:
         return bool(self._reading.streams) and all(
@@ -229,16 +235,24 @@ class Follow:
             for stream, each in self._reading.streams.items()
         )
 
-    async def _take_in_slices(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> int:
-        """Take *what*, and hand on what is shown of a slice before the next one; returns its bytes."""
-        if not isinstance(what, Buffer):
+    def _take_turns(self) -> None:
+        """Take what is next, as much as may be handed on at once."""
+        size, began = 0, time.thread_time()
+        last = began
+        for _ in range(AT_ONCE):
+            if not self._turns or size >= SLICE or last - began > TURN:
+                break
+            stream, number, what = self._turns.take()
+            each = self._reading.streams[stream]
             self._take(each, number, what)
-            return 0
-        for at, piece in self._reading.slices(number, what):
-            if at > number:
-                await self._display.drain()
-            self._take(each, at, piece)
-        return len(what)
+            now = time.thread_time()
+            taken = len(what) if isinstance(what, Buffer) else 0
+            self._turns.used(stream, taken, now - last)
+            size, last = size + taken, now
+            if not self._turns.waits(stream):
+                each.shown.set()
+        if not self._turns:
+            self._come.clear()
 
     def _take(self, each: Stream, number: int, what: Buffer | Mark | _Skip) -> None:
         now = time.monotonic()

@@ -78,7 +78,9 @@ class Stream:
         self.old = 0  # bytes that came long before what is wanted
         self.first = info.committed  # when it was found
         self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
-        self.received = flow.position  # what the queue has got
+        self.received = flow.position  # what was passed on to be shown
+        self.shown = asyncio.Event()  # and was shown
+        self.shown.set()
         self.heard = now
         self.slow = 0.0  # seconds for which it was held up by a terminal
         self.reading: asyncio.Task[None] | None = None
@@ -104,7 +106,7 @@ class Stream:
         return []
 
     def took(self, number: int, what: Buffer | Mark) -> None:
-        """The queue has got it: it need not be read again."""
+        """It was passed on: it need not be read again."""
         if isinstance(what, Buffer):
             self.received = max(self.received, number + len(what))
         else:
@@ -294,7 +296,7 @@ class Reading:
         return start, data[start - begin :]
 
     async def pieces(
-        self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[None]] | None = None
+        self, each: Stream, *, follow: bool = False, looked: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncGenerator[tuple[int, Buffer | Mark], None]:
         """What there is of a stream behind what was received, with *follow* until it is sealed; lines that cannot match
         are left out. *looked* returns when all pieces were shown; without it each is before the next is asked for.

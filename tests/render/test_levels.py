@@ -82,3 +82,10 @@ def test_a_console_with_colours_shows_levels_and_leaves_colours_of_a_log_as_they
     wanted = [texts[0], f"{yellow}WARNING b\x1b[0m", f"{yellow}  of b\x1b[0m", texts[3], f"{red}ERROR d\x1b[0m", "e"]
     assert shown[True] == [*wanted, "── an ERROR ──"]
     assert shown[False] == [plain(text) for text in shown[True]]
+
+
+def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() -> None:
+    """Blanks were taken off two million characters for each line, which took minutes."""
+    levels = Levels()
+    assert levels.of(" " * (2 << 20) + "Traceback (most recent call last):") is Level.ERROR
+    assert {levels.of("x") for _ in range(20_000)} == {Level.ERROR}

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flarelog.render.merge import Blocks, Merge, by_time
+from flarelog.render.merge import TRACEBACK as BEGINS
+from flarelog.render.merge import Blocks, Merge, before_traceback, by_time
 from flarelog.render.rows import Line
 from flarelog.render.times import SECOND
 from tests.often import tried
@@ -158,3 +159,35 @@ def test_a_block_is_bounded_and_given_out_when_nothing_more_comes() -> None:
     assert [len(block) for block in blocks.settle()] == [2]
     endless = [line("Traceback (most recent call last):"), *[line("  File")] * 5000]
     assert max(len(block) for block in blocks.feed(endless)) == 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [
+        (BEGINS, ""),
+        (f"[rank0]: {BEGINS}", "[rank0]: "),
+        (f"[rank0]:   + Exception Group {BEGINS}", "[rank0]: "),
+        (f"  |   | {BEGINS}", ""),
+        (f"   | {BEGINS}", " "),
+        (f"a  | b  + {BEGINS} {BEGINS}", "a  | b"),
+        (f"  + Exception Group Exception Group {BEGINS}", "  + Exception Group "),
+        ("Traceback (most recent call last)", None),
+        ("", None),
+    ],
+)
+def test_what_stands_before_a_traceback_is_the_writer_s(text: str, before: str | None) -> None:
+    assert before_traceback(text) == before
+
+
+def test_a_traceback_behind_many_rules_is_found_in_a_time_that_grows_with_their_number() -> None:
+    """As a pattern, any text and any number of rules behind it, this took minutes."""
+    rules = "  | " * 250_000
+    assert before_traceback(f"{rules}x{BEGINS}") == f"{rules}x"
+    assert before_traceback(rules + BEGINS) == ""
+
+
+def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() -> None:
+    """Blanks were taken off two million characters for each line, which took minutes."""
+    lines = [Line(0, 1, " " * (2 << 20) + BEGINS), *(Line(0, 1, "x") for _ in range(20_000))]
+    blocks = Blocks()
+    assert sum(len(block) for block in [*blocks.feed(lines), *blocks.settle()]) == len(lines)

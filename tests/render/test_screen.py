@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tracemalloc
+import unicodedata
 from itertools import pairwise
 from pathlib import Path
 
@@ -119,6 +120,28 @@ def test_lines(data: bytes, shown: list[str]) -> None:
 def test_no_log_drives_the_terminal(data: bytes, shown: str) -> None:
     assert texts(data)[0] == shown
     assert texts(*(data[at : at + 1] for at in range(len(data))))[0] == shown
+
+
+SEEN = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
+"""Format characters that have a shape: of Arabic, Syriac and Kaithi signs, and what arranges hieroglyphs."""
+JOINERS = "\u200c\u200d"
+
+
+def test_of_the_characters_that_nobody_sees_the_two_joiners_alone_are_shown() -> None:
+    unseen = [char for char in map(chr, range(0x110000)) if unicodedata.category(char) == "Cf"]
+    left = "".join(texts("".join(f"a{char}b\n" for char in unseen).encode())).replace("ab", "")
+    assert re.fullmatch(f"(?:a[{SEEN}{JOINERS}]b)+", left)
+    assert set(JOINERS) < set(left)
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    assert texts(f"{family}\n".encode()) == [family]
+
+
+def test_a_character_is_taken_out_of_plain_lines_as_it_is_from_others() -> None:
+    codes = [*range(0x20, 0xD800, 53), *range(0xE000, 0x30000, 211), *range(0xE0000, 0xE0200)]
+    chars = [*map(chr, codes), *(char for char in map(chr, range(0x110000)) if unicodedata.category(char) == "Cf")]
+    together = texts("".join(f"a{char}b\n" for char in chars).encode())
+    for char, found in zip(chars, together, strict=True):
+        assert texts(f"a{char}b\n".encode()) == texts(f"a\0{char}b\n".encode()) == [found]
 
 
 def test_a_string_without_an_end_goes_no_further_than_its_line() -> None:
@@ -320,7 +343,7 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
     ("text", "patterns", "shown"),
     [
         pytest.param("a bc d", ["bc"], "a <bc> d", id="in-plain-text"),
-        pytest.param("bcbc", ["bc|bc"], "<bc><bc>", id="twice"),
+        pytest.param("bcbc", ["bc|bc"], "<bcbc>", id="twice"),
         pytest.param("\x1b[31mab\x1b[0mcd", ["bc"], "\x1b[31ma<bc>d", id="across-colours"),
         pytest.param("\x1b[31mabc\x1b[0m", ["b"], "\x1b[31ma<b]c\x1b[0m", id="the-line's-colour-goes-on-behind"),
         pytest.param("\x1b[31mabc\x1b[0m", ["3|m"], "\x1b[31mabc\x1b[0m", id="colours-are-not-matched"),
@@ -328,10 +351,10 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
         pytest.param("abc", [], "abc", id="no-pattern"),
         pytest.param("a match on it", ["match", "match on"], "a <match on> it", id="the-longer-of-two"),
         pytest.param("abcd", ["abc", "bcd"], "<abcd>", id="two-that-overlap"),
-        pytest.param("abcd", ["cd", "ab"], "<ab><cd>", id="two-side-by-side"),
+        pytest.param("abcd", ["cd", "ab"], "<abcd>", id="two-side-by-side"),
         pytest.param("zz ab, bb", ["(a)b", r"(z)\1", r"(b)\1"], "<zz> <ab>, <bb>", id="each-with-groups-of-its-own"),
         pytest.param("zz two", ["(?P<n>z)(?P=n)", "(?P<n>two)"], "<zz> <two>", id="groups-of-one-name"),
-        pytest.param("aXbX", [r"(a)?X(?(1)b|$)", "(q)"], "<aXb><X>", id="what-depends-on-a-group"),
+        pytest.param("aXbX", [r"(a)?X(?(1)b|$)", "(q)"], "<aXbX>", id="what-depends-on-a-group"),
         pytest.param("A b", ["(?i)a", "B"], "<A> b", id="flags-of-its-own"),
     ],
 )
@@ -340,3 +363,8 @@ def test_highlights(text: str, patterns: list[str], shown: str) -> None:
     shown = shown.replace("<", "\x1b[0;1;7m").replace("]c", "\x1b[0;31mc").replace(">", "\x1b[0m")
     assert found == shown
     assert plain(found) == plain(text)
+
+
+def test_many_matches_take_a_time_that_grows_with_their_number() -> None:
+    """For each match the rest of the line was copied, which took minutes."""
+    assert len(highlighted("xy" * 500_000, [re.compile("x")])) == 500_000 * len("\x1b[0;1;7mx\x1b[0my")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from functools import partial
 from pathlib import Path
@@ -218,3 +219,27 @@ def test_where_to_go_on_another_time(data: bytes, settled: bool, place: int) -> 
     whole = Flow(STREAM, View(blocks=True))
     everything = whole.feed(0, data + b"more\n", 0.0) + whole.close(1.0)
     assert {*shown, *rest} == {*everything}
+
+
+PACKED = gzip.compress(b"one\ntwo\n" * 100, mtime=0)
+PACKED_NOTE = "── compressed by gzip: flarelog logs run-1 --from site-1/log.txt:0 -o raw | zcat shows its lines ──"
+
+
+@pytest.mark.parametrize("size", [3, 10, 1 << 20])
+@pytest.mark.parametrize("tail", [None, 2])
+def test_of_a_compressed_log_a_note_says_how_to_read_it(size: int, tail: int | None) -> None:
+    assert whole(Flow(STREAM, View(), tail=tail, until=len(PACKED)), PACKED, size) == [PACKED_NOTE]
+    assert whole(Flow(STREAM, View(notes=False)), PACKED, size) == []
+
+
+@pytest.mark.parametrize(("log", "start"), [("log.1.gz", 0), ("log.1.gz", 9)])
+def test_its_name_tells_where_its_first_bytes_do_not(log: str, start: int) -> None:
+    flow = Flow(StreamId("run-1", "site-1", log), View(), start)
+    found = whole(flow, PACKED, 1, start)
+    assert found == [PACKED_NOTE.replace("log.txt", log)]
+    assert flow.position == len(PACKED)
+
+
+def test_what_is_only_called_so_is_shown() -> None:
+    assert whole(Flow(StreamId("run-1", "site-1", "log.gz"), View()), b"no gzip\n") == ["no gzip"]
+    assert whole(Flow(STREAM, View()), b"\x1f\x8bx\n") == ["\ufffdx"]
