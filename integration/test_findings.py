@@ -138,3 +138,32 @@ def test_rules_that_make_no_sense_end_with_78(place: Place, tmp_path: Path) -> N
     rules.write_text('[[rule]]\nid = "slow"\nliteral = "fetch took"\n')
     _, found = findings(place, address, "--rules", str(rules))
     assert [each["event_name"] for each in found] == ["slow"]
+
+
+def test_the_first_error_is_the_earliest_cause(place: Place) -> None:
+    """An ERROR line of another site comes earlier, and comes of nothing that anybody knows."""
+    receiver = place.serve()
+    for site, text in (
+        ("site-1", "2026-11-20 08:00:01 ERROR try again\n"),
+        ("site-2", "2026-11-20 08:00:02 step 1\nRuntimeError: CUDA out of memory\n2026-11-20 08:00:03 step 2\n"),
+    ):
+        root = place.directory / site
+        root.mkdir()
+        (root / "log.txt").write_text(text)
+        sent = place.call("sidecar", "--root", str(root), "--run", RUN, "--site", site, "--receiver", receiver.address,
+                          "--once")  # fmt: skip
+        assert sent.process.returncode == OK, sent.talk()
+    place.call("run-end", RUN, "--receiver", receiver.address)
+    for command in ("logs", "follow"):
+        first = place.call(command, RUN, "--receiver", receiver.address, "--first-error")
+        assert first.printed.splitlines() == [
+            "site-2/log.txt │ 2026-11-20 08:00:02 step 1",
+            "site-2/log.txt │ RuntimeError: CUDA out of memory",
+            "site-2/log.txt │ 2026-11-20 08:00:03 step 2",
+        ]
+        assert "the earliest finding that may be the cause: cuda.oom" in first.said
+        own = place.call(command, RUN, "--receiver", receiver.address, "--first-error", "-i", "ERROR")
+        assert own.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
+    one = place.call("logs", RUN, "--receiver", receiver.address, "--first-error", "--site", "site-1")
+    assert one.printed == "site-1/log.txt │ 2026-11-20 08:00:01 ERROR try again\n"
+    assert "the earliest line that looks like an error" in one.said

@@ -16,6 +16,7 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
+from flarelog.cli.searching import searched, searching
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.contents import contents
@@ -24,15 +25,13 @@ from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
-from flarelog.render.zones import Stamps
 from flarelog.text import legible
-from flarelog.viewers.batch import Batch
-from flarelog.viewers.findings import Search, kept
+from flarelog.viewers.findings import kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
@@ -169,23 +168,6 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     for sentence in _first(found, run):
         say(f"flarelog: {sentence}")
     return OK
-
-
-def searching(reading: Reading, known: Table, ranks: RankChooser, lines: Lines) -> Search:
-    """A search of what *reading* will find, whose times are read as its sites write them."""
-
-    def stamps(stream: StreamId) -> Stamps:
-        found = lines.stamps(stream)
-        found.learn(reading.streams[stream].info.marks)
-        return found
-
-    return Search(known, ranks, stamps)
-
-
-async def searched(reading: Reading, search: Search) -> None:
-    """Look at all that is there now. Raises FlarelogError."""
-    async with reading.origin:
-        await Batch(reading, search, ranks=search.ranks).run()
 
 
 def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
