@@ -25,9 +25,10 @@ SIGNATURES = (
         "nccl.state",
         "symptom",
         Level.ERROR,
-        "last enqueued NCCL work",
+        ("last enqueued NCCL work", "last enqueued work"),
         r"(?:\[PG (?:ID )?(?P<pg>\d{1,7})(?P<group>[^\]]{0,100}?) ?Rank (?P<rank>\d{1,7})\] )?[^\[\]]{0,100}?"
-        r"last enqueued NCCL work: (?P<enqueued>-?\d{1,18}), last completed NCCL work: (?P<completed>-?\d{1,18})",
+        r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
+        r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})",
         "How far this rank had come in its collectives when NCCL gave up.",
         "Compare it with the other ranks: nccl.desync does.",
         key=("pg", "group"),
@@ -93,9 +94,10 @@ SIGNATURES = (
         "gloo.connection",
         "cascade",
         Level.FATAL,
-        "gloo/",
-        r"gloo/.{1,120}?\].{0,40}?(?P<what>Connection closed by peer|Read error|Write error|Connection reset by peer"
-        r"|connect|Gloo connectFullMesh failed|Application timeout)",
+        ("gloo/", "Gloo connect"),
+        r"Gloo connectFullMesh failed with"
+        r"|gloo/.{1,120}?\].{0,40}?(?P<what>Connection closed by peer|Read error|Write error|Connection reset by peer"
+        r"|connect|Application timeout)",
         "gloo lost the connection to another rank: mostly that rank has ended.",
         "Look for the rank that ended first.",
     ),
@@ -103,8 +105,9 @@ SIGNATURES = (
         "torch.rendezvous",
         "cascade",
         Level.FATAL,
-        ("clients joined", "client socket has", "RendezvousTimeoutError", "RendezvousConnectionError"),
-        r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) clients joined|client socket has (?:timed out|failed to connect)"
+        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout"),
+        r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
+        r"|client socket has (?:timed out|failed to connect)"
         r"|Rendezvous(?:Timeout|Connection)Error",
         "Not all ranks met, or the store of rank 0 does not answer.",
         "Check that every node was started, that MASTER_ADDR and MASTER_PORT are the same, and the firewall.",

@@ -85,8 +85,9 @@ SIGNATURES = (
         "cuda.assert",
         "root",
         Level.FATAL,
-        "device-side assert",
-        r"CUDA error: device-side assert triggered",
+        ("device-side assert", "thread: ["),
+        r"[Ee]rror.{0,20}: device-side assert triggered|error=59 : device-side assert"
+        r"|block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion .{1,300}? failed",
         "An assertion failed on the GPU, mostly an index or a label that is out of range.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or on the CPU, and check labels and token ids against the sizes.",
     ),

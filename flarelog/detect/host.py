@@ -11,14 +11,15 @@ SIGNATURES = (
         "root",
         Level.FATAL,
         (
-            "out of memory: Kill",
-            "Out of memory: Kill",
+            "of memory: Kill",
+            "Killed process",
             "oom_kill event",
             "oom-kill event",
             "OOMKilled",
             "out-of-memory",
         ),
-        r"ut of memory: Kill(?:ed)? process (?P<pid>\d{1,9}) \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
+        r"(?:ut of memory: Kill(?:ed)?|\bKilled) process (?P<pid>\d{1,9})"
+        r" \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
         r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b|killed by the cgroup out-of-memory handler",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
@@ -40,8 +41,9 @@ SIGNATURES = (
         "crash.segfault",
         "root",
         Level.FATAL,
-        ("Segmentation fault", "segfault at"),
+        ("Segmentation fault", "segmentation fault", "segfault at"),
         r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$| \(core dumped\)| {2,}|: address)"
+        r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
         r"|Signal: Segmentation fault",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",

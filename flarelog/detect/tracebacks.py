@@ -14,7 +14,7 @@ from flarelog.detect.base import LOOKED, SHOWN
 from flarelog.render.rows import Line
 
 BEGINS = "Traceback (most recent call last)"
-MOST, OPEN = 1000, 64  # lines of one, tracebacks that are open at once
+MOST, OPEN = 300, 64  # lines from its first one on, whoever's; tracebacks that are open at once
 CAUSES = 8  # exceptions of a chain that are kept: the first ones and the last one
 _BEGIN = re.compile(
     r"^(?P<prefix>.{0,200}?)(?P<group>(?: {0,80}[+|] ){0,9}(?:Exception Group )?)(?P<box>\u256d\u2500{1,200} )?"
@@ -48,14 +48,14 @@ class Traceback:
     before: str  # the line that stood before it
     time: int | None  # when it was said
     end: int
-    number: int = 0  # of lines
+    number: int  # of its first line
     frame: tuple[str, int] | None = None  # the last one's file and line
     raised: list[Raised] = field(default_factory=list)
     over: bool = False  # its exception was there
 
     def take(self, line: Line, text: str) -> bool:
         """Whether *text* goes on with it."""
-        if self.number >= MOST or not text.startswith(self.prefix.rstrip()):
+        if not text.startswith(self.prefix.rstrip()):
             return False
         rest = text[len(self.prefix) :]
         inner = rest.lstrip(" ")
@@ -64,7 +64,7 @@ class Traceback:
             rest = inner[2:]
         if not self._goes_on(rest, line, grouped):
             return False
-        self.number, self.end = self.number + 1, line.end
+        self.end = line.end
         return True
 
     def _goes_on(self, rest: str, line: Line, grouped: bool) -> bool:
@@ -96,6 +96,8 @@ class Tracebacks:
 
     def __init__(self) -> None:
         self._open: dict[str, Traceback] = {}
+        self._number = 0  # of the line that is fed
+        self._chained = False  # a sentence was there that another exception follows
 
     def __len__(self) -> int:
         return len(self._open)
@@ -105,7 +107,9 @@ class Tracebacks:
         of a line in which one may begin.
         """
         begun = _BEGIN.match(text[:LOOKED]) if BEGINS in text else None
-        whole: list[Traceback] = []
+        self._number += 1
+        whole = self._aged()
+        self._behind_a_bar(text)
         for prefix in sorted(self._open, key=len, reverse=True):
             each = self._open[prefix]
             again = begun is not None and begun["prefix"] == prefix and not begun["group"]
@@ -123,11 +127,24 @@ class Tracebacks:
             return False, whole
         if len(self._open) >= OPEN:
             whole.append(self._open.pop(next(iter(self._open))))
-        self._open[begun["prefix"]] = Traceback(begun["prefix"], line, before, time, line.end, 1)
+        self._open[begun["prefix"]] = Traceback(begun["prefix"], line, before, time, line.end, self._number)
         self._chained = False
         return True, whole
 
-    _chained = False
+    def _aged(self) -> list[Traceback]:
+        """Those that began too long ago."""
+        old = [prefix for prefix, each in self._open.items() if self._number - each.number >= MOST]
+        return [self._open.pop(prefix) for prefix in old]
+
+    def _behind_a_bar(self, text: str) -> None:
+        """What stood before the first line of the last one was a bar's rest, which stands before no other line."""
+        last = next(reversed(self._open), "")
+        if not last or self._open[last].number != self._number - 1 or text.startswith(last.rstrip()):
+            return
+        if _FRAME.match(text[:LOOKED]) and "" not in self._open:
+            each = self._open.pop(last)
+            each.prefix = ""
+            self._open[""] = each
 
     def close(self) -> Iterator[Traceback]:
         """Nothing more comes, or lines are left out here."""

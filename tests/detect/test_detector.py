@@ -124,6 +124,12 @@ def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:
     assert searched(data) == []
 
 
+def test_a_traceback_behind_a_bar_is_one() -> None:
+    bar = b"Epoch 0:  5%|##   | 50/1000 [00:05<01:00]"
+    data = b'Traceback (most recent call last):\n  File "a.py", line 1, in b\nKeyError\n'
+    assert [each.facts for each in searched(bar + data)] == [{"exception": "KeyError", "at": "a.py:1"}]
+
+
 def test_source_lines_of_a_traceback_are_no_findings() -> None:
     data = (
         b'Traceback (most recent call last):\n  File "a", line 1, in b\n'

@@ -30,7 +30,7 @@ def test_a_near_miss_is_not(case: Case) -> None:
 def test_each_signature_has_a_real_line_and_a_near_miss() -> None:
     known = {each.id for each in SIGNATURES} | {"python.traceback"}
     assert {case.signature for case in cases("case")} == known
-    assert {case.signature for case in cases("miss")} == known
+    assert {case.signature for case in cases("miss")} - {"none"} == known
     assert len(known) == len(SIGNATURES) + 1, "two signatures have one name"
 
 
