@@ -42,8 +42,7 @@ class FollowOptions:
     )
     first_error: bool = typed(
         False,
-        "Show the earliest finding that may be the cause, or else the earliest error, with 5 lines around it, and end."
-        " -i defines what counts as an error.",
+        "Show the earliest cause, or else error, with 5 lines around it, and end. -i says what an error is.",
     )
 
 

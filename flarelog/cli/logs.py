@@ -39,8 +39,7 @@ class LogsOptions:
     follow: bool = typed(False, "Show new lines until the run has ended, as flarelog follow does.", short="-f")
     first_error: bool = typed(
         False,
-        "Show the earliest finding that may be the cause, or else the earliest error, with 5 lines around it. -i"
-        " defines what counts as an error.",
+        "Show the earliest cause, or else error, with 5 lines around it. -i says what an error is.",
     )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
