@@ -17,6 +17,7 @@
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
+    findings  bytes that are searched for findings, beside grep with the same texts (findings.py)
     run       what a command pays below flarelog run, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
@@ -43,6 +44,7 @@ from bench import (
     content,
     detection,
     distance,
+    findings,
     idle,
     latency,
     many,
@@ -196,6 +198,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
             lambda source, places, rounds: reading.measure(source, places, rounds, sizes.seconds)
         ),
         "render": lambda: render.measure(sizes.render, rounds),
+        "findings": lambda: findings.measure(sizes.render, rounds),
         "run": lambda: running.measure(places, sizes.render, sizes.bytes, rounds),
     }
 

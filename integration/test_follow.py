@@ -159,8 +159,9 @@ def test_what_is_there(place: Place, ended: Receiver, how: str, command: str) ->
 @pytest.mark.parametrize("command", ["logs", "follow"])
 @pytest.mark.parametrize("how", ["receiver", "store"])
 def test_the_first_error_of_all_sites(place: Place, ended: Receiver, how: str, command: str) -> None:
-    lines = told(place, ended, how, command, "--first-error")
-    assert [line.split(" │ ") for line in lines] == [
+    first = place.call(command, RUN, *where(ended, how), "--first-error")
+    assert "this is the earliest finding that may be the cause: python.traceback" in first.said
+    assert [line.split(" │ ") for line in first.printed.splitlines()] == [
         ["site-2/log.txt", text] for text in ended.stored("log.txt", "site-2").decode().splitlines()
     ]
     nothing = place.call(command, RUN, *where(ended, how), "--first-error", "--site", "site-1")

@@ -17,7 +17,7 @@ from integration.harness.places import PATIENCE, free_address
 TREE = Path(__file__).parent.parent
 PAGES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("reading", "following", "run", "agent", "operating", "sites", "tls")),
+    *(f"docs/{name}.md" for name in ("reading", "following", "findings", "run", "agent", "operating", "sites", "tls")),
 )
 ALL = ("README.md", "SECURITY.md", "CONTRIBUTING.md", *(str(page.relative_to(TREE)) for page in TREE.glob("docs/*.md")))
 READERS = "127.0.0.1:4722"  # the second port in docs/tls.md

@@ -15,8 +15,9 @@ LAYERS = [
     {"errors"},
     {"names"},
     {"model"},
-    {"globs", "records", "talk", "watched", "contents"},
+    {"globs", "linear", "records", "talk", "watched", "contents"},
     {"bus", "delivery", "policy", "render"},
+    {"detect"},
     {"sources", "stores", "security"},
     {"wire"},
     {"sender", "receiver", "sinks", "client", "verify"},
@@ -56,9 +57,10 @@ def test_imports_go_down(path: Path) -> None:
         assert room == other or layer(other) < layer(room), f"{path.name} imports {name}"
 
 
-def test_delivery_is_sans_io() -> None:
+@pytest.mark.parametrize("room", ["delivery", "detect"])
+def test_decisions_are_sans_io(room: str) -> None:
     forbidden = {"socket", "asyncio", "threading", "time", "logging", "os", "io", "random", "grpc", "tenacity"}
-    for path in sorted((PACKAGE / "delivery").glob("*.py")):
+    for path in sorted((PACKAGE / room).glob("*.py")):
         tree = ast.parse(path.read_text())
         used = {
             (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else alias.name.split(".")[0]

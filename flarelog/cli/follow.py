@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import click
 
+from flarelog.cli.asked import Asked, reads
 from flarelog.cli.options import Switches
-from flarelog.cli.reading import Asked, read, reads
+from flarelog.cli.reading import read
 from flarelog.options import typed
 
 EXAMPLES = """\b
@@ -41,7 +42,7 @@ class FollowOptions:
     )
     first_error: bool = typed(
         False,
-        "Show the earliest error with 5 lines around it, and end. -i defines what counts as an error.",
+        "Show the earliest cause, or else error, with 5 lines around it, and end. -i says what an error is.",
     )
 
 

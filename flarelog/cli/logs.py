@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import click
 
+from flarelog.cli.asked import Asked, reads
 from flarelog.cli.options import Switches
-from flarelog.cli.reading import Asked, read, reads
+from flarelog.cli.reading import read
 from flarelog.options import typed
 
 EXAMPLES = """\b
@@ -37,7 +38,8 @@ class LogsOptions:
     )
     follow: bool = typed(False, "Show new lines until the run has ended, as flarelog follow does.", short="-f")
     first_error: bool = typed(
-        False, ("Show the earliest error with 5 lines around it. -i defines what counts as an error.")
+        False,
+        "Show the earliest cause, or else error, with 5 lines around it. -i says what an error is.",
     )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 

@@ -39,7 +39,7 @@ _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FA
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
-_LETTER = re.compile(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{4}\s\d\d:\d\d:\d\d")
+_LETTER = re.compile(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{3,4}\s\d\d:\d\d:\d\d")
 _PARTS = ("rror", "arning", "xception", "evel", "everity", "lvl", "raceback", "fault", "dumped", "memory", "atal")
 """One of them is in each line that the slower pattern below finds something in."""
 _SAID = re.compile(

@@ -111,7 +111,7 @@ def _forms() -> tuple[re.Pattern[str], ...]:
     ending = rf"(?:(?:\s(?P<z>{_ZONE_NAME}))?\s{_YEAR}\b)?"
     minutes, together = _CLOCK[: _CLOCK.index(":(?P<S>")], _CLOCK.replace(":(", "(")
     texts = (
-        rf"{_START}[IWEFDC]{_MONTH}{_DAY_2}\s+{_CLOCK}",  # glog
+        rf"{_START}[IWEFDC](?P<m>0[1-9]|1[0-2]|[1-9](?=\d\d\s)){_DAY_2}\s+{_CLOCK}",  # glog, and as PyTorch writes it
         rf"{_START}(?:[A-Z][a-z]{{2}},? )?{_NAME}\s+{_DAY}\s+{_CLOCK}{_HALF}{ending}",  # syslog, ctime, date
         rf"(?<!\w){_DAY}[ /-]{_NAME}(?:[ /-]{_YEAR})?[ :T]{_CLOCK}{_ZONE}",  # Apache, Redis
         rf"{_START}{_MONTH}/{_DAY_2}/(?:20)?(?P<y>\d\d),?\s+{_CLOCK}{_ZONE}",  # rich, America

@@ -79,11 +79,14 @@ class View:
     bars: bool = False  # show rows that may change, where that can be done
     raw: bool = False  # nothing but the bytes
     ranks: Callable[[StreamId], RankedLines] | None = None  # what chooses a stream's lines by their ranks
+    keep: Sieve | None = None  # nobody wants more than this keeps
 
     @property
     def sieve(self) -> Sieve | None:
         """What may be left out early. Not where times choose: a line that tells none has that of the line before it."""
         choice = self.choice
+        if self.keep is not None and choice.since is None and choice.until is None and choice.level is None:
+            return self.keep
         if self.raw or not choice.include or choice.since is not None or choice.until is not None:
             return None
         if choice.level is not None:  # of a line that tells none it is that of the line before it

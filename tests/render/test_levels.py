@@ -17,6 +17,7 @@ LINES = {
     "[2026-11-20 08:12:03] [DEBUG] x": Level.DEBUG,
     "W1120 08:07:57.833000 13383 torch/run.py:766] x": Level.WARNING,
     "[rank0]: E1120 08:07:57.833000 13383 x] y": Level.ERROR,
+    "[rank1]:E626 06:24:44.903881913 x] y": Level.ERROR,
     "node:1:2 [0] NCCL INFO comm 0x0": Level.INFO,
     "node:1:2 [0] NCCL WARN Cuda failure": Level.WARNING,
     'time="x" level=warning msg="y"': Level.WARNING,

@@ -24,6 +24,12 @@ DAY = "2026-11-20T08:12:03"
         pytest.param("Jan  1 00:00:01 host x", "2027-01-01T00:00:01.000000000Z", id="no-year-the-next"),
         pytest.param("[rank0]:[W1120 08:12:03.500000 9 a.py:1] x", f"{DAY}.500000000Z", id="pytorch"),
         pytest.param("I1120 08:12:03.5 9 a.go:1] x", f"{DAY}.500000000Z", id="glog"),
+        pytest.param(
+            "[rank1]:[E626 06:24:44.903881913 ProcessGroupNCCL.cpp:616] x",
+            "2026-06-26T06:24:44.903881913Z",
+            id="pytorch-in-june",
+        ),
+        pytest.param("[E111 06:24:44.9 a.cpp:6] x", "2027-01-11T06:24:44.900000000Z", id="pytorch-in-january"),
         pytest.param("2026/11/20 08:12:03 main.go:7: x", f"{DAY}.000000000Z", id="go"),
         pytest.param("2026-11-20 08:12:03.123456: I tensorflow/core x", f"{DAY}.123456000Z", id="tensorflow"),
         pytest.param("::1 - - [20/Nov/2026:00:12:03 -0800] GET", f"{DAY}.000000000Z", id="apache"),

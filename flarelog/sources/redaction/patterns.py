@@ -12,21 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from flarelog.errors import InvalidOption
+from flarelog.linear import compiled
 
 WINDOW, OVERLAP = (
     4 << 10,
     1 << 10,
 )  # bytes of a line that are looked at at once, and beside that: the longest match there
 MOST = 1024  # matches of a pattern in one such piece
-MAX_MEMORY = 2 << 20  # bytes that a compiled pattern and its states may take
-
-# What only Python's engine reads, and what RE2 reads in its place. Where that matches more, more is masked: a
-# possessive repetition is a plain one, an atomic group a plain one.
-_PYTHON = re.compile(
-    rb"\\Z|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<atomic>\(\?>)|(?P<times>[*+?]|\{(?P<least>\d*),?\d*\})(?P<possessive>\+?)",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +30,7 @@ class OwnPattern:
     _anchored: bool = field(init=False, repr=False, compare=False)  # its matches may know where the line begins or ends
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_compiled", _compiled(self.text))
+        object.__setattr__(self, "_compiled", compiled(self.text, "a site's own patterns", of_bytes=True))
         object.__setattr__(self, "_anchored", any(sign in self.text for sign in ("^", "$", "\\A", "\\z", "\\Z")))
 
     def find(self, text: bytes) -> Iterator[tuple[int, int]]:
@@ -83,35 +75,3 @@ def _line(text: bytes, at: int) -> tuple[int, int]:
 
 
 _END = re.compile(rb"[\r\n]")
-
-
-def _compiled(text: str) -> Any:
-    try:
-        import re2
-    except ImportError as error:
-        raise InvalidOption("a site's own patterns need google-re2: pip install 'flarelog[re2]'") from error
-    shown = repr(text[:80])
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # a character is a byte
-    options.max_mem, options.log_errors = MAX_MEMORY, False
-    try:
-        pattern = re2.compile(_PYTHON.sub(_translated, text.encode()), options)
-    except (re2.error, UnicodeError) as error:
-        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
-        raise InvalidOption(
-            f"the pattern {shown} is not a regular expression of RE2, which has no"
-            f" lookaround and no backreferences: {why!r}; correct it"
-        ) from error
-    if pattern.match(b"") is not None:
-        raise InvalidOption(f"the pattern {shown} also matches the empty string: add what a match must contain")
-    return pattern
-
-
-def _translated(found: re.Match[bytes]) -> bytes:
-    if found[0] == b"\\Z":
-        return b"\\z"
-    if found["atomic"] is not None:
-        return b"(?:"
-    if found["times"] is None:
-        return found[0]
-    return found["times"].replace(b"{,", b"{0,", 1) if found["least"] or found["times"] != b"{,}" else found[0]

@@ -1,0 +1,107 @@
+"""Bytes that are searched for findings a CPU second, beside ``grep -F -f`` with the same pieces: of lines without any
+trouble, and of a log that has a traceback in every thousand lines, and a bar in every fifty.
+
+``a receiver's part`` is what leaves lines out, ``a reader's part`` what it sends, rendered and compared.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bench.content import line
+from bench.results import Row
+from flarelog.detect.detector import AFTER, BEFORE, Detector
+from flarelog.detect.table import PIECES, Table
+from flarelog.model import StreamId
+from flarelog.render.container import Renderer
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
+
+PIECE = 1 << 18  # bytes that are read at once
+SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
+STREAM = StreamId("bench", "site-1", "log.txt")
+
+
+def measure(count: int, rounds: int) -> list[Row]:
+    texts = {
+        "usual lines": b"".join(
+            each for each in map(line, range(count)) if b"\r" not in each and each.count(b"\n") == 1
+        ),
+        "bars and tracebacks": b"".join(map(line, range(count))),
+    }
+    ways: dict[str, Callable[[bytes], float]] = {
+        "grep -F -f": _grep,
+        "findings": _all,
+        "a receiver's part": lambda data: _cpu(lambda: _sieved(data)),
+        "all lines rendered": lambda data: _cpu(lambda: _found([(0, data)])),
+    }
+    taken: dict[tuple[str, str], list[float]] = {(of, way): [] for of in texts for way in ways}
+    for _ in range(rounds):
+        for of, data in texts.items():
+            for way, work in ways.items():
+                taken[of, way].append(len(data) / 1e6 / max(1e-9, work(data)))
+    rows = [Row("findings", f"{of}, {way}", "MB a CPU second", samples) for (of, way), samples in taken.items()]
+    found = {row.of: row.median for row in rows}
+    return [
+        Row(
+            row.measurement,
+            row.of,
+            row.unit,
+            row.samples,
+            ratios={"findings / grep": row.median / found[_grepped(row.of)]},
+        )
+        if row.of.endswith(", findings")
+        else row
+        for row in rows
+    ]
+
+
+def _grepped(of: str) -> str:
+    return of.removesuffix("findings") + "grep -F -f"
+
+
+def _cpu(work: Callable[[], object]) -> float:
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def _sieved(data: bytes) -> list[tuple[int, bytes]]:
+    sieving = Sieving(SIEVE)
+    kept = [each for at in range(0, len(data), PIECE) for each in sieving.feed(at, data[at : at + PIECE])]
+    return kept + sieving.close()
+
+
+def _found(kept: list[tuple[int, bytes]]) -> int:
+    renderer, detector, position = Renderer("plain", steps=False), Detector(STREAM, Table()), 0
+    for offset, data in kept:
+        if offset > position:
+            detector.feed(renderer.close())
+            renderer.jump(offset)
+        for at in range(0, len(data), PIECE):
+            detector.feed(renderer.feed(data[at : at + PIECE]))
+        position = offset + len(data)
+    detector.feed(renderer.close())
+    detector.close()
+    return len(detector.findings)
+
+
+def _all(data: bytes) -> float:
+    return _cpu(lambda: _found(_sieved(data)))
+
+
+def _grep(data: bytes) -> float:
+    with tempfile.TemporaryDirectory(prefix="flarelog-bench-") as place:
+        log, pieces = Path(place, "log"), Path(place, "pieces")
+        log.write_bytes(data)
+        pieces.write_text("\n".join(PIECES) + "\n")
+        # Not into /dev/null: there grep ends with its first match.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(["grep", "-a", "-F", "-f", pieces, log], stdout=subprocess.PIPE, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -1,0 +1,124 @@
+"""What a call of ``flarelog follow`` or ``flarelog logs`` asks for: where, which logs, and how they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Literal
+
+import click
+
+from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.lines import LineOptions
+from flarelog.cli.options import SWITCH, F, Place, asks, place_options
+from flarelog.errors import InvalidOption
+from flarelog.names import log_name, run_name, site_name
+from flarelog.options import declared, typed
+from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.reading import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Which logs are read, and from where on."""
+
+    sites: tuple[str, ...] = typed(
+        (), "Show only sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
+    )
+    logs: tuple[str, ...] = typed((), "Show only logs that match. Repeatable.", flag="log", metavar="GLOB")
+    rank_globs: tuple[str, ...] = typed((), "Show only ranks that match. Repeatable.", flag="rank", metavar="GLOB")
+    ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
+    rank_map: tuple[str, ...] = typed(
+        (),
+        "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
+        metavar="SITE/LOG[:LOCAL]=RANK",
+    )
+    latest: bool = typed(False, "Show the run that began last.")
+    starts: tuple[str, ...] = typed(
+        (), "Show only this log, from this byte on. Repeatable.", flag="from", metavar="SITE/LOG:OFFSET"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOptions:
+    """How the lines of several logs are shown."""
+
+    order: Literal["arrival", "time"] = typed(
+        "arrival", "Order of the lines: as they arrive, or by the times in them.", choices=("arrival", "time")
+    )
+    prefix: str = typed(
+        "auto",
+        "Begin each line with SITE/LOG. auto: only for several logs, and shortened on a terminal.",
+        choices=("auto", *SWITCH),
+        older="no-prefix",
+    )
+    template: str | None = typed(
+        None,
+        "Form of a line: '{time:%H:%M:%S} {site} {text}'. Also: {run} {log} {rank} {offset} {stream}.",
+        flag="format",
+        metavar="FORMAT",
+    )
+    notes: bool = typed(
+        True,
+        "Show notes between the lines: missing bytes, a new file, the end of a log.",
+        older="no-notes",
+    )
+    exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, and with 7 if a log has no receipt.")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one call of follow or logs asks for. *tail*: of lines; None, or -1: all of them."""
+
+    run: str
+    place: Place
+    logs: LogOptions
+    shown: ShownOptions
+    lines: LineOptions
+    tail: int | None = None
+    follow: bool = False
+    first_error: bool = False
+    pager: bool = False
+
+    def origin(self) -> Origin:
+        """Raises InvalidOption, NotFound, NotAllowed."""
+        place = self.place
+        return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
+
+    def selection(self, tail: int | None) -> Selection:
+        """Raises InvalidName, InvalidOption."""
+        starts = {}
+        for text in self.logs.starts:
+            name, _, offset = text.rpartition(":")
+            site, _, log = name.partition("/")
+            if not (site and log and offset.isdecimal() and len(offset) < 20):
+                raise InvalidOption(
+                    f"{text!r} is not a position in a log: give SITE/LOG:OFFSET, as in site-1/log.txt:4096"
+                )
+            starts[site_name(site), log_name(log)] = int(offset)
+        return Selection(run_name(self.run), self.logs.sites, self.logs.logs, starts, tail)
+
+
+def reads(kind: type) -> Callable[[F], F]:
+    """Give a command RUN, the options with which logs are read, and those of *kind*: ``Asked``, as *asked*."""
+
+    def decorated(command: F) -> F:
+        @wraps(command)
+        def called(
+            *args: object,
+            run_id: str,
+            place: Place,
+            logs: partial[LogOptions],
+            own: Callable[[], object],
+            lines: partial[LineOptions],
+            shown: partial[ShownOptions],
+        ) -> object:
+            more = {each.name: getattr(own(), each.name) for each, _ in declared(kind)}
+            return command(*args, asked=Asked(run_id, place, logs(), shown(), lines(), **more))
+
+        options = asks(logs=LogOptions, own=kind, lines=LineOptions, shown=ShownOptions)(called)
+        run = click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+        return run(place_options()(options))  # type: ignore[return-value]
+
+    return decorated

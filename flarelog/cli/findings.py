@@ -1,0 +1,230 @@
+"""``flarelog findings``: what went wrong in a run, the earliest cause first."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import click
+
+from flarelog.cli.completion import complete_run, complete_site
+from flarelog.cli.lines import LineOptions, Lines
+from flarelog.cli.options import Place, Switches, asks, place_options
+from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
+from flarelog.cli.searching import searched, searching
+from flarelog.cli.tuning import many_lines, tune_memory
+from flarelog.cli.which import which
+from flarelog.contents import contents
+from flarelog.detect.across import first_root
+from flarelog.detect.base import Finding
+from flarelog.detect.records import finding_record
+from flarelog.detect.table import Table
+from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
+from flarelog.model import StreamInfo
+from flarelog.names import run_name
+from flarelog.options import typed
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.times import shown
+from flarelog.text import legible
+from flarelog.viewers.findings import kept
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.reading import Reading, Selection
+
+EXAMPLES = """\b
+Examples:
+  # the causes first, then what comes of them
+  flarelog findings job-1 --receiver logs:4721
+  # of one site, from a store directory
+  flarelog findings job-1 --store logs --site site-1
+  # causes alone, an object a line
+  flarelog findings job-1 --store logs --roots -o json
+  # with rules of your own
+  flarelog findings job-1 --store logs --rules rules.toml
+"""
+MAX_RULES = 1 << 20  # bytes
+LEAST_TEXT = 24  # columns of the line's text, before other columns go
+OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # the least needed first
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsOptions:
+    """Which findings are shown, and how."""
+
+    sites: tuple[str, ...] = typed(
+        (), "Look only at sites that match. Repeatable.", flag="site", metavar="GLOB", complete=complete_site
+    )
+    logs: tuple[str, ...] = typed((), "Look only at logs that match. Repeatable.", flag="log", metavar="GLOB")
+    rank_map: tuple[str, ...] = typed(
+        (),
+        "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
+        metavar="SITE/LOG[:LOCAL]=RANK",
+    )
+    latest: bool = typed(False, "Look at the run that began last.")
+    roots: bool = typed(False, "Show only findings that may be a cause.")
+    rules: tuple[str, ...] = typed(
+        (), "Look for your own signatures too, from this TOML file. Repeatable.", metavar="FILE", path="file"
+    )
+    zones: tuple[str, ...] = typed(
+        (),
+        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        flag="zone",
+        metavar="[SITE=]ZONE",
+    )
+    output: str = typed("text", "Form of the output. json: one object a line.", short="-o", choices=("text", "json"))
+
+
+@click.command(
+    cls=Switches,
+    help=f"""{EXAMPLES}
+
+Show what went wrong in RUN: lines that are known signs of trouble, in the order of time. A finding is evidence, and no
+verdict.
+
+\b
+ROLE of a finding:
+  root     it may be the cause
+  symptom  it comes of something else, mostly of an earlier root
+  advice   it helps to read others
+
+A line that comes again is counted. Below the table stand the meaning of the earliest root, what to do, and the command
+that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such log or nothing was
+found, 4 if the receiver cannot be reached, 5 if the logs may not be read, 78 if a file of rules is wrong.
+""",
+)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@place_options()
+@asks(own=FindingsOptions)
+def command(run_id: str, place: Place, own: partial[FindingsOptions]) -> None:
+    if sys.stdout is None:  # closed by whoever started this
+        sys.exit(FAILED)
+    many_lines()
+    tune_memory()
+    options = own()
+    try:
+        sys.exit(checked(lambda: _found(which(run_id, place, latest=options.latest), place, options)))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        sys.exit(ended_by(error))
+
+
+def origin(place: Place) -> Origin:
+    """Raises InvalidOption, NotFound, NotAllowed."""
+    return StoreOrigin(place.store) if place.store is not None else ReceiverOrigin(place.receiver, place.client)
+
+
+def table(files: Sequence[str]) -> Table:
+    """flarelog's own signatures, and those of *files*. Raises InvalidFile."""
+    found = Table()
+    for path in files:
+        from flarelog.detect import rules  # most calls have none
+
+        try:
+            raw = contents(path, MAX_RULES)[1]
+            text = raw[:MAX_RULES].decode()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise InvalidFile(f"the rules {path} cannot be read: {why}") from error
+        if len(raw) > MAX_RULES:
+            raise InvalidFile(f"the rules {path} have more than {MAX_RULES} bytes: give a smaller file")
+        found = rules.more(found, text, legible(path))
+    return found
+
+
+def _found(run: str, place: Place, options: FindingsOptions) -> int:
+    """Raises FlarelogError, OSError."""
+    lines = Lines(LineOptions(zones=options.zones, bars="off"), terminal=False)
+    known = table(options.rules)
+    selection = Selection(run_name(run), options.sites, options.logs)
+    reading = Reading(
+        origin(place),
+        selection,
+        View(new=lines.renderer, notes=False, keep=kept(known)),
+        lambda text: say(f"flarelog: {text}"),
+        ordered=True,
+    )
+    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines)
+    asyncio.run(searched(reading, search))
+    found = search.findings(reading.infos, reading.ahead, time.time_ns())
+    if options.roots:
+        found = [each for each in found if each.is_root]
+    if not found:
+        say(f"flarelog: {nothing(run, reading.infos)}")
+        return NOT_FOUND
+    if options.output == "json":
+        for each in found:
+            click.echo(json.dumps(finding_record(each), ensure_ascii=True))
+        return OK
+    for line in _table(found):
+        click.echo(line)
+    if search.more:
+        say(f"flarelog: {search.more:,} more findings are not shown: choose with --site and --log")
+    for sentence in _first(found, run):
+        say(f"flarelog: {sentence}")
+    return OK
+
+
+def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
+    """That nothing was found, and in what: nobody is to read it as more than was looked at."""
+    if not infos:
+        return f"run {run} has no such log"
+    said = f"no known trouble was found in {len(infos)} log{'s' if len(infos) != 1 else ''} of run {run}"
+    open_ = sum(not info.sealed for info in infos)
+    gaps = [gap for info in infos for gap in info.gaps]
+    if gaps:
+        size = sum(gap.length for gap in gaps)
+        said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
+    return said + (f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else "")
+
+
+def _table(found: Sequence[Finding]) -> list[str]:
+    rows = [("ROLE", "SEVERITY", "TIME", "SITE/LOG", "RANK", "FINDING", "COUNT")]
+    for each in found:
+        when = shown(each.time // 1_000_000_000 * 1_000_000_000, None)[:19] + "Z" if each.time is not None else "-"
+        rank = "-" if each.rank is None else str(each.rank)
+        where = f"{each.stream.site}/{each.stream.log}"
+        rows.append((each.role, each.severity.name, when, where, rank, each.signature, f"{each.count:,}"))
+    columns = terminal_columns()
+    room = None if columns is None else columns - LEAST_TEXT - 2
+    shown_rows = narrowed(rows, OPTIONAL, room)
+    least = [name for name in OPTIONAL if all(row[rows[0].index(name)] == "-" for row in rows[1:])]
+    shown_rows = narrowed(shown_rows, [name for name in least if name in shown_rows[0]], 1 if least else None)
+    heads = aligned(shown_rows, [at for at, name in enumerate(shown_rows[0]) if name in ("RANK", "COUNT")])
+    used = width(shown_rows) + 2
+    if columns is not None and columns - used < LEAST_TEXT:
+        return list(_below(heads, found, columns))
+    texts = ["LINE", *(each.text for each in found)]
+    return [_cut(f"{head:<{used - 2}}  {text}", columns) for head, text in zip(heads, texts, strict=True)]
+
+
+def _below(heads: Sequence[str], found: Sequence[Finding], columns: int) -> Iterator[str]:
+    """A narrow terminal has the line's text below the row."""
+    yield _cut(heads[0], columns)
+    for head, each in zip(heads[1:], found, strict=True):
+        yield _cut(head, columns)
+        yield _cut(f"  {each.text}", columns)
+
+
+def _cut(line: str, columns: int | None) -> str:
+    if columns is None or len(line) < columns:
+        return line.rstrip()
+    return line[: max(1, columns - 2)].rstrip() + "\u2026"
+
+
+def _first(found: Sequence[Finding], run: str) -> Iterator[str]:
+    """What the earliest cause means, what to do, and where it stands."""
+    root = first_root(found)
+    if root is None:
+        yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
+        return
+    where = f"{root.stream.site}/{root.stream.log}"
+    yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
+    yield f"meaning: {root.meaning}"
+    yield f"what to do: {root.facts.get('advice', root.action)}"
+    yield f"its place: flarelog logs {run} --from {where}:{root.offset}"

@@ -1,0 +1,169 @@
+"""``--first-error`` of ``flarelog follow`` and ``flarelog logs``: what went wrong first, with what stands around it.
+
+The earliest finding that may be a cause is preferred to the earliest line that only looks like an error: that one may
+be what came of it, at another site. Where somebody says what an error is (``-i``), nothing else is looked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+
+from flarelog.cli.asked import Asked
+from flarelog.cli.lines import Lines
+from flarelog.cli.searching import searched, searching
+from flarelog.detect.across import first_root
+from flarelog.detect.base import Finding
+from flarelog.detect.table import Table
+from flarelog.errors import NOT_FOUND, OK
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.render.merge import BLOCK
+from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
+from flarelog.render.rows import Line
+from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR, STYLES, FirstError, label
+from flarelog.viewers.findings import kept
+from flarelog.viewers.flow import View
+from flarelog.viewers.follow import Follow
+from flarelog.viewers.pipe import Pipe
+from flarelog.viewers.reading import Reading, Selection
+
+AROUND = (5, 5)  # lines before and behind the first error
+STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
+BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
+
+
+def first_error(asked: Asked, chosen: Selection) -> int:
+    """Show the first thing that went wrong, at whichever site. Raises FlarelogError, OSError."""
+    lines = Lines(replace(asked.lines, bars=asked.lines.bars or "off"), terminal=False)
+    choice = lines.choice
+    around = (choice.before, choice.after) if choice.before or choice.after or asked.lines.context == 0 else AROUND
+    wanted = choice.include or (ERROR,)
+    choice = replace(choice, include=wanted, before=max(around[0], STAMPED_WITHIN), after=max(around[1], BLOCK))
+    display = FirstError(wanted, *around, lines.stamped, Pipe(sys.stdout.fileno()))
+    ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+    ranked = None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR)
+    view = View(choice, lines.renderer, lines.stamped, lines.stamps, notes=False, ranks=ranked)
+    reading = Reading(asked.origin(), chosen, view, talk, ordered=True)
+    display.ahead = reading.ahead
+    reader = (Follow if asked.follow else Batch)(reading, display, ranks=ranks)
+    asyncio.run(_through(reading, reader))
+    display.close()
+    if not lines.choice.include:
+        root, found, count = _root(asked, chosen, lines, view, ranks, around)
+        if root is not None:
+            _show(lines, asked, root.stream, found)
+            _say_root(root, asked.run, count)
+            return OK
+    first = display.earliest
+    if first is None:
+        talk(_no_error(reading.infos, asked))
+        return NOT_FOUND
+    _show(lines, asked, first.stream, first.lines)
+    others = display.count - 1
+    if others:
+        talk(f"{others} other log{('s' if others > 1 else '')} of {len(reading.streams)} had errors later")
+    if not lines.choice.include:
+        talk("this is the earliest line that looks like an error: no known cause was found")
+    return OK
+
+
+def _root(
+    asked: Asked, chosen: Selection, lines: Lines, view: View, ranks: RankChooser, around: tuple[int, int]
+) -> tuple[Finding | None, list[Line], int]:
+    """The earliest cause, the lines around it, and how many findings there are."""
+    choice = replace(lines.choice, before=0, after=0)
+    table = Table()
+    reading = Reading(
+        asked.origin(), chosen, replace(view, choice=choice, keep=kept(table)), lambda text: None, ordered=True
+    )
+    search = searching(reading, table, ranks, lines)
+    asyncio.run(searched(reading, search))
+    found = search.findings(reading.infos, reading.ahead)
+    root = first_root(found)
+    if root is None:
+        return None, [], len(found)
+    return root, asyncio.run(_around(reading, root, lines, around)), len(found)
+
+
+async def _around(reading: Reading, root: Finding, lines: Lines, around: tuple[int, int]) -> list[Line]:
+    """The lines of *root*, and so many before and behind them."""
+    end = root.offset + root.length
+    async with reading.origin as origin:
+        start = await reading.line_start(root.stream, root.offset, around[0])
+        renderer = lines.renderer()
+        renderer.jump(start)
+        shown: list[Line] = []
+        found = origin.find(root.stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
+        async with contextlib.aclosing(found):
+            async for offset, what in found:
+                if isinstance(what, Buffer) and offset < end + BEHIND:
+                    shown += renderer.feed(bytes(what[: end + BEHIND - offset]))
+        shown += renderer.close()
+    before = [line for line in shown if line.offset < root.offset]
+    inside = [line for line in shown if root.offset <= line.offset < end]
+    behind = [line for line in shown if line.offset >= end]
+    return before[len(before) - around[0] if around[0] < len(before) else 0 :] + inside + behind[: around[1]]
+
+
+def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -> None:
+    console = lines.console(sys.stdout.buffer, live=False, template=asked.shown.template)
+    shown = label(stream, STYLES[0] if lines.colour else "")
+    console.prefix = len(shown.name) if asked.shown.prefix != "off" else 0
+    console.show(found, shown)
+    console.close()
+
+
+def _say_root(root: Finding, run: str, count: int) -> None:
+    rank = "" if root.rank is None else f", rank {root.rank}"
+    text = f": {root.text}" if root.signature.startswith(("exit.", "nccl.desync")) else ""
+    talk(f"this is the earliest finding that may be the cause: {root.signature}{rank}{text}")
+    talk(f"meaning: {root.meaning}")
+    talk(f"what to do: {root.facts.get('advice', root.action)}")
+    if count > 1:
+        talk(f"all {count} findings: flarelog findings {run}")
+
+
+def _no_error(infos: Sequence[StreamInfo], asked: Asked) -> str:
+    """That no error was found, and in what: nobody is to read it as more than was looked at."""
+    if not infos:
+        return f"run {asked.run} has no such log"
+    logs, lines = asked.logs, asked.lines
+    narrowed = {
+        "--from": logs.starts,
+        "--rank": logs.rank_globs,
+        "--ranks": logs.ranks,
+        "--since": lines.since,
+        "--until": lines.until,
+        "--include": lines.include,
+        "--exclude": lines.exclude,
+    }
+    by = [flag for flag, given in narrowed.items() if given]
+    count = f"{len(infos)} log{'s' if len(infos) != 1 else ''} of run {asked.run}"
+    said = [
+        f"no error was found among the lines of {count} that {', '.join(by)} left"
+        if by
+        else f"no error was found in {count}"
+    ]
+    gaps = [gap for info in infos for gap in info.gaps]
+    if gaps:
+        size = sum(gap.length for gap in gaps)
+        said.append(f"{f'{size:,} bytes' if size else 'bytes'} of them are missing")
+    going_on = sum(not info.sealed for info in infos)
+    if going_on:
+        said.append(f"{going_on} of them {'have' if going_on > 1 else 'has'} not ended")
+    return "; ".join(said)
+
+
+async def _through(reading: Reading, reader: Follow | Batch) -> None:
+    async with reading.origin:
+        await reader.run()
+
+
+def talk(text: str) -> None:
+    click.echo(f"flarelog: {text}", err=True)

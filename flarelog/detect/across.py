@@ -1,0 +1,175 @@
+"""What all logs of a run tell together: which findings are causes, in which order, and whose collectives differ."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from flarelog.detect.base import Finding
+from flarelog.exits import CERTAIN, LIKELY, Exit
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.levels import Level
+from flarelog.render.times import SECOND
+from flarelog.text import legible
+
+SLACK = 2 * SECOND  # by which clocks of sites that are compared may still differ
+LISTED = 8  # ranks that a sentence names
+
+Ahead = Callable[[StreamId], int]
+
+
+def judged(
+    findings: Iterable[Finding], infos: Sequence[StreamInfo] = (), ahead: Ahead = lambda stream: 0
+) -> list[Finding]:
+    """*findings* in the order of time, with those of exit records and of ranks that differ; each a root, a symptom or
+    advice. *ahead*: ns by which a stream's clock is ahead.
+
+    What tells no time has been said before whatever comes behind it in its log, and before the log's last byte came.
+    What is not known even so stands behind all that is.
+    """
+    well = {info.stream: info.exits for info in infos if info.exits}
+    found = [_ended_well(each, well.get(each.stream, ())) for each in (*findings, *exits(infos))]
+    placed = _placed(found, infos, ahead)
+    earliest = next((time for time, each in placed if each.role == "root"), None)
+    untimed = any(time is None and each.role == "root" for time, each in placed)
+    out: list[Finding] = []
+    for time, each in placed:
+        if each.role == "cascade":
+            behind = earliest is not None and (time is None or earliest <= time + SLACK)
+            each = replace(each, role="symptom" if behind or (earliest is None and untimed) else "root")
+        out.append(each)
+    for each in desync(out):
+        own = next(n for n, other in enumerate(out) if (other.stream, other.offset) == (each.stream, each.offset))
+        out.insert(own, each)
+    return out
+
+
+def _placed(found: Iterable[Finding], infos: Iterable[StreamInfo], ahead: Ahead) -> list[tuple[int | None, Finding]]:
+    """*found* in the order of time, each with the time by which it had been said."""
+    by_stream: dict[StreamId, list[Finding]] = defaultdict(list)
+    for each in found:
+        by_stream[each.stream].append(each)
+    grown = {info.stream: info.grown * 1_000_000 for info in infos if info.grown}
+    placed: list[tuple[int | None, Finding]] = []
+    for stream, those in by_stream.items():
+        latest = grown.get(stream)
+        for each in sorted(those, key=lambda each: each.offset, reverse=True):
+            latest = latest if each.time is None else each.time - ahead(stream)
+            placed.append((latest, each))
+    return sorted(placed, key=lambda one: (one[0] is None, one[0] or 0, str(one[1].stream), one[1].offset))
+
+
+def first_root(findings: Iterable[Finding]) -> Finding | None:
+    """The earliest cause among what is in the order of time."""
+    return next((each for each in findings if each.is_root), None)
+
+
+def _ended_well(each: Finding, ends: Sequence[Exit]) -> Finding:
+    """A finding of a command that ended with 0 was no cause of anything."""
+    end = next((end for end in ends if end.offset >= each.offset + each.length), None)
+    if end is None or not end.well or each.role not in ("root", "cascade") or each.signature.startswith("exit."):
+        return each
+    return replace(each, role="symptom", facts={**each.facts, "exit": "the command ended with code 0"})
+
+
+def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
+    """What the records of commands' ends tell, each once."""
+    found: dict[str, Finding] = {}
+    for info in infos:
+        for end in info.exits:
+            if not end.well and end.process not in found:
+                found[end.process] = _of_exit(info.stream, end)
+    return list(found.values())
+
+
+def _of_exit(stream: StreamId, end: Exit) -> Finding:
+    if end.oom in (CERTAIN, LIKELY):
+        name, role, meaning = "host.oom", "root", "The kernel killed the command because memory ran out."
+        action = "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch."
+    elif end.signal and end.signal not in (1, 2, 9, 15):
+        name, role, meaning = "exit.signal", "root", "The command died of a signal that its own code raised."
+        action = "Look at the last lines of its logs."
+    else:
+        name, role, meaning = "exit.code", "cascade", "The command did not end well."
+        action = "Look at the last lines of its logs; after a signal ask who sent it."
+    facts: dict[str, str | int] = {"signal": end.signal} if end.signal else {"exitcode": end.status}
+    if end.oom:
+        facts["oom"] = end.oom
+    return Finding(
+        name, role, Level.FATAL, stream, end.offset, 0, legible(end.sentence), meaning, action,  # type: ignore[arg-type]
+        (end.clock or end.ended) * 1_000_000 or None, None, facts, 1, end.offset,
+    )  # fmt: skip
+
+
+def desync(findings: Iterable[Finding]) -> list[Finding]:
+    """Where ranks of one process group say that they had come to different places, one finding a group.
+
+    It needs two ranks at least, each of which told its last enqueued collective.
+    """
+    groups: dict[tuple[object, ...], dict[int, Finding]] = defaultdict(dict)
+    ops: dict[tuple[str, int], str] = {}
+    worlds: dict[str, int] = {}
+    for each in findings:
+        if each.rank is None:
+            continue
+        worlds[each.stream.run] = max(worlds.get(each.stream.run, 0), each.rank + 1)
+        if each.signature == "nccl.state" and isinstance(each.facts.get("enqueued"), int):
+            key = each.stream.run, each.facts.get("pg", ""), each.facts.get("group", "")
+            groups[key].setdefault(each.rank, each)
+        elif each.signature == "nccl.timeout" and "op" in each.facts:
+            seq = f" {each.facts['seq']}" if "seq" in each.facts else ""
+            ops.setdefault((each.stream.run, each.rank), f"{each.facts['op']}{seq}")
+    return [found for key, ranks in groups.items() if (found := _differ(ranks, ops, worlds[str(key[0])])) is not None]
+
+
+def _differ(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str], world: int) -> Finding | None:
+    enqueued = {rank: int(each.facts["enqueued"]) for rank, each in ranks.items()}
+    if len(enqueued) < 2 or len(set(enqueued.values())) < 2:
+        return _waits(ranks, ops) if len(enqueued) > 1 else None
+    counts = Counter(enqueued.values())
+    most = max(counts, key=lambda value: (counts[value], value))
+    odd = {rank: value for rank, value in sorted(enqueued.items()) if value != most}
+    said = ", ".join(_said(rank, value, ranks, ops) for rank, value in list(odd.items())[:LISTED])
+    more = f" and {len(odd) - LISTED} more ranks" if len(odd) > LISTED else ""
+    text = f"{said}{more}; the others enqueued {most}"
+    silent = world - len(ranks)
+    if silent > 0:
+        text += f"; {silent} of {world} ranks said nothing"
+    first = ranks[min(odd, key=lambda rank: (odd[rank], rank))]
+    return _desync(first, text, {"differs": _list(odd), "enqueued": most})
+
+
+def _said(rank: int, value: int, ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str]) -> str:
+    op = ops.get((ranks[rank].stream.run, rank))
+    return f"rank {rank} enqueued {value}" + (f" and waited in {op}" if op else "")
+
+
+def _waits(ranks: Mapping[int, Finding], ops: Mapping[tuple[str, int], str]) -> Finding | None:
+    """All enqueued as many, and waited in different collectives."""
+    waits = {rank: op for rank, each in sorted(ranks.items()) if (op := ops.get((each.stream.run, rank))) is not None}
+    counts = Counter(waits.values())
+    if len(counts) < 2:
+        return None
+    most = max(counts, key=lambda op: (counts[op], op))
+    odd = {rank: op for rank, op in waits.items() if op != most}
+    said = ", ".join(f"rank {rank} waited in {op}" for rank, op in list(odd.items())[:LISTED])
+    return _desync(ranks[next(iter(odd))], f"{said}; the others in {most}", {"differs": _list(odd), "op": most})
+
+
+def _list(ranks: Mapping[int, object]) -> str:
+    return ",".join(map(str, list(ranks)[:LISTED]))
+
+
+def _desync(first: Finding, text: str, facts: Mapping[str, str | int]) -> Finding:
+    return replace(
+        first,
+        signature="nccl.desync",
+        role="root",
+        severity=Level.FATAL,
+        text=text,
+        meaning="The ranks of a process group did not enqueue the same collectives.",
+        action="Look at the named rank at this time: it hangs, has ended, or took another branch than the others.",
+        facts=facts,
+        count=1,
+    )

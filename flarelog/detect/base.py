@@ -1,0 +1,101 @@
+"""A signature, which is data, and a finding, which is a value.
+
+A signature has *literals*: a line that has none of them is not looked at any closer. Its pattern runs over one line of
+at most ``LOOKED`` characters, and takes a time that grows with the line's length alone: no repetition within another,
+and each gap has a bound. A pattern's named groups are a finding's facts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from flarelog.model import StreamId
+from flarelog.render.levels import Level
+from flarelog.text import legible
+
+LOOKED = 4096  # characters of a line in which anything is looked for
+SHOWN = 500  # of its text in a finding
+FACT = 120  # of a fact's
+
+Fact = str | int
+Role = Literal["root", "cascade", "symptom", "advice"]
+"""*root*: it may be the cause. *cascade*: it is one where nothing earlier is; mostly another rank was the cause.
+*symptom*: it comes of something else. *advice*: it helps to read others.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A kind of trouble, and how it is known."""
+
+    id: str
+    role: Role
+    severity: Level
+    literals: tuple[str, ...]  # one of them is in each line
+    pattern: Any  # with ``search``; None: a literal is enough
+    meaning: str
+    action: str
+    key: tuple[str, ...] = ()  # facts by which findings of one log are told apart
+    more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None  # facts that others tell
+
+    def facts(self, text: str) -> dict[str, Fact] | None:
+        """What *text* tells; None: it is no such line."""
+        if not any(literal in text for literal in self.literals):
+            return None
+        if self.pattern is None:
+            return {}
+        found = self.pattern.search(text[:LOOKED])
+        if found is None:
+            return None
+        facts = {name: as_fact(value) for name, value in found.groupdict().items() if value is not None}
+        return self.more(facts) if self.more is not None else facts
+
+
+def as_fact(value: str) -> Fact:
+    if value.isascii() and len(value) < 19 and value.removeprefix("-").isdecimal():
+        return int(value)
+    return legible(value, FACT)
+
+
+def signature(
+    id: str,
+    role: Role,
+    severity: Level,
+    literals: str | tuple[str, ...],
+    pattern: str,
+    meaning: str,
+    action: str,
+    *,
+    key: tuple[str, ...] = (),
+    more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None,
+) -> Signature:
+    """A row of a table."""
+    texts = (literals,) if isinstance(literals, str) else literals
+    return Signature(id, role, severity, texts, re.compile(pattern) if pattern else None, meaning, action, key, more)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """That a line of *stream* is one of a signature's; the first of *count* such lines."""
+
+    signature: str
+    role: Role
+    severity: Level
+    stream: StreamId
+    offset: int  # of the line in the stream
+    length: int  # bytes, of all lines that belong to it
+    text: str  # legible, and cut
+    meaning: str
+    action: str
+    time: int | None = None  # ns since 1970, by the site's clock; of the line, else of the one before it
+    rank: int | None = None
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+    count: int = 1
+    last: int = 0  # the offset of the last of them
+
+    @property
+    def is_root(self) -> bool:
+        return self.role == "root"

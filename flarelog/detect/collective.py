@@ -1,0 +1,182 @@
+"""Signatures of NCCL, gloo, torchrun and of the network between ranks.
+
+Most of them are cascades: a rank waits for another one, which had failed before.
+"""
+
+from __future__ import annotations
+
+from flarelog.detect.base import signature
+from flarelog.render.levels import Level
+
+SIGNATURES = (
+    signature(
+        "nccl.timeout",
+        "cascade",
+        Level.FATAL,
+        "caught collective operation timeout",
+        r"(?:\[Rank (?P<rank>\d{1,7})\] )?Watchdog caught collective operation timeout: WorkNCCL\("
+        r"(?:SeqNum=(?P<seq>\d{1,18}), )?OpType=(?P<op>\w{1,40})[^)]{0,200}?(?:Timeout\(ms\)=(?P<timeout_ms>\d{1,15}))?"
+        r"\)",
+        "This rank waited for a collective that another rank did not join in time.",
+        "Look for the rank that failed, hangs or took another branch: nccl.desync names the ranks that differ.",
+        key=("op",),
+    ),
+    signature(
+        "nccl.state",
+        "symptom",
+        Level.ERROR,
+        ("last enqueued NCCL work", "last enqueued work"),
+        r"(?:\[PG (?:ID )?(?P<pg>\d{1,7})(?P<group>[^\]]{0,100}?) ?Rank (?P<rank>\d{1,7})\] )?[^\[\]]{0,100}?"
+        r"last enqueued (?:NCCL )?work: (?P<enqueued>-?\d{1,18}), "
+        r"last completed (?:NCCL )?work: (?P<completed>-?\d{1,18})",
+        "How far this rank had come in its collectives when NCCL gave up.",
+        "Compare it with the other ranks: nccl.desync does.",
+        key=("pg", "group"),
+    ),
+    signature(
+        "nccl.heartbeat",
+        "cascade",
+        Level.FATAL,
+        ("watchdog got stuck", "Heartbeat monitor timed out"),
+        r"(?:Rank (?P<rank>\d{1,7})\] )?(?:ProcessGroupNCCL's watchdog got stuck for (?P<seconds>\d{1,7})"
+        r"|Heartbeat monitor timed out)",
+        "NCCL's watchdog thread made no progress: a CUDA call or another thread holds it.",
+        "Look at the stacks of this rank (py-spy dump) and for an error of an earlier time.",
+    ),
+    signature(
+        "nccl.duplicate-gpu",
+        "root",
+        Level.FATAL,
+        "Duplicate GPU detected",
+        r"Duplicate GPU detected : rank (?P<one>\d{1,7}) and rank (?P<other>\d{1,7})",
+        "Two ranks were given the same GPU.",
+        "Set the device by LOCAL_RANK, and check CUDA_VISIBLE_DEVICES.",
+    ),
+    signature(
+        "nccl.connection",
+        "cascade",
+        Level.ERROR,
+        "NCCL WARN",
+        r"NCCL WARN .{0,100}?(?P<what>Connection closed by remote peer|Call to (?:recv|send|connect) \w{2,4}"
+        r"|Connect to .{1,100}? failed|Connection refused|Connection reset|No route to host|Socket recv failed)",
+        "NCCL lost the connection to another rank, or never had one.",
+        "Look for the rank at the other end; check NCCL_SOCKET_IFNAME and the firewall if it is alive.",
+    ),
+    signature(
+        "nccl.error",
+        "cascade",
+        Level.FATAL,
+        ("nccl", "NCCL error", "NCCL communicator"),
+        r"(?P<kind>nccl(?:System|Remote|Internal|UnhandledCuda|InvalidUsage|InvalidArgument)Error)\b"
+        r"|NCCL error in: |NCCL communicator was aborted",
+        "A call of NCCL failed.",
+        "Run it with NCCL_DEBUG=INFO, and look for an earlier error of another rank.",
+    ),
+    signature(
+        "nccl.down",
+        "symptom",
+        Level.ERROR,
+        ("taking the entire process down", "NCCL watchdog thread terminated"),
+        "",
+        "PyTorch ends the process after an error of NCCL.",
+        "Look at the error before it.",
+    ),
+    signature(
+        "gloo.timeout",
+        "cascade",
+        Level.FATAL,
+        "Timed out waiting",
+        r"gloo/.{1,120}?\] Timed out waiting (?P<timeout_ms>\d{1,12})ms for (?P<op>recv|send)",
+        "This rank waited for another one by gloo, and gave up.",
+        "Look for the rank that failed or hangs.",
+    ),
+    signature(
+        "gloo.connection",
+        "cascade",
+        Level.FATAL,
+        ("gloo/", "Gloo connect"),
+        r"Gloo connectFullMesh failed with"
+        r"|gloo/.{1,120}?\].{0,40}?(?P<what>Connection closed by peer|Read error|Write error|Connection reset by peer"
+        r"|connect|Application timeout)",
+        "gloo lost the connection to another rank: mostly that rank has ended.",
+        "Look for the rank that ended first.",
+    ),
+    signature(
+        "torch.rendezvous",
+        "cascade",
+        Level.FATAL,
+        ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout"),
+        r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
+        r"|client socket has (?:timed out|failed to connect)"
+        r"|Rendezvous(?:Timeout|Connection)Error",
+        "Not all ranks met, or the store of rank 0 does not answer.",
+        "Check that every node was started, that MASTER_ADDR and MASTER_PORT are the same, and the firewall.",
+    ),
+    signature(
+        "torchrun.failed",
+        "cascade",
+        Level.ERROR,
+        "failed (exitcode:",
+        r"failed \(exitcode: (?P<exitcode>-?\d{1,4})\) local_rank: (?P<local_rank>\d{1,6})"
+        r"(?: \(pid: (?P<pid>\d{1,9})\))?",
+        "torchrun saw a worker end; a negative exit code is a signal, and -9 is SIGKILL.",
+        "Look at that worker's log. For -9 look for host.oom: the exit code alone is no evidence.",
+    ),
+    signature(
+        "torchrun.signal",
+        "cascade",
+        Level.ERROR,
+        "received by PID",
+        r"[Ss]ignal (?P<number>\d{1,3}) \((?P<signal>SIG\w{2,8})\) received by PID (?P<pid>\d{1,9})",
+        "A worker of torchrun died of a signal.",
+        "Look at that worker's log, and for SIGKILL for host.oom.",
+    ),
+    signature(
+        "torchrun.summary",
+        "symptom",
+        Level.ERROR,
+        "ChildFailedError",
+        r"\bChildFailedError\b",
+        "torchrun's summary: a worker failed. The root cause that it names is the first failure that it saw.",
+        "Look at the logs of the workers.",
+    ),
+    signature(
+        "port.in-use",
+        "root",
+        Level.FATAL,
+        "ddress already in use",
+        r"(?:port: (?P<port>\d{1,5})|bind to [^ ]{0,60}?:(?P<bound>\d{1,5}) ).{0,120}?[Aa]ddress already in use"
+        r"|[Aa]ddress already in use",
+        "Another process listens on the port.",
+        "End the process of an earlier run, or choose another port (torchrun --master-port, --rdzv-endpoint).",
+    ),
+    signature(
+        "net.dns",
+        "cascade",
+        Level.ERROR,
+        ("Name or service not known", "failure in name resolution", "nodename nor servname"),
+        "",
+        "A host's name could not be resolved.",
+        "Check the name and the site's DNS.",
+    ),
+    signature(
+        "net.tls",
+        "root",
+        Level.ERROR,
+        ("CERTIFICATE_VERIFY_FAILED", "certificate verify failed"),
+        "",
+        "A certificate of the other end was not accepted.",
+        "Check the CA, the host's name in the certificate, and both clocks.",
+    ),
+    signature(
+        "net.unreachable",
+        "cascade",
+        Level.ERROR,
+        ("failed to connect to all addresses", "Connection refused", "Connection reset by peer", "No route to host"),
+        r"failed to connect to all addresses|(?:Error|errno|error).{0,200}?(?P<what>Connection refused"
+        r"|Connection reset by peer|No route to host)",
+        "The other end does not answer, or ended the connection.",
+        "Check that it runs, the address and the firewall.",
+        key=("what",),
+    ),
+)

@@ -1,0 +1,247 @@
+"""One log's lines, and what is found in them.
+
+How the lines come in batches makes no difference, nor does leaving out lines that have none of the table's pieces,
+but for ``BEFORE`` lines before and ``AFTER`` lines behind each that has one. What is found again is counted, so that
+memory has a bound: ``MOST`` findings of a log, and as many open tracebacks as ``tracebacks`` says.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+
+from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Signature, signature
+from flarelog.detect.table import Absence, Table
+from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
+from flarelog.detect.tracebacks import MOST as TRACEBACK
+from flarelog.model import StreamId
+from flarelog.render.levels import Level, level_of
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.text import legible
+
+BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
+MOST = 1000  # findings of one log
+_IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
+
+TRACEBACK_ROOT = signature(
+    "python.traceback", "root", Level.ERROR, BEGINS, "",
+    "A Python program ended with an exception, or reported one.",
+    "The last line of the traceback is the exception, the frame above it the place.",
+)  # fmt: skip
+_ROLES: Mapping[str, tuple[str, str]] = {
+    "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
+    "SystemExit": ("symptom", "The program ended itself."),
+    "ChildFailedError": ("symptom", "A launcher reports that a worker failed."),
+    "ConnectionResetError": ("cascade", "The other end of a connection ended it."),
+    "ConnectionRefusedError": ("cascade", "Nobody listened at the other end of a connection."),
+    "ConnectionError": ("cascade", "A connection failed."),
+    "BrokenPipeError": ("cascade", "The process that reads from this one has ended."),
+    "EOFError": ("cascade", "Another process or a file ended before its time."),
+    "DistBackendError": ("cascade", "A collective failed, mostly because another rank did."),
+    "DistNetworkError": ("cascade", "The network between ranks failed."),
+    "DistStoreError": ("cascade", "The ranks' common store does not answer."),
+    "TimeoutError": ("cascade", "Something did not answer in time."),
+    "ActorDiedError": ("cascade", "A worker of Ray ended."),
+    "CancelledError": ("symptom", "A task was cancelled."),
+}
+"""What the exceptions mean that mostly come of something else, and their roles."""
+
+Rank = Callable[[Line], int | None]
+
+
+class Detector:
+    """What goes wrong in *stream*. *rank* says whose a line is, *stamped* the time of the
+    line that is a text at an offset.
+    """
+
+    def __init__(
+        self,
+        stream: StreamId,
+        table: Table,
+        *,
+        rank: Rank = lambda line: None,
+        stamped: Callable[[str, int], int | None] = lambda text, offset: None,
+    ) -> None:
+        self.stream, self.more = stream, 0  # findings that were too many
+        self._table, self._rank, self._stamped = table, rank, stamped
+        self._found: dict[tuple[object, ...], Finding] = {}
+        self._tracebacks = Tracebacks()
+        self._before: deque[tuple[Line, str]] = deque(maxlen=BEFORE)
+        self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
+        self._missed: set[int] = set()
+        self._latest: tuple[int, Line] | None = None
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was found so far, in the order of the log."""
+        return sorted(self._found.values(), key=lambda each: each.offset)
+
+    def feed(self, items: Iterable[Line | None]) -> list[Finding]:
+        """Take the next lines; None: some are left out there. What was found for the first time."""
+        new: list[Finding] = []
+        run: list[Line] = []
+        for item in items:
+            if item is None:
+                self._look(run, new)
+                self._closed(new)
+                self._before.clear()
+                run = []
+            elif not isinstance(item, Note) and not item.bar:
+                run.append(item)
+        self._look(run, new)
+        return new
+
+    def close(self, now: int | None = None) -> list[Finding]:
+        """Nothing more comes. *now*: ns since 1970 by the site's clock, of a log that may still grow."""
+        new: list[Finding] = []
+        self._closed(new)
+        if now is not None and self._latest is not None:
+            self._watch(now, self._latest[1], self._latest[1].text, new, at_end=True)
+        return new
+
+    def _look(self, lines: Sequence[Line], new: list[Finding]) -> None:
+        texts = [line.text for line in lines]
+        block = "\n".join(texts)
+        if "\x1b" in block:
+            texts = [plain(text) for text in texts]
+            block = "\n".join(texts)
+        hits = self._hit(block, texts)
+        if self._table.absences:
+            for line, text in zip(lines, texts, strict=True):
+                time = self._told(line, text)
+                if time is not None:
+                    self._watch(time, line, text, new)
+        if not hits and not self._tracebacks:
+            self._before.extend(list(zip(lines[-BEFORE:], texts[-BEFORE:], strict=True)))
+            return
+        at, wanted = 0, iter(hits)
+        hit = next(wanted, len(texts))
+        while at < len(texts):
+            if not self._tracebacks and at < hit:
+                first = max(at, hit - BEFORE)
+                self._before.extend(list(zip(lines[first:hit], texts[first:hit], strict=True)))
+                at = hit
+                continue
+            self._line(lines[at], texts[at], at == hit, new)
+            if at == hit:
+                hit = next(wanted, len(texts))
+            at += 1
+
+    def _hit(self, block: str, texts: list[str]) -> list[int]:
+        """The numbers of the lines that have a piece."""
+        places = self._table.hits(block)
+        if not places:
+            return []
+        starts = list(accumulate((len(text) + 1 for text in texts), initial=0))
+        return sorted({bisect_right(starts, place) - 1 for place in places})
+
+    def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
+        before = self._before[-1][1] if self._before else ""
+        time = self._time(line, text) if hit and BEGINS in text else None
+        inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
+        for each in whole:
+            self._traceback(each, new)
+        if hit and not inside:
+            found = self._table.of(text)
+            if found is not None:
+                self._add(*found, line, line.end, text, self._time(line, text), new)
+        self._before.append((line, text))
+
+    def _closed(self, new: list[Finding]) -> None:
+        for each in self._tracebacks.close():
+            self._traceback(each, new)
+
+    def _traceback(self, found: Traceback, new: list[Finding]) -> None:
+        """A whole block: the first exception of its chain that a signature knows, else a traceback by itself."""
+        if not found.raised:
+            return
+        last, first = found.raised[-1], found.raised[0]
+        facts: dict[str, Fact] = {"exception": legible(last.type, 120)}
+        if len(found.raised) > 1 and first.type != last.type:
+            facts["cause"] = legible(first.type, 120)
+        if found.frame is not None:
+            facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
+        handled = self._handled(found)
+        known = [(one, self._table.of(one.text)) for one in found.raised]
+        for one, which in known:
+            if which is not None:
+                each, more = which
+                each = replace(each, role="advice") if handled == "advice" else each
+                self._add(each, {**facts, **more}, found.first, found.end, one.text, found.time, new)
+                return
+        each = TRACEBACK_ROOT
+        role, meaning = _ROLES.get(last.type.rpartition(".")[2], ("", ""))
+        if role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
+            each = replace(each, role=role, meaning=meaning)  # type: ignore[arg-type]
+        if handled:
+            each = replace(each, role=handled, meaning="A program reported an exception, and went on.")  # type: ignore[arg-type]
+        self._add(each, facts, found.first, found.end, last.text, found.time, new, key=("exception", "at"))
+
+    def _handled(self, found: Traceback) -> str:
+        """The role of what was reported and not raised: at a program's end, or as a warning."""
+        said = found.before[:LOOKED]
+        if any(text in said for text in _IGNORED[:2]):
+            return "advice"
+        return "symptom" if level_of(said) is Level.WARNING else ""
+
+    def _add(
+        self,
+        each: Signature,
+        facts: Mapping[str, Fact],
+        line: Line,
+        end: int,
+        text: str,
+        time: int | None,
+        new: list[Finding],
+        *,
+        key: tuple[str, ...] = (),
+    ) -> None:
+        rank = self._rank(line)
+        if rank is None and isinstance(facts.get("rank"), int):
+            rank = int(facts["rank"])
+        known = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
+        found = self._found.get(known)
+        if found is not None:
+            self._found[known] = replace(found, count=found.count + 1, last=line.offset)
+        elif len(self._found) >= MOST:
+            self.more += 1
+        else:
+            self._found[known] = found = Finding(
+                each.id, each.role, each.severity, self.stream, line.offset, max(0, end - line.offset),
+                legible(text.strip(), SHOWN), each.meaning, each.action, time, rank,
+                {name: value for name, value in facts.items() if name != "rank"}, 1, line.offset,
+            )  # fmt: skip
+            new.append(found)
+
+    def _told(self, line: Line, text: str) -> int | None:
+        return line.time if line.time is not None else self._stamped(text, line.offset)
+
+    def _time(self, line: Line, text: str) -> int | None:
+        """When *line* was said: its own time, else that of the nearest line before it that tells one."""
+        for other, said in ((line, text), *reversed(self._before)):
+            if (time := self._told(other, said)) is not None:
+                return time
+        return None
+
+    # --- what is not there
+
+    def _watch(self, time: int, line: Line, text: str, new: list[Finding], *, at_end: bool = False) -> None:
+        self._latest = time, line
+        for number, absence in enumerate(self._table.absences):
+            last = self._seen.get(number)
+            if last is None or (absence.literal in text and not at_end):
+                self._seen[number] = time, line
+                self._missed.discard(number)
+            elif time - last[0] >= absence.seconds * 1e9 and number not in self._missed:
+                self._missed.add(number)
+                self._lacks(absence, (time - last[0]) // 1_000_000_000, last[1], new)
+
+    def _lacks(self, absence: Absence, seconds: int, last: Line, new: list[Finding]) -> None:
+        text = f"no line with {absence.literal!r} for {seconds} s after: {plain(last.text)}"
+        self._add(
+            absence.signature, {"seconds": seconds}, last, last.end, text, self._told(last, plain(last.text)), new
+        )

@@ -1,0 +1,153 @@
+"""Signatures of CUDA, HIP and of NVIDIA's driver."""
+
+from __future__ import annotations
+
+from flarelog.detect.base import Fact, signature
+from flarelog.render.levels import Level
+
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+# What NVIDIA's catalogue of Xid errors says to do, as of release r570 (docs.nvidia.com/deploy/xid-errors).
+XIDS = {
+    13: "A kernel of the program failed: run it under compute-sanitizer; if other programs fail too, test the GPU.",
+    31: "The program read or wrote memory that is not mapped: run it under compute-sanitizer.",
+    48: "A double-bit ECC error: drain the node and reset the GPU.",
+    63: "The GPU remaps a row of its memory: reset the GPU when the node is drained.",
+    64: "The GPU could not remap a row of its memory: drain the node and reset the GPU.",
+    74: "An NVLink failed: check nvidia-smi nvlink -e, reset the GPUs, reseat the link.",
+    79: "The GPU fell off the bus: drain the node, check power and temperature, restart it.",
+    92: "Many single-bit ECC errors: watch the GPU and have it replaced if they go on.",
+    94: "An ECC error was contained: only the programs on this GPU must be restarted.",
+    95: "An ECC error was not contained: drain the node and reset the GPU.",
+    119: "The GPU's system processor does not answer: reset the GPU, update the driver.",
+    120: "The GPU's system processor failed: reset the GPU, update the driver.",
+}
+
+
+def _sized(facts: dict[str, Fact]) -> dict[str, Fact]:
+    size, unit = facts.pop("size", None), facts.pop("unit", None)
+    if size is not None and isinstance(unit, str) and len(str(size)) < 16:
+        facts["tried_bytes"] = round(float(size) * _UNITS[unit])
+    return facts
+
+
+def _advised(facts: dict[str, Fact]) -> dict[str, Fact]:
+    xid = facts.get("xid")
+    if isinstance(xid, int) and xid in XIDS:
+        facts["advice"] = XIDS[xid]
+    return facts
+
+
+SIGNATURES = (
+    signature(
+        "cuda.oom",
+        "root",
+        Level.FATAL,
+        ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "OOM when allocating", "Out of memory while trying"),
+        r"(?P<device>CUDA|HIP) out of memory\. Tried to allocate "
+        r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
+        r"(?:.{0,100}?GPU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
+        r"|CUDA out of memory|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
+        r"|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory while trying to allocate",
+        "The GPU has no memory left for what the program asked for.",
+        "Make the batch, the sequence or the model's share of this GPU smaller; look for other processes on the GPU.",
+        more=_sized,
+    ),
+    signature(
+        "gpu.ecc",
+        "root",
+        Level.FATAL,
+        ("ECC error", "ECC_UNCORRECTABLE"),
+        r"uncorrectable ECC error|CUDA_ERROR_ECC_UNCORRECTABLE",
+        "The GPU's memory has an error that it cannot correct.",
+        "Drain the node and reset the GPU; have it replaced if the error returns.",
+    ),
+    signature(
+        "cuda.kernel-image",
+        "root",
+        Level.FATAL,
+        "no kernel image",
+        r"no kernel image is available for execution",
+        "The program was not built for this kind of GPU.",
+        "Install a build of the framework for the GPU's compute capability.",
+    ),
+    signature(
+        "cuda.driver",
+        "root",
+        Level.FATAL,
+        ("driver version is insufficient", "driver on your system is too old", "driver/library version mismatch"),
+        r"CUDA driver version is insufficient|NVIDIA driver on your system is too old|"
+        r"Driver/library version mismatch|driver/library version mismatch",
+        "The NVIDIA driver does not fit the CUDA version of the program.",
+        "Update the driver, or install a build for an older CUDA version; restart the node after an update.",
+    ),
+    signature(
+        "cuda.assert",
+        "root",
+        Level.FATAL,
+        ("device-side assert", "thread: ["),
+        r"[Ee]rror.{0,20}: device-side assert triggered|error=59 : device-side assert"
+        r"|block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion .{1,300}? failed",
+        "An assertion failed on the GPU, mostly an index or a label that is out of range.",
+        "Run it with CUDA_LAUNCH_BLOCKING=1 or on the CPU, and check labels and token ids against the sizes.",
+    ),
+    signature(
+        "cuda.fault",
+        "root",
+        Level.FATAL,
+        ("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
+        r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
+        r"|illegal instruction)|an illegal memory access was encountered",
+        "A kernel of the program failed on the GPU.",
+        "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
+    ),
+    signature(
+        "cuda.none",
+        "root",
+        Level.FATAL,
+        ("No CUDA GPUs are available", "not compiled with CUDA", "no CUDA-capable device"),
+        r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|no CUDA-capable device is detected",
+        "The program sees no GPU.",
+        "Check nvidia-smi, CUDA_VISIBLE_DEVICES, the container's --gpus, and whether the build has CUDA.",
+    ),
+    signature(
+        "cuda.async",
+        "advice",
+        Level.INFO,
+        "asynchronously reported",
+        r"(?:CUDA|HIP) kernel errors might be asynchronously reported",
+        "The stack trace of a CUDA error may point to a later call.",
+        "Run it with CUDA_LAUNCH_BLOCKING=1 to see the call that failed.",
+    ),
+    signature(
+        "gpu.xid-cleanup",
+        "symptom",
+        Level.WARNING,
+        "NVRM: Xid",
+        r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>43|45)\b",
+        "The driver cleaned up behind a program that ended or failed.",
+        "Look for what ended the program, or for an earlier Xid.",
+        key=("pci", "xid"),
+    ),
+    signature(
+        "gpu.xid",
+        "root",
+        Level.FATAL,
+        "NVRM: Xid",
+        r"NVRM: Xid \((?:PCI:)?(?P<pci>[0-9a-fA-F:.]{4,20})\): (?P<xid>\d{1,4})\b",
+        "The NVIDIA driver reports an error of a GPU.",
+        "Look the number up in NVIDIA's catalogue of Xid errors.",
+        key=("pci", "xid"),
+        more=_advised,
+    ),
+    signature(
+        "gpu.lost",
+        "root",
+        Level.FATAL,
+        ("fallen off the bus", "GPU is lost", "device handle for GPU"),
+        r"NVRM:.{0,80}fallen off the bus|GPU is lost|Unable to determine the device handle for GPU.{0,60}"
+        r"(?:Unknown Error|GPU is lost|Not Found)",
+        "The machine has lost the connection to a GPU.",
+        "Drain the node, check power and temperature, and restart it.",
+    ),
+)

@@ -1,0 +1,94 @@
+"""The lines of a run on their way to detectors, one a log, and what all of them found.
+
+Where a table's pieces are few enough, a receiver leaves out all lines that have none of them, so that a search of a
+store of gigabytes sends little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from flarelog.detect.across import judged
+from flarelog.detect.base import Finding
+from flarelog.detect.detector import AFTER, BEFORE, Detector
+from flarelog.detect.table import Table
+from flarelog.errors import InvalidOption
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.ranks import RankChooser
+from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
+from flarelog.render.sieve import Sieve
+from flarelog.render.zones import Stamps
+from flarelog.viewers.flow import Block
+from flarelog.viewers.pipe import Pipe
+
+
+def kept(table: Table) -> Sieve | None:
+    """What a search by *table* needs; None: every line, where silence counts or there are too many pieces."""
+    if table.absences:
+        return None
+    try:
+        return Sieve(tuple(sorted(piece.encode() for piece in table.pieces)), False, BEFORE, AFTER)
+    except InvalidOption:
+        return None
+
+
+class Search:
+    """A display that finds. *stamps* reads a log's times; *pipe*: where it will be told, and nothing is wanted any more
+    when the reader of that is gone.
+    """
+
+    terminal = False
+
+    def __init__(
+        self, table: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps], pipe: Pipe | None = None
+    ) -> None:
+        self._table, self.ranks, self._stamps, self._pipe = table, ranks, stamps, pipe
+        self._detectors: dict[StreamId, Detector] = {}
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        for stream in streams:
+            if stream not in self._detectors:
+                clock = self._stamps(stream)
+                self._detectors[stream] = Detector(stream, self._table, rank=self._rank(stream), stamped=clock.time)
+
+    def _rank(self, stream: StreamId) -> Callable[[Line], int | None]:
+        return lambda line: self.ranks.rank(str(stream), line.offset, plain(line.text))
+
+    @property
+    def more(self) -> int:
+        """Findings that were too many to keep."""
+        return sum(each.more for each in self._detectors.values())
+
+    def findings(
+        self, infos: Sequence[StreamInfo], ahead: Callable[[StreamId], int], now: int | None = None
+    ) -> list[Finding]:
+        """All that was found, when nothing more comes, in the order of time. *now*: ns since 1970; silence counts up to
+        then in a log that has not ended.
+        """
+        sealed = {info.stream for info in infos if info.sealed}
+        found: list[Finding] = []
+        for stream, each in self._detectors.items():
+            each.close(None if now is None or stream in sealed else now + ahead(stream))
+            found += each.findings
+        return judged(found, infos, ahead)
+
+    def before(self, stream: StreamId) -> str:
+        return ""
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        for stream, items in blocks:
+            self._detectors[stream].feed(items)
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        if self._pipe is not None and self._pipe.closed:
+            raise BrokenPipeError
+
+    async def drain(self) -> None:
+        pass
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False

@@ -1,0 +1,75 @@
+"""The labelled lines in ``tests/data/findings``, and how a log is searched in a test."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flarelog.detect.base import Finding
+from flarelog.detect.detector import Detector
+from flarelog.detect.table import Table
+from flarelog.model import StreamId
+from flarelog.render.container import Renderer
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
+
+DATA = Path(__file__).parent.parent / "data"
+STREAM = StreamId("run-1", "site-1", "train.log")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A text that must be found to be one of *signature*, or, of a near miss, must not."""
+
+    signature: str
+    text: str
+    source: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    rank: int | None = None
+
+    @property
+    def data(self) -> bytes:
+        return self.text.removeprefix("\n").encode() + b"\n"
+
+
+@cache
+def cases(kind: str) -> tuple[Case, ...]:
+    """All of *kind*: case or miss."""
+    found = []
+    for path in sorted((DATA / "findings").glob("*.toml")):
+        for each in tomllib.loads(path.read_text()).get(kind, []):
+            source = each.get("source", each.get("why", ""))
+            found += [Case(each["signature"], each["text"], source, each.get("facts", {}), each.get("rank"))]
+    return tuple(found)
+
+
+def kept(pieces: Iterable[bytes], sieve: Sieve | None) -> Iterator[tuple[int, bytes]]:
+    """What *sieve* keeps of *pieces*, with its offsets."""
+    sieving, at = Sieving(sieve) if sieve is not None else None, 0
+    for piece in pieces:
+        yield from [(at, piece)] if sieving is None else sieving.feed(at, piece)
+        at += len(piece)
+    yield from [] if sieving is None else sieving.close()
+
+
+def searched(
+    data: bytes | Sequence[bytes], table: Table | None = None, sieve: Sieve | None = None, **how: Any
+) -> list[Finding]:
+    """What is found in a log of these bytes, or of these pieces in a row."""
+    renderer, detector = Renderer(), Detector(STREAM, table or Table(), **how)
+    if sieve is not None:
+        renderer.decide(plain=True)  # as a reader does, once it has seen that no container runtime wrote it
+    position = 0
+    for offset, piece in kept((data,) if isinstance(data, bytes) else data, sieve):
+        if offset > position:
+            detector.feed(renderer.close())
+            renderer.jump(offset)
+        detector.feed(renderer.feed(piece))
+        position = offset + len(piece)
+    detector.feed(renderer.close())
+    detector.close()
+    return detector.findings

@@ -1,0 +1,154 @@
+"""What all logs of a run tell together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from flarelog.detect.across import first_root, judged
+from flarelog.detect.base import Finding
+from flarelog.exits import LIKELY, Exit
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.times import SECOND
+from tests.detect.cases import searched
+
+OOM = b"RuntimeError: CUDA out of memory\n"
+TIMEOUT = (
+    "[rank{0}]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout:"
+    " WorkNCCL(SeqNum={1}, OpType={2}, Timeout(ms)=600000) ran for 600020 milliseconds before timing out.\n"
+)
+STATE = (
+    "[rank{0}]:[E626 06:24:44.9 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception (either"
+    " an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed NCCL work:"
+    " 807.\n"
+)
+
+
+def at(seconds: float | None, data: bytes, site: str = "site-1") -> Finding:
+    """The one finding of *data*, said so many seconds after the beginning."""
+    found = searched(data)[0]
+    time = None if seconds is None else int(seconds * SECOND)
+    return replace(found, stream=StreamId("run-1", site, "train.log"), time=time)
+
+
+def info(*marks: Exit, site: str = "site-1") -> StreamInfo:
+    return StreamInfo(StreamId("run-1", site, "train.log"), 0, 1000, 0, True, marks)
+
+
+def timeout(seconds: float | None, site: str = "site-2") -> Finding:
+    return at(seconds, TIMEOUT.format(1, 808, "ALLREDUCE").encode(), site)
+
+
+def roles(*findings: Finding) -> list[tuple[str, str]]:
+    return [(each.signature, each.role) for each in judged(findings)]
+
+
+def test_a_cascade_behind_a_root_is_a_symptom() -> None:
+    assert roles(timeout(700), at(100, OOM)) == [("cuda.oom", "root"), ("nccl.timeout", "symptom")]
+
+
+def test_a_cascade_before_every_root_is_one() -> None:
+    assert roles(timeout(100), at(700, OOM)) == [("nccl.timeout", "root"), ("cuda.oom", "root")]
+
+
+def test_a_cascade_alone_is_a_root() -> None:
+    assert roles(timeout(None)) == [("nccl.timeout", "root")]
+
+
+def test_what_tells_no_time_stands_behind_all_that_does() -> None:
+    assert roles(at(None, OOM), timeout(5))[0][0] == "nccl.timeout"
+
+
+def test_what_tells_no_time_was_said_before_what_stands_behind_it() -> None:
+    end = Exit(900, 0, "p", status=1, ended=5000)
+    found = judged([at(None, OOM), at(4.9, OOM, "site-2")], [info(end)])
+    assert [(each.signature, each.stream.site) for each in found] == [
+        ("cuda.oom", "site-2"),
+        ("cuda.oom", "site-1"),
+        ("exit.code", "site-1"),
+    ]
+
+
+def test_what_tells_no_time_was_said_before_the_last_byte_came() -> None:
+    grown = replace(info(), grown=5000)
+    found = judged([at(None, OOM), at(5.1, OOM, "site-2")], [grown])
+    assert [each.stream.site for each in found] == ["site-1", "site-2"]
+
+
+def test_clocks_that_are_ahead_are_taken_back() -> None:
+    found = judged(
+        [at(100, OOM), at(105, OOM, "site-2")],
+        ahead=lambda stream: 60 * SECOND if stream.site == "site-2" else 0,
+    )
+    assert [each.stream.site for each in found] == ["site-2", "site-1"]
+
+
+def test_the_command_that_ended_well_had_no_root() -> None:
+    well = Exit(1000, 0, "p", ended=1)
+    assert [each.role for each in judged([at(5, OOM)], [info(well)])] == ["symptom"]
+    assert "root" in [each.role for each in judged([at(5, OOM)], [info(replace(well, status=1))])]
+
+
+@pytest.mark.parametrize(
+    ("end", "name", "role"),
+    [
+        pytest.param(Exit(9, 0, "p", signal=9, oom=LIKELY, oom_before=1, oom_after=2), "host.oom", "root", id="oom"),
+        pytest.param(Exit(9, 0, "p", signal=11), "exit.signal", "root", id="segfault"),
+        pytest.param(Exit(9, 0, "p", signal=9), "exit.code", "root", id="sigkill-is-no-evidence-of-memory"),
+        pytest.param(Exit(9, 0, "p", status=3), "exit.code", "root", id="code"),
+    ],
+)
+def test_an_exit_record_is_evidence(end: Exit, name: str, role: str) -> None:
+    """Each command is one finding, in however many logs its end is told."""
+    found = judged([], [info(end), info(end, site="site-2")])
+    assert [(each.signature, each.role) for each in found] == [(name, role)]
+
+
+def test_an_exit_code_behind_a_root_is_a_symptom() -> None:
+    found = judged([at(1, OOM)], [info(Exit(900, 0, "p", status=1, ended=5000))])
+    assert [(each.signature, each.role) for each in found] == [("cuda.oom", "root"), ("exit.code", "symptom")]
+
+
+def states(*enqueued: int, world: int = 0) -> list[Finding]:
+    found = [at(9 + n, STATE.format(n, value).encode(), f"site-{n}") for n, value in enumerate(enqueued)]
+    return [*found, at(50, STATE.format(world - 1, enqueued[0]).encode(), "site-9")] if world else found
+
+
+def desyncs(findings: list[Finding]) -> list[str]:
+    return [each.text for each in judged(findings) if each.signature == "nccl.desync"]
+
+
+def test_the_rank_that_differs_is_named() -> None:
+    assert desyncs(states(811, 811, 808)) == ["rank 2 enqueued 808; the others enqueued 811"]
+
+
+def test_ranks_that_said_nothing_are_counted() -> None:
+    assert desyncs(states(811, 808, world=16)) == [
+        "rank 1 enqueued 808; the others enqueued 811; 13 of 16 ranks said nothing"
+    ]
+
+
+def test_ranks_that_agree_are_no_desync() -> None:
+    assert desyncs(states(811, 811)) == []
+
+
+def test_one_rank_alone_tells_nothing() -> None:
+    assert desyncs(states(811)) == []
+
+
+def test_ranks_that_wait_in_different_collectives_are_named() -> None:
+    ops = ["ALLREDUCE", "ALLREDUCE", "BROADCAST"]
+    waits = [at(8, TIMEOUT.format(n, 808, op).encode(), f"site-{n}") for n, op in enumerate(ops)]
+    assert desyncs([*states(811, 811, 811), *waits]) == ["rank 2 waited in BROADCAST 808; the others in ALLREDUCE 808"]
+
+
+def test_a_desync_is_a_root_that_stands_where_the_rank_said_it() -> None:
+    found = judged(states(811, 811, 808))
+    root = first_root(found)
+    assert root is not None
+    assert (root.signature, root.rank, root.stream.site) == ("nccl.desync", 2, "site-2")
+
+
+def test_no_root_is_none() -> None:
+    assert first_root([]) is None

@@ -1,0 +1,166 @@
+"""What one log's detector finds, however its bytes come."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog.detect.base import Finding
+from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
+from flarelog.detect.table import PIECES, Absence, Table
+from flarelog.render.levels import Level
+from flarelog.render.rows import Line
+from flarelog.render.sieve import Sieve
+from flarelog.render.times import stamp
+from tests.detect.cases import STREAM, cases, searched
+
+SIEVE = Sieve(tuple(piece.encode() for piece in PIECES), False, BEFORE, AFTER)
+USUAL = [b"2026-11-20 08:12:%02d INFO step %d loss=0.%d\n" % (n % 60, n, n) for n in range(90)]
+
+
+def told(text: str, offset: int) -> int | None:
+    return stamp(text)
+
+
+def a_log(seed: int) -> bytes:
+    """Usual lines, with some of the labelled ones among them."""
+    chance = random.Random(seed)
+    texts = [case.data for case in (*cases("case"), *cases("miss"))]
+    parts = [chance.choice(USUAL) for _ in range(chance.randrange(60))]
+    for _ in range(chance.randrange(6)):
+        parts.insert(chance.randrange(len(parts) + 1), chance.choice(texts))
+    return b"".join(parts)
+
+
+def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.integers(0, 1 << 30), max_size=12))
+def test_every_split_gives_the_same_findings(seed: int, cuts: list[int]) -> None:
+    data = a_log(seed)
+    whole = searched(data, stamped=told)
+    assert searched(pieces(data, cuts), stamped=told) == whole
+    assert searched(pieces(data, cuts), sieve=SIEVE, stamped=told) == whole
+
+
+def test_a_sieve_leaves_out_no_finding_of_a_long_log() -> None:
+    data = b"".join(
+        b"".join(USUAL) * 30 + case.data for case in cases("case") if case.signature not in ("nccl.desync",)
+    )
+    assert searched(data, sieve=SIEVE, stamped=told) == searched(data, stamped=told)
+
+
+def test_a_line_without_a_time_has_that_of_the_line_before() -> None:
+    found = searched(b"2026-11-20 08:12:03 step\nRuntimeError: NCCL communicator was aborted\n", stamped=told)
+    assert found[0].time == stamp("2026-11-20 08:12:03")
+
+
+def test_what_comes_again_is_counted() -> None:
+    found = searched(b"cp: error: No space left on device\n" * 1000)
+    assert [(each.signature, each.count, each.offset, each.last) for each in found] == [
+        ("disk.full", 1000, 0, 35 * 999)
+    ]
+
+
+def test_memory_has_a_bound() -> None:
+    detector = Detector(STREAM, Table())
+    texts = [f"Out of memory: Killed process {n} (python) total-vm:1kB" for n in range(MOST + 500)]
+    detector.feed([Line(n, n + 1, text) for n, text in enumerate(texts)])
+    assert (len(detector.findings), detector.more) == (MOST, 500)
+
+
+@pytest.mark.parametrize(
+    ("lines", "role"),
+    [
+        pytest.param('Traceback (most recent call last):\n  File "a", line 1, in b\nKeyError\n', "root", id="raised"),
+        pytest.param(
+            "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
+            'Traceback (most recent call last):\n  File "a", line 1, in b\n'
+            "AssertionError: can only test a child process\n",
+            "advice",
+            id="at-the-end-of-a-good-run",
+        ),
+        pytest.param(
+            "2026-11-20 08:12:03 WARNING retrying\nTraceback (most recent call last):\n"
+            '  File "a", line 1, in b\nOSError: busy\n',
+            "symptom",
+            id="a-warning",
+        ),
+        pytest.param(
+            'Traceback (most recent call last):\n  File "a", line 1, in b\nKeyboardInterrupt\n', "symptom", id="ctrl-c"
+        ),
+        pytest.param(
+            'Traceback (most recent call last):\n  File "a", line 1, in b\nEOFError\n', "cascade", id="the-other-end"
+        ),
+    ],
+)  # fmt: skip
+def test_a_tracebacks_role(lines: str, role: str) -> None:
+    assert [(each.signature, each.role) for each in searched(lines.encode())] == [("python.traceback", role)]
+
+
+def test_tracebacks_of_ranks_that_are_mixed_are_put_together() -> None:
+    rows = ["Traceback (most recent call last):", '  File "a.py", line {}, in b', "    c()", "{}Error: {}"]
+    data = "".join(
+        f"[rank{rank}]: {row.format(*(('Key', 'Type')[rank] if '{}Err' in row else rank + 1, rank))}\n"
+        for row in rows
+        for rank in range(2)
+    )
+    found = searched(data.encode())
+    assert [(each.facts["exception"], each.facts["at"]) for each in found] == [
+        ("KeyError", "a.py:1"),
+        ("TypeError", "a.py:2"),
+    ]
+
+
+def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:
+    data = b"Traceback (most recent call last):\n" + b'  File "a", line 1, in b\n' * 5000 + b"KeyError: 1\n"
+    assert searched(data) == []
+
+
+def test_a_traceback_behind_a_bar_is_one() -> None:
+    bar = b"Epoch 0:  5%|##   | 50/1000 [00:05<01:00]"
+    data = b'Traceback (most recent call last):\n  File "a.py", line 1, in b\nKeyError\n'
+    assert [each.facts for each in searched(bar + data)] == [{"exception": "KeyError", "at": "a.py:1"}]
+
+
+def test_source_lines_of_a_traceback_are_no_findings() -> None:
+    data = (
+        b'Traceback (most recent call last):\n  File "a", line 1, in b\n'
+        b"    raise RuntimeError('CUDA out of memory. Tried to allocate')\nValueError: x\n"
+    )
+    assert [each.signature for each in searched(data)] == ["python.traceback"]
+
+
+def silent(seconds: float) -> Table:
+    signature = Table().signatures[0]
+    return Table(absences=(Absence(signature, "step", seconds),))
+
+
+def lacking(gap: int, seconds: float, table: Table | None = None) -> list[Finding]:
+    data = f"2026-11-20 08:00:00 step 1\n2026-11-20 08:{gap:02d}:00 still here\n".encode()
+    return searched(data, table or silent(seconds), stamped=told)
+
+
+def test_a_line_that_is_not_there_is_found_after_its_time() -> None:
+    assert len(lacking(10, 600)) == 1
+    assert lacking(9, 600) == []
+
+
+def test_silence_at_the_end_of_an_open_log_counts() -> None:
+    detector = Detector(STREAM, silent(600), stamped=told)
+    detector.feed([Line(0, 27, "2026-11-20 08:00:00 step 1")])
+    begin = stamp("2026-11-20 08:00:00")
+    assert begin is not None
+    assert detector.close(begin + 599 * 10**9) == []
+    assert len(detector.close(begin + 600 * 10**9)) == 1
+
+
+def test_a_findings_severity_is_its_signatures() -> None:
+    assert searched(b"RuntimeError: CUDA out of memory\n")[0].severity is Level.FATAL

@@ -1,0 +1,75 @@
+"""Each signature finds the real lines that it was made from, and no near miss."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from flarelog.detect.base import LOOKED, SHOWN
+from flarelog.detect.table import PIECES, SIGNATURES
+from flarelog.render.sieve import MAX_TEXTS
+from tests.detect.cases import DATA, Case, cases, searched
+
+
+@pytest.mark.parametrize("case", cases("case"), ids=lambda case: f"{case.signature}: {case.source}")
+def test_a_real_line_is_found(case: Case) -> None:
+    found = searched(case.data)
+    assert [each.signature for each in found] == [case.signature]
+    assert {name: found[0].facts.get(name) for name in case.facts} == case.facts
+    assert case.rank is None or found[0].rank == case.rank
+    assert found[0].length == len(case.data)
+
+
+@pytest.mark.parametrize("case", cases("miss"), ids=lambda case: f"{case.signature}: {case.source}")
+def test_a_near_miss_is_not(case: Case) -> None:
+    assert [each.signature for each in searched(case.data)] == []
+
+
+def test_each_signature_has_a_real_line_and_a_near_miss() -> None:
+    known = {each.id for each in SIGNATURES} | {"python.traceback"}
+    assert {case.signature for case in cases("case")} == known
+    assert {case.signature for case in cases("miss")} - {"none"} == known
+    assert len(known) == len(SIGNATURES) + 1, "two signatures have one name"
+
+
+def test_the_pieces_are_a_sieve_that_a_receiver_takes() -> None:
+    assert len(PIECES) == MAX_TEXTS
+
+
+@pytest.mark.parametrize("log", sorted((DATA / "train").glob("*")), ids=lambda log: log.name)
+def test_a_good_runs_log_has_no_root(log: Path) -> None:
+    reported = ["python.traceback"] if log.name.startswith("21_rich") else []  # its program logs an exception
+    assert [each.signature for each in searched(log.read_bytes()) if each.is_root] == reported
+
+
+def test_a_finding_is_legible_and_short() -> None:
+    found = searched(b"RuntimeError: CUDA out of memory\x00 \xe2\x80\xae" + b"x" * 100_000 + b"\n")
+    assert len(found) == 1
+    assert len(found[0].text) <= SHOWN
+    assert found[0].text.isprintable()
+
+
+HOSTILE = (
+    "E",
+    "[PG 1 ",
+    "NCCL WARN ",
+    "CUDA out of memory. Tried to allocate 1.00 GiB",
+    "gloo/] ",
+    "Rank 1] ",
+    "(",
+    " ",
+)
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
+def test_a_hostile_line_takes_a_bounded_time(signature: object) -> None:
+    """A line that has every literal and much that the pattern begins with."""
+    literals = " ".join(signature.literals)  # type: ignore[attr-defined]
+    cases_ = [case.text for case in cases("case") if case.signature == signature.id]  # type: ignore[attr-defined]
+    for part in (*HOSTILE, *cases_, literals):
+        text = (part * (LOOKED // len(part) + 1))[: LOOKED - len(literals)] + literals
+        begin = time.process_time()
+        signature.facts(text)  # type: ignore[attr-defined]
+        assert time.process_time() - begin < 0.25, part
