@@ -125,6 +125,36 @@ def test_a_run_that_a_newer_sidecar_sends_is_left_to_it_and_the_others_go_on(pla
     sealed(receiver, "other", data)
 
 
+def test_sigterm_sends_what_is_there(place: Place) -> None:
+    """A backlog of old runs, a run that begins right before it, and a byte of one that was over."""
+    receiver = place.serve()
+    logs = {f"old-{n}": wrote(place, f"old-{n}", noise(500, n)) for n in range(60)}
+    for run in logs:
+        os.utime(place.root / run / "log.txt", (1_000_000_000, 1_000_000_000))
+    program = agent(place, receiver)
+    until(lambda: receiver.stored("log.txt", run="old-0"), "it has begun")
+    logs["old-0"] = wrote(place, "old-0", b"more\n")
+    logs["new"] = wrote(place, "new", b"new\n")
+    assert program.stop() == 0, program.talk()
+    for run, data in logs.items():
+        assert receiver.stored("log.txt", run=run) == data, run
+    sealed(receiver, "old-0", logs["old-0"])
+    sealed(receiver, "new", logs["new"])
+
+
+def test_what_another_agent_took_over_and_sealed_is_taken_up_again(place: Place) -> None:
+    receiver = place.serve()
+    wrote(place, "job", b"one\n")
+    program = agent(place, receiver)
+    receiver.gets(b"one\n", "log.txt", run="job")
+    assert agent(place, receiver, "--once").ends() == 0
+    until(lambda: "newer" in program.said, "it is told")
+    data = wrote(place, "job", b"two\n")
+    until(lambda: receiver.stored("log.txt", run="job") == data, "it is sent again", LATE)
+    assert program.stop() == 0
+    sealed(receiver, "job", data)
+
+
 @pytest.mark.parametrize(
     ("args", "code", "sentence"),
     [

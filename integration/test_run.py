@@ -191,12 +191,14 @@ def test_a_sidecar_beside_it_sends_what_it_says(place: Place) -> None:
     assert sidecar.stop() == 0
 
 
-def test_commands_below_each_other_send_through_the_outermost(place: Place) -> None:
+@pytest.mark.parametrize("variable", [True, False], ids=["spool-in-a-variable", "spool-as-it-is"])
+def test_commands_below_each_other_send_through_the_outermost(place: Place, variable: bool) -> None:
     receiver = place.serve()
     ran = Ran(
         place.directory,
         *("--receiver", receiver.address, "--run", RUN, "--site", SITE),
         command=[*FLARELOG, "run", "--log", "inner", "--", "sh", "-c", "echo in; exit 9"],
+        env={"FLARELOG_SPOOL": str(place.directory / "spool")} if variable else {},
     )
     assert ran.ends() == (9, b"in\n", b"")
     for log in ("stdout.log", "inner/stdout.log"):

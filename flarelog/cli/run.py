@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -82,6 +83,8 @@ def command(
     outer = environment.outer(env)
     if outer and context.get_parameter_source("receivers") is not ParameterSource.COMMANDLINE:
         receivers = ()
+    if outer and not receivers and context.get_parameter_source("spool") is not ParameterSource.COMMANDLINE:
+        options = replace(options, spool=None)  # the variable is the outer command's
     place = _place(options, outer, run, where, log, own=bool(receivers))
     sending = None
     if place is not None and receivers:

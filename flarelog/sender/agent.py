@@ -7,12 +7,26 @@ refused holds no other.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from flarelog.errors import GAPS, NOT_ALLOWED, OK, FlarelogError, InvalidOption, NotFound
+import grpc
+
+from flarelog.errors import (
+    CANNOT_CONNECT,
+    FAILED,
+    GAPS,
+    NOT_ALLOWED,
+    OK,
+    TIMEOUT,
+    FlarelogError,
+    InvalidOption,
+    NotFound,
+)
 from flarelog.options import option
 from flarelog.sender.ending import Sending
 from flarelog.sender.link import Channels
@@ -21,11 +35,13 @@ from flarelog.sender.outcome import Outcome
 from flarelog.sender.runs import Runs
 from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
+from flarelog.wire import listing
+from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 1.0  # seconds between two looks at the root
-SHARE = 20  # a look that takes long is followed by a pause of so many times its length
+LOOK_EVERY, LOOK_AT_LEAST = 1.0, 15.0  # seconds between two looks at the root
+SHARE = 20  # a look that costs much is followed by a pause of so many times its CPU time
 RUNS_A_CONNECTION = 80  # a receiver takes 200 calls over a connection, and a run may make two at the same time
 
 
@@ -52,7 +68,8 @@ class Agent:
 
     def __init__(self, source: Wanted, options: AgentOptions, sidecar: Callable[[str, Wanted], SidecarOptions]) -> None:
         self._source, self._sidecar = choose.runs(source, options.run_from), sidecar
-        self._once = sidecar("run", source).once
+        sample = sidecar("run", source)
+        self._once, self._limit = sample.once, sample.drain_limit
         self._runs = Runs(options.idle, once=self._once)
         self._connections: list[tuple[Channels, set[str]]] = []
         self._sending: dict[str, Sending] = {}
@@ -60,7 +77,8 @@ class Agent:
         self._outcomes: dict[str, Outcome] = {}  # of each run, the latest that did not end well
         self._any = False  # has any run been sent
         self._said: set[str] = set()
-        self._draining = asyncio.Event()
+        self._finishing = self._unanswered = False
+        self._draining, self._ended = asyncio.Event(), asyncio.Event()
 
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
@@ -73,40 +91,77 @@ class Agent:
 
     async def run(self) -> int:
         """Send until drained; the exit code. Raises NotFound where the root never appeared."""
-        waiting, found = False, None
-        while not self._draining.is_set():
-            began = time.monotonic()
-            found = await asyncio.to_thread(self._source.look)
+        waiting, limit = False, math.inf
+        while True:
+            if self._draining.is_set() and not self._finishing:
+                self._finishing = True
+                self._runs.finish()
+                limit = time.monotonic() + (self._limit or math.inf)
+            found, cost = await asyncio.to_thread(self._look)
             if found is None and not waiting and not self._once:
                 log.info("waiting for %s", self._source.root)
                 waiting = True
-            self._step(*found or ({}, []))
-            if self._once and not self._runs.left:
+            runs, troubles = found or ({}, [])
+            self._say(troubles)
+            if not self._unanswered:
+                self._step(runs)
+            if self._over() or time.monotonic() >= limit:
                 break
-            pause = max(LOOK_EVERY, SHARE * (time.monotonic() - began))
-            await self._paused(min(pause, 0.1) if self._once else pause)
-        for sending in self._sending.values():
-            sending.drain()
-        await asyncio.gather(*self._tasks.values())
+            await self._pause(runs, min(max(LOOK_EVERY, SHARE * cost), LOOK_AT_LEAST, limit - time.monotonic()))
+        return await self._close(missing=found is None)
+
+    def _over(self) -> bool:
+        """Nothing more is to be sent, or no receiver is there that takes it."""
+        if not (self._once or self._finishing):
+            return False
+        return not (self._runs.sending if self._unanswered else self._runs.left)
+
+    async def _close(self, *, missing: bool) -> int:
+        left = self._runs.left
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for channels, _ in self._connections:
             await channels.close()
-        if not self._any and found is None:
+        if not self._any and missing:
             raise NotFound(f"--root {self._source.root} does not exist; nothing was sent")
-        if not self._any and self._once:
+        if not self._any and self._once and not self._said:
             raise NotFound(f"--root {self._source.root} has no log in a directory of a run; nothing was sent")
-        codes = [outcome.exit_code for outcome in self._outcomes.values()]
+        if left:
+            log.error("%d more run%s not sent; a restarted agent sends them", left, " was" if left == 1 else "s were")
+        codes = [outcome.exit_code for outcome in self._outcomes.values()] + [FAILED] * bool(self._said)
+        codes += [TIMEOUT] * bool(left)
         return NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else OK
 
-    async def _paused(self, seconds: float) -> None:
-        waiting = [asyncio.create_task(self._draining.wait()), *(self._tasks.values() if self._once else ())]
-        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        waiting[0].cancel()
+    def _look(self) -> tuple[tuple[Mapping[str, tuple[Wanted, Contents]], list[str]] | None, float]:
+        """(what is there, the CPU time that the look took in s)."""
+        began = time.thread_time()
+        return self._source.look(), time.thread_time() - began
 
-    def _step(self, found: Mapping[str, tuple[Wanted, Contents]], troubles: list[str]) -> None:
+    async def _pause(self, runs: Mapping[str, tuple[Wanted, Contents]], seconds: float) -> None:
+        """Wait for the next look. A run that has ended meanwhile makes room for another one at once."""
+        until = time.monotonic() + seconds
+        before = self._draining.is_set()
+        while (left := until - time.monotonic()) > 0 and self._draining.is_set() is before:
+            self._ended.clear()
+            waits = [asyncio.create_task(self._ended.wait())]
+            if not before:
+                waits.append(asyncio.create_task(self._draining.wait()))
+            await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            if self._over():
+                return
+            if not self._unanswered:
+                self._step(runs)
+
+    def _say(self, troubles: Iterable[str]) -> None:
         for trouble in troubles:
             if trouble not in self._said:
                 self._said.add(trouble)
                 log.warning("%s", trouble)
+
+    def _step(self, found: Mapping[str, tuple[Wanted, Contents]]) -> None:
         steps = self._runs.look({run: seen for run, (_, seen) in found.items()}, time.monotonic(), time.time())
         for run in (*steps.live, *steps.past):
             options = self._sidecar(run, found[run][0])
@@ -119,11 +174,23 @@ class Agent:
                 self._sending[run] = Sending(options, channels=channels)
             except FlarelogError as error:
                 log.error("run %s: %s", run, error)
-                self._ended(run, Outcome((), (), error))
+                self._end(run, Outcome((), (), error))
                 continue
             self._tasks[run] = asyncio.create_task(self._send(run))
         for run in steps.drain:
             self._sending[run].drain()
+        for run in steps.asked:
+            self._tasks[f"? {run}"] = asyncio.create_task(self._ask(run, self._sidecar(run, found[run][0])))
+
+    async def _ask(self, run: str, options: SidecarOptions) -> None:
+        """Whether a newer process that took *run* over has sealed all logs of it: then they are this one's again."""
+        channels, _ = self._connection(options)
+        free = False
+        with contextlib.suppress(grpc.RpcError, TimeoutError, FlarelogError, *ENDED):
+            streams = await listing.streams(channels.current(), run, options.site, silence=REPLY_TIMEOUT)
+            free = all(info.sealed for info in streams)
+        del self._tasks[f"? {run}"]
+        self._runs.free(run, time.monotonic(), free=free)
 
     def _connection(self, options: SidecarOptions) -> tuple[Channels, set[str]]:
         for channels, runs in self._connections:
@@ -137,9 +204,9 @@ class Agent:
             outcome = await self._sending[run].run()
         finally:
             del self._sending[run], self._tasks[run]
-        self._ended(run, outcome)
+        self._end(run, outcome)
 
-    def _ended(self, run: str, outcome: Outcome) -> None:
+    def _end(self, run: str, outcome: Outcome) -> None:
         for _, runs in self._connections:
             runs.discard(run)
         code = outcome.exit_code
@@ -149,4 +216,8 @@ class Agent:
         if code != OK:
             self._outcomes[run] = outcome
         self._any = True
-        self._runs.ended(run, time.monotonic(), well=code in (OK, GAPS), final=code == NOT_ALLOWED)
+        self._unanswered = self._unanswered or (code in (CANNOT_CONNECT, TIMEOUT) and (self._once or self._finishing))
+        fenced = outcome.fenced is not None
+        final = code == NOT_ALLOWED and not fenced
+        self._runs.ended(run, time.monotonic(), well=code in (OK, GAPS), final=final, fenced=fenced)
+        self._ended.set()

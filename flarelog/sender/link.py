@@ -38,6 +38,7 @@ class Channels:
 
     def __init__(self, options: SidecarOptions) -> None:
         self._options = options
+        self.said: dict[str, float] = {}  # sentences about the connection, and when each was logged last
         self._files: tuple[bytes, ...] | None = None  # the certificates that the channel has
         self._old: list[grpc.aio.Channel] = []  # their calls go on
         self._closing: set[asyncio.Task[None]] = set()  # of them
@@ -105,13 +106,12 @@ class Link:
         self.producer_id = os.urandom(16)
         self.epoch = 0  # the latest that the receiver granted
         self.connected = False  # has the receiver ever said what it holds
-        self._shared = channels is not None  # with other runs of this process
+        self.shared = channels is not None  # with other runs of this process
         self.channels = channels or Channels(options)
         self._options = options
         self._uplink: tuple[grpc.aio.Channel, Uplink] | None = None
         self._moves, self._moved_at = 0, -math.inf
         self._answered = asyncio.Event()  # a new one each time the receiver answers
-        self._said: dict[str, float] = {}
 
     def uplink(self) -> Uplink:
         """The call that carries the logs: another one when it has ended, or the certificates have changed."""
@@ -132,8 +132,8 @@ class Link:
         if self._uplink is not None and self._uplink[1] is uplink:  # else another log has seen to it
             self._uplink = None
             self._moves, self._moved_at = self.moves + 1, time.monotonic()
-            if self._shared:  # the other runs stay where they are
-                self.channels, self._shared = Channels(self._options), False
+            if self.shared:  # the other runs stay where they are
+                self.channels, self.shared = Channels(self._options), False
             else:
                 self.channels.replace()
 
@@ -192,9 +192,12 @@ class Link:
             log.debug("%s", trouble)
             return
         sentence, now = str(trouble), time.monotonic()
-        if now - self._said.get(sentence, -math.inf) < SAY_EVERY:
+        said = self.channels.said
+        if now - said.get(sentence, -math.inf) < SAY_EVERY:
             return
-        self._said = {said: when for said, when in self._said.items() if now - when < SAY_EVERY} | {sentence: now}
+        for old in [each for each, when in said.items() if now - when >= SAY_EVERY]:
+            del said[old]
+        said[sentence] = now
         if isinstance(trouble, Lost | CannotConnect):
             receiver, reason = self._options.receiver, ""
             with contextlib.suppress(RuntimeError):  # a program that is ending gives no thread any more
@@ -206,5 +209,5 @@ class Link:
         if self._uplink is not None:
             self._uplink[1].close()
             self._uplink = None  # a call that something still knows keeps the connection
-        if not self._shared:
+        if not self.shared:
             await self.channels.close()

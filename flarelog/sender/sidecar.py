@@ -138,7 +138,8 @@ class Sidecar:
             await self.link.close()
         if error is not None:
             level = logging.WARNING if isinstance(error, NoConsent | NothingToSend) else logging.ERROR
-            log.log(level, "%s", error, exc_info=traced(error))
+            whose = f"run {self.options.run}: " if self.link.shared else ""
+            log.log(level, "%s%s", whose, error, exc_info=traced(error))
         return Outcome(self._outcomes(unsent), tuple(self.finder.troubles), error)
 
     def _outcomes(self, unsent: dict[str, int]) -> tuple[StreamOutcome, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.sender.runs import FIRST_DELAY, PAST_AT_ONCE, Runs, Steps
+from flarelog.sender.runs import FENCED_DELAY, FIRST_DELAY, PAST_AT_ONCE, Runs, Steps
 from flarelog.sources.base import Contents
 
 WALL, IDLE = 1_800_000_000.0, 60.0
@@ -94,3 +94,46 @@ def test_a_clock_that_was_wrong_when_a_log_was_written_delays_no_end() -> None:
     runs = Runs(IDLE)
     assert runs.look({"a": held(5, age=-1e9)}, 0.0, WALL) == Steps(live=["a"])
     assert runs.look({"a": held(5, age=-1e9)}, IDLE, WALL + IDLE) == Steps(drain=["a"])
+
+
+def test_at_the_end_what_is_there_is_sent_to_its_end_once() -> None:
+    runs = Runs(IDLE)
+    found = {f"old-{n}": held(1, age=3600.0) for n in range(PAST_AT_ONCE + 1)} | {"new": held(1)}
+    first = runs.look(found, 0.0, WALL).past
+    runs.finish()
+    steps = runs.look(found | {"newest": held(1)}, 1.0, WALL + 1)
+    assert (steps.live, steps.past, steps.drain) == ([], [], ["new"])
+    for name in (*first, "new"):
+        runs.ended(name, 2.0, well=True)
+    steps = runs.look(found | {"newest": held(1), "new": held(2)}, 3.0, WALL + 3)
+    assert steps.past == [f"old-{PAST_AT_ONCE}", "new", "newest"]
+    for name in steps.past:
+        runs.ended(name, 4.0, well=True)
+    assert runs.look(found | {"newest": held(9), "new": held(9)}, 5.0, WALL + 5) == Steps()
+    assert runs.left == 0
+
+
+def test_a_run_that_a_newer_process_has_taken_is_asked_about_until_it_is_free() -> None:
+    runs = Runs(IDLE)
+    runs.look({"a": held(5)}, 0.0, WALL)
+    runs.ended("a", 1.0, well=False, fenced=True)
+    found = {"a": held(6)}
+    later = 1.0 + FIRST_DELAY
+    assert runs.look(found, later, WALL + later) == Steps(asked=["a"])
+    assert runs.look(found, later + 1, WALL + later + 1) == Steps()
+    runs.free("a", later + 2, free=False)
+    assert runs.look(found, later + 3, WALL + later + 3) == Steps()
+    later += 2 + FENCED_DELAY
+    assert runs.look(found, later, WALL + later) == Steps(asked=["a"])
+    runs.free("a", later + 1, free=True)
+    assert runs.look(found, later + 2, WALL + later + 2) == Steps(live=["a"])
+
+
+def test_a_run_that_a_newer_process_has_taken_does_not_hold_up_the_end() -> None:
+    runs = Runs(IDLE)
+    runs.look({"a": held(5)}, 0.0, WALL)
+    runs.ended("a", 1.0, well=False, fenced=True)
+    runs.finish()
+    assert runs.look({"a": held(6)}, 2.0, WALL + 2) == Steps()
+    assert runs.left == 0
+    runs.free("gone", 3.0, free=True)  # its directory went away while it was asked about

@@ -34,6 +34,8 @@ class RunPattern:
             raise InvalidOption(
                 f"--run-from {text!r} has an empty part, '.', '..' or an inner {BELOW}: write {KIND}*/{RUN}/{BELOW}"
             )
+        if odd := re.search(r"[{}\[\]?]", "".join(parts).replace(RUN, "")):
+            raise InvalidOption(f"--run-from {text!r} holds {odd[0]!r}: only * and {RUN} have a meaning there")
         self._parts = [_expression(part) for part in parts]
 
     def find(self, root: str) -> tuple[dict[str, Path], list[str]]:
@@ -46,7 +48,9 @@ class RunPattern:
             except InvalidName as error:
                 troubles.append(f"directory {path} is not sent: {error}")
                 continue
-            if found.setdefault(name, path) != path:
+            if not os.access(path, os.R_OK | os.X_OK) and path.is_dir():
+                troubles.append(f"directory {path} is not sent: Permission denied")
+            elif found.setdefault(name, path) != path:
                 troubles.append(f"directory {path} is not sent: {found[name]} is run {name} already")
         return found, troubles
 
@@ -57,7 +61,7 @@ class RunPattern:
         with contextlib.suppress(OSError):  # it went away, or may not be read: then nothing in it is a run for now
             for entry in os.scandir(directory):
                 match = self._parts[depth].fullmatch(entry.name)
-                if match is not None and entry.is_dir():
+                if match is not None and entry.is_dir(follow_symlinks=False):
                     yield from self._walk(directory / entry.name, depth + 1, match.groupdict().get("run") or run)
 
 

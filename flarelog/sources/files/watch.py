@@ -14,10 +14,13 @@ import logging
 import os
 import struct
 import sys
+import weakref
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
+
+MOST = 32  # descriptors of inotify in one process, which sends many runs; what more runs write is polled
 
 
 class What(enum.Enum):
@@ -186,6 +189,7 @@ class InotifyWatch:
         if self._heard_by is not None and not self._heard_by.is_closed():
             self._heard_by.remove_reader(self._fd)
         os.close(self._fd)
+        _open.discard(self)
 
 
 def _nothing(waiting: asyncio.Future[list[Change] | None]) -> None:
@@ -193,11 +197,24 @@ def _nothing(waiting: asyncio.Future[list[Change] | None]) -> None:
         waiting.set_result([])
 
 
+_open: weakref.WeakSet[InotifyWatch] = weakref.WeakSet()
+_complained = False
+
+
 def best_watch() -> Watch:
-    """inotify where there is one, else polling."""
-    if sys.platform == "linux":
+    """inotify where there is one, else polling. A user has 128 of them, which others want as well."""
+    global _complained
+    if sys.platform == "linux" and len(_open) < MOST:
         try:
-            return InotifyWatch()
+            made = InotifyWatch()
         except (OSError, AttributeError) as error:
-            log.warning("inotify is not available (%s); files are polled every %g s", error, PollWatch.slow_poll)
-    return PollWatch()
+            if not _complained:
+                _complained = True
+                log.warning("inotify is not available (%s); files are polled every %g s", error, PollWatch.slow_poll)
+        else:
+            _open.add(made)
+            return made
+    many = PollWatch()
+    if len(_open) >= MOST:
+        many.slow_poll = InotifyWatch.slow_poll
+    return many

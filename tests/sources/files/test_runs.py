@@ -31,6 +31,12 @@ def test_a_pattern_finds_the_directories_of_runs(tmp_path: Path, pattern: str, f
     assert RunPattern(pattern).find(str(tmp_path)) == ({run: tmp_path / path for run, path in found.items()}, [])
 
 
+def test_a_link_to_a_directory_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to("run")
+    assert set(RunPattern("path:{run}").find(str(tmp_path))[0]) == {"run"}
+
+
 def test_a_directory_that_cannot_be_a_run_is_said(tmp_path: Path) -> None:
     for directory in ("a/1", "b/1", "a/no name"):
         (tmp_path / directory).mkdir(parents=True)
@@ -45,7 +51,18 @@ def test_a_directory_that_cannot_be_a_run_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "pattern",
-    ["", "{run}/**", "path:", "path:**", "path:runs/**", "path:{run}/{run}/**", "path:**/{run}/**", "path:../{run}"],
+    [
+        "",
+        "{run}/**",
+        "path:",
+        "path:**",
+        "path:runs/**",
+        "path:{run}/{run}/**",
+        "path:**/{run}/**",
+        "path:../{run}",
+        "path:{site}/{run}",
+        "path:[ab]{run}",
+    ],
 )
 def test_a_pattern_that_makes_no_sense_is_refused(pattern: str) -> None:
     with pytest.raises(InvalidOption, match="--run-from"):
