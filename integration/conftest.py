@@ -12,9 +12,10 @@ from integration.harness.places import Place, new_place, nursery  # noqa: E402  
 
 
 def pytest_configure() -> None:
-    """Under nohup SIGHUP is ignored, which children inherit. A handler is ignored as well, and is not inherited."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)
+    """Under nohup, or behind a shell's &, signals are ignored, which children inherit. A handler is not inherited."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
