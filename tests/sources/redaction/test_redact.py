@@ -514,6 +514,7 @@ def test_whatever_is_read_at_once_is_what_the_whole_file_shows(
 
 @settings(max_examples=often(50, 200), deadline=None)
 @given(FILES, RULES, st.lists(st.integers(0, 800), max_size=8), st.integers(1, 90))
+@example(b"z" * 71 + b"\n", ALL, [64], 1)
 def test_what_is_shown_of_a_file_that_grows_is_what_it_shows_in_the_end(
     data: bytes, rules: Rules, sizes: list[int], room: int
 ) -> None:
