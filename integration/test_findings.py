@@ -84,12 +84,12 @@ def test_what_a_program_reports_that_ends_well_is_no_root(place: Place) -> None:
     assert [(each["event_name"], each["role"]) for each in found] == [("python.traceback", "symptom")], program.talk()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a file system: run the tests as root")
 def test_a_disk_that_is_full_is_found(place: Place, tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     if os.system(f"mount -t tmpfs -o size=64k tmpfs {small} 2>/dev/null"):
-        pytest.skip("no file system can be mounted here")
+        pytest.skip("mount is refused here: run the tests with CAP_SYS_ADMIN")
     try:
         address = ran(place, f"cp /bin/bash {small}/")
         _, found = findings(place, address)

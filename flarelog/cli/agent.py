@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import sys
 from functools import partial
 
 import click
 
-from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, asks, option, tls_options
-from flarelog.cli.running import checked, on_hangup, on_stop, run
-from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
-from flarelog.errors import NOT_ALLOWED
+from flarelog.cli.running import checked, run
+from flarelog.cli.sending import exit_code, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.sender.agent import Agent, AgentOptions
 from flarelog.sender.options import SidecarOptions
 from flarelog.sources.base import Wanted
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 
-log = logging.getLogger(__name__)
-
 
 @click.command
-@option(
-    "--receiver",
-    "receivers",
-    required=True,
-    multiple=True,
-    help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
-)
-@option("--site", required=True, help="Name of the site.")
+@receivers_option
+@site_option
 @option(
     "--root",
     required=True,
@@ -39,12 +28,7 @@ log = logging.getLogger(__name__)
     help="Directory of the runs. The agent waits until the directory exists.",
 )
 @asks(agent=AgentOptions, source=SourceOptions)
-@option(
-    "--site-policy",
-    multiple=True,
-    type=click.Path(dir_okay=False),
-    help="TOML file: which files may leave the site. Repeatable. Adds to the variable's files (':' between).",
-)
+@site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
 def command(
@@ -94,25 +78,4 @@ def command(
 
     logs = checked(lambda: source(root, sites=consents))
     agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])
-    codes = [code for code in run(_send(agents)) if code]
-    sys.exit(NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else 0)
-
-
-async def _send(agents: list[Agent]) -> list[int]:
-    service = Service()
-
-    def stop() -> None:
-        service.tell("STOPPING=1")
-        for agent in agents:
-            agent.drain()
-
-    def reread() -> None:
-        if not [agent for agent in agents if agent.reread()]:
-            log.info("SIGHUP has nothing to read again: this agent has no certificates")
-
-    on_stop(stop)
-    on_hangup(reread)
-    give_memory_back()
-    service.ready()
-    async with service.alive():
-        return list(await asyncio.gather(*(agent.run() for agent in agents)))
+    sys.exit(exit_code(run(until_stopped("agent", agents))))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import sys
 from dataclasses import asdict
 from functools import partial
 
 import click
 
-from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, asks, option, tls_options
-from flarelog.cli.running import checked, on_end_of_stdin, on_hangup, on_stop, run
-from flarelog.cli.tuning import give_memory_back, more_descriptors, tune_memory
-from flarelog.errors import NOT_ALLOWED
+from flarelog.cli.running import checked, run
+from flarelog.cli.sending import exit_code, receivers_option, site_option, site_policy_option, until_stopped
+from flarelog.cli.tuning import more_descriptors, tune_memory
 from flarelog.model import Receipt
 from flarelog.sender.ending import Sending
 from flarelog.sender.options import SidecarOptions
@@ -23,19 +20,11 @@ from flarelog.sender.outcome import Outcome, StreamOutcome
 from flarelog.sources.consent import in_force
 from flarelog.sources.files.patterns import SourceOptions
 
-log = logging.getLogger(__name__)
-
 
 @click.command
-@option(
-    "--receiver",
-    "receivers",
-    required=True,
-    multiple=True,
-    help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
-)
+@receivers_option
 @option("--run", "run_id", required=True, help="Name of the run.")
-@option("--site", required=True, help="Name of the site.")
+@site_option
 @option(
     "--root",
     required=True,
@@ -43,12 +32,7 @@ log = logging.getLogger(__name__)
     help="Directory of the logs. The sidecar waits until the directory exists.",
 )
 @asks(source=SourceOptions)
-@option(
-    "--site-policy",
-    multiple=True,
-    type=click.Path(dir_okay=False),
-    help="TOML file: which files may leave the site. Repeatable. Adds to the variable's files (':' between).",
-)
+@site_policy_option
 @asks(sidecar=SidecarOptions)
 @tls_options
 @click.option("--until-stdin-ends", is_flag=True, hidden=True, help="Drain when stdin ends, as flarelog run wants it.")
@@ -100,40 +84,12 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
-    outcomes = run(_send(targets, until_stdin_ends))
+    outcomes = run(until_stopped("sidecar", [Sending(target) for target in targets], until_stdin_ends=until_stdin_ends))
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
                 click.echo(json.dumps({"receiver": target.receiver, **line}))
-    codes = [outcome.exit_code for outcome in outcomes if outcome.exit_code]
-    sys.exit(NOT_ALLOWED if NOT_ALLOWED in codes else codes[0] if codes else 0)
-
-
-async def _send(targets: list[SidecarOptions], until_stdin_ends: bool) -> list[Outcome]:
-    sidecars = [Sending(target) for target in targets]
-
-    def drain() -> None:
-        for sidecar in sidecars:
-            sidecar.drain()
-
-    def reread() -> None:
-        if not [sidecar for sidecar in sidecars if sidecar.reread()]:
-            log.info("SIGHUP has nothing to read again: this sidecar has no certificates")
-
-    service = Service()
-
-    def stop() -> None:
-        service.tell("STOPPING=1")
-        drain()
-
-    on_stop(stop)
-    if until_stdin_ends:
-        on_end_of_stdin(stop)
-    on_hangup(reread)
-    give_memory_back()
-    service.ready()
-    async with service.alive():
-        return list(await asyncio.gather(*(sidecar.run() for sidecar in sidecars)))
+    sys.exit(exit_code(outcome.exit_code for outcome in outcomes))
 
 
 def _redacted(receipt: Receipt | None) -> dict[str, int] | None:

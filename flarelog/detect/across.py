@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from flarelog.detect.base import Finding
+from flarelog.detect.base import Finding, Role
 from flarelog.exits import CERTAIN, LIKELY, Exit
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.levels import Level
@@ -84,6 +84,7 @@ def exits(infos: Iterable[StreamInfo]) -> list[Finding]:
 
 
 def _of_exit(stream: StreamId, end: Exit) -> Finding:
+    role: Role
     if end.oom in (CERTAIN, LIKELY):
         name, role, meaning = "host.oom", "root", "The kernel killed the command because memory ran out."
         action = "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch."
@@ -97,7 +98,7 @@ def _of_exit(stream: StreamId, end: Exit) -> Finding:
     if end.oom:
         facts["oom"] = end.oom
     return Finding(
-        name, role, Level.FATAL, stream, end.offset, 0, legible(end.sentence), meaning, action,  # type: ignore[arg-type]
+        name, role, Level.FATAL, stream, end.offset, 0, legible(end.sentence), meaning, action,
         (end.clock or end.ended) * 1_000_000 or None, None, facts, 1, end.offset,
     )  # fmt: skip
 

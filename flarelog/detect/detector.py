@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Signature, signature
+from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, signature
 from flarelog.detect.table import Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
 from flarelog.detect.tracebacks import MOST as TRACEBACK
@@ -32,7 +32,7 @@ TRACEBACK_ROOT = signature(
     "A Python program ended with an exception, or reported one.",
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
-_ROLES: Mapping[str, tuple[str, str]] = {
+_ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
     "SystemExit": ("symptom", "The program ended itself."),
     "ChildFailedError": ("symptom", "A launcher reports that a worker failed."),
@@ -174,19 +174,19 @@ class Detector:
                 self._add(each, {**facts, **more}, found.first, found.end, one.text, found.time, new)
                 return
         each = TRACEBACK_ROOT
-        role, meaning = _ROLES.get(last.type.rpartition(".")[2], ("", ""))
-        if role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
-            each = replace(each, role=role, meaning=meaning)  # type: ignore[arg-type]
+        known_role = _ROLES.get(last.type.rpartition(".")[2])
+        if known_role and (len(found.raised) == 1 or first.type.rpartition(".")[2] in _ROLES):
+            each = replace(each, role=known_role[0], meaning=known_role[1])
         if handled:
-            each = replace(each, role=handled, meaning="A program reported an exception, and went on.")  # type: ignore[arg-type]
+            each = replace(each, role=handled, meaning="A program reported an exception, and went on.")
         self._add(each, facts, found.first, found.end, last.text, found.time, new, key=("exception", "at"))
 
-    def _handled(self, found: Traceback) -> str:
+    def _handled(self, found: Traceback) -> Role | None:
         """The role of what was reported and not raised: at a program's end, or as a warning."""
         said = found.before[:LOOKED]
         if any(text in said for text in _IGNORED[:2]):
             return "advice"
-        return "symptom" if level_of(said) is Level.WARNING else ""
+        return "symptom" if level_of(said) is Level.WARNING else None
 
     def _add(
         self,

@@ -113,14 +113,15 @@ def _rule(rule: _Rule) -> Signature:
     if not _ID.fullmatch(id_):
         raise rule.wrong("id", "a rule needs an id of small letters, digits, '.', '-' and '_', as in loader.slow")
     role, severity = rule.text("role", "root"), rule.text("severity", "error")
-    if role not in get_args(Role):
-        raise rule.wrong("role", f"role is one of {', '.join(get_args(Role))}")
+    known = {str(each): each for each in get_args(Role)}
+    if role not in known:
+        raise rule.wrong("role", f"role is one of {', '.join(known)}")
     if severity not in NAMES:
         raise rule.wrong("severity", f"severity is one of {', '.join(NAMES)}")
     meaning = rule.text("meaning", f"A line that the rule {id_} names.")
     action = rule.text("action", f"See the rule {id_}.")
     literals = () if "absent" in rule.values else _literals(rule)
-    return Signature(id_, role, Level[severity.upper()], literals, _pattern(rule), meaning, action)  # type: ignore[arg-type]
+    return Signature(id_, known[role], Level[severity.upper()], literals, _pattern(rule), meaning, action)
 
 
 def _literals(rule: _Rule) -> tuple[str, ...]:

@@ -265,12 +265,23 @@ class Receiver:
         until(lambda: len(self.stored()) >= before + more, lambda: f"{more} bytes come to {before}")
 
     def streams(self, run: str = RUN) -> Streams:
-        """What the receiver says that it holds, which must be what its store says."""
-        asked = [
-            self.place.start("streams", run, *where, "--json")
-            for where in (("--receiver", self.address), ("--store", str(self.store)))
-        ]
-        by_receiver, by_store = (records_of(program) for program in asked)
+        """What the receiver says that it holds, which must be what its store says.
+
+        The two are asked one after the other, so that they may differ while something comes in: they are asked again.
+        """
+
+        def asked() -> tuple[Streams, Streams]:
+            programs = [
+                self.place.start("streams", run, *where, "--json")
+                for where in (("--receiver", self.address), ("--store", str(self.store)))
+            ]
+            by_receiver, by_store = (records_of(program) for program in programs)
+            return by_receiver, by_store
+
+        deadline = time.monotonic() + PATIENCE
+        by_receiver, by_store = asked()
+        while by_receiver != by_store and time.monotonic() < deadline:
+            by_receiver, by_store = asked()
         assert by_receiver == by_store
         return by_receiver
 

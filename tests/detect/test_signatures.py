@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.detect.base import LOOKED, SHOWN
+from flarelog.detect.base import LOOKED, SHOWN, Signature
 from flarelog.detect.table import PIECES, SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
 from tests.detect.cases import DATA, Case, cases, searched
@@ -64,12 +64,12 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
-def test_a_hostile_line_takes_a_bounded_time(signature: object) -> None:
+def test_a_hostile_line_takes_a_bounded_time(signature: Signature) -> None:
     """A line that has every literal and much that the pattern begins with."""
-    literals = " ".join(signature.literals)  # type: ignore[attr-defined]
-    cases_ = [case.text for case in cases("case") if case.signature == signature.id]  # type: ignore[attr-defined]
+    literals = " ".join(signature.literals)
+    cases_ = [case.text for case in cases("case") if case.signature == signature.id]
     for part in (*HOSTILE, *cases_, literals):
         text = (part * (LOOKED // len(part) + 1))[: LOOKED - len(literals)] + literals
         begin = time.process_time()
-        signature.facts(text)  # type: ignore[attr-defined]
+        signature.facts(text)
         assert time.process_time() - begin < 0.25, part

@@ -1,0 +1,76 @@
+"""What ``sidecar`` and ``agent`` have in common: the options of who sends where, and a process that sends until it is
+told to stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+import click
+
+from flarelog.cli.notify import Service
+from flarelog.cli.options import option
+from flarelog.cli.running import on_end_of_stdin, on_hangup, on_stop
+from flarelog.cli.tuning import give_memory_back
+from flarelog.errors import NOT_ALLOWED, OK
+
+log = logging.getLogger(__name__)
+
+T_co = TypeVar("T_co", covariant=True)
+
+receivers_option = option(
+    "--receiver",
+    "receivers",
+    required=True,
+    multiple=True,
+    help="HOST:PORT of flarelog serve. Repeat the option to send every log to several receivers.",
+)
+site_option = option("--site", required=True, help="Name of the site.")
+site_policy_option = option(
+    "--site-policy",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    help="TOML file: which files may leave the site. Repeatable. Adds to the variable's files (':' between).",
+)
+
+
+class Sender(Protocol[T_co]):
+    """What sends to one receiver."""
+
+    def drain(self) -> None: ...
+
+    def reread(self) -> bool: ...
+
+    async def run(self) -> T_co: ...
+
+
+async def until_stopped(who: str, senders: Sequence[Sender[T_co]], *, until_stdin_ends: bool = False) -> list[T_co]:
+    """How each of *senders* ended: by itself, or drained by SIGTERM. *who* they are, for what is logged."""
+    service = Service()
+
+    def stop() -> None:
+        service.tell("STOPPING=1")
+        for sender in senders:
+            sender.drain()
+
+    def reread() -> None:
+        if not [sender for sender in senders if sender.reread()]:
+            log.info("SIGHUP has nothing to read again: this %s has no certificates", who)
+
+    on_stop(stop)
+    if until_stdin_ends:
+        on_end_of_stdin(stop)
+    on_hangup(reread)
+    give_memory_back()
+    service.ready()
+    async with service.alive():
+        return list(await asyncio.gather(*(sender.run() for sender in senders)))
+
+
+def exit_code(codes: Iterable[int]) -> int:
+    """Of several senders' *codes* the one that a supervisor must not miss, else the first that is not OK."""
+    failed = [code for code in codes if code != OK]
+    return NOT_ALLOWED if NOT_ALLOWED in failed else failed[0] if failed else OK
