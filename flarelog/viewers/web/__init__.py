@@ -2,7 +2,7 @@
 
 Laws that hold here: a log is addressed by bytes, and a row's offset is its identity; what a tab does not read holds its
 sender up, and costs a bounded amount; nothing a log, a peer or a request says becomes markup, a header or a log line as
-it is; each request is checked by ``safety`` before anything looks at it, and whoever looks asks the receiver as himself.
+it is; each request is checked by ``safety`` before anything looks at it; a person's reads bear that person's token.
 Only this room imports starlette and uvicorn, and only when an app is made.
 """
 
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from flarelog.viewers.web.origins import Sources
     from flarelog.viewers.web.options import WebOptions
+    from flarelog.viewers.web.origins import Sources
 
 
 def app(sources: Sources, options: WebOptions, secrets: bytes = b"") -> ASGIApp:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed
+from flarelog.errors import FlarelogError, InvalidName, NotAllowed
 from flarelog.model import MAX_OFFSET, Buffer, StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.render.container import Renderer
