@@ -34,7 +34,7 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
     flow = Flow(info.stream, VIEW, over=True)
     flow.learn(0, info.marks)
     items = flow.feed(0, data, 0.0)
-    items += flow.close(0.0) + flow.end(True, info.committed) if info.sealed else flow.settle(1e9)
+    items += flow.close(0.0) + flow.end(True, info.committed) if info.sealed else flow.settle(1.0)
     return [item for item in items if item is not None]
 
 
