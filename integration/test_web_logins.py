@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from integration.harness.pages import STREAM, Page, closing, tailing
-from integration.harness.places import RUN, SITE, Place, Receiver, append, lines, until
+from integration.harness.places import RUN, SITE, Place, Receiver, append, free_address, lines, until
 from tests.certificates import Authority
 
 
@@ -101,9 +101,9 @@ def test_a_link_logs_in_once_and_wrong_ones_are_answered_late(place: Place) -> N
     secret = page.secret()
     browser = page.stranger()
     assert browser.post("/api/login", json={"secret": secret}).status_code == 200
-    for said in ({"secret": secret}, {"secret": "x"}, {"token": ""}, {}):
+    for wrong in ({"secret": secret}, {"secret": "x"}, {"token": ""}, {}):
         began = time.monotonic()
-        answer = page.stranger().post("/api/login", json=said)
+        answer = page.stranger().post("/api/login", json=wrong)
         assert (answer.status_code, time.monotonic() - began > 0.9) == (401, True)
     answer = page.stranger().post("/api/login", json={"token": "flarelog_" + "x" * 43})
     assert answer.status_code in (400, 401, 403)
@@ -111,9 +111,9 @@ def test_a_link_logs_in_once_and_wrong_ones_are_answered_late(place: Place) -> N
     browser.get("/api/raw", params={**STREAM, "run": "hidden-run"})
     page.program.says("/api/raw")
     said = page.program.said
+    assert re.search(r"POST /api/login 200 \d+ bytes", said)
     cookie = browser.cookies["flarelog"]
     assert all(text not in said for text in (secret, cookie, "needle", "hidden-run"))
-    assert re.search(r"POST /api/login 200 \d+ bytes", said)
 
 
 def test_another_user_of_the_machine_has_no_key(place: Place) -> None:
@@ -164,3 +164,44 @@ def test_many_windows_wait_and_many_tails_are_refused(place: Place) -> None:
         answer = client.post("/api/tail", json={"streams": [named]})
         assert (answer.status_code, "2 of these" in answer.json()["error"]) == (429, True)
     assert live.process.poll() is None
+
+
+def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
+    address = free_address()
+    runtime: dict[str, Any] = {"XDG_RUNTIME_DIR": str(place.directory / "runtime")}
+    receiver = place.serve("--web", address, **runtime)
+    receiver.program.says("the page is at")
+    append(place.log, lines(10))
+    place.once(receiver)
+
+    def secret() -> str:
+        login = place.call("web", "login", "--listen", address, **runtime)
+        return login.printed.strip().partition("#login=")[2]
+
+    with httpx.Client(base_url=f"http://{address}") as client:
+        assert client.post("/api/login", json={"secret": secret()}).status_code == 200
+        assert [run["run"] for run in client.get("/api/runs").json()["runs"]] == [RUN]
+        receiver.program.kill()  # which leaves it no time
+        until(lambda: not answers(client), "the page ends with it")
+    again = place.serve("--web", address, store=receiver.store, **runtime)
+    again.program.says("the page is at")
+    assert again.stop() == 0
+    with httpx.Client(base_url=f"http://{address}") as client:
+        assert not answers(client)
+    assert again.program.complaints() == []
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        client.get("/")
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def test_a_receiver_with_tls_wants_a_port_for_those_who_look(place: Place, receiver: Receiver) -> None:
+    tls = ("--tls-ca", "--tls-cert", "--tls-key")
+    args = receiver.program.args
+    own = [part for name in tls for part in (name, args[args.index(name) + 1])]
+    program = place.call("serve", "--store", "s2", "--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", *own)
+    assert (program.process.returncode, "--reader-listen" in program.sentence()) == (2, True)
