@@ -30,7 +30,6 @@ class Origin(Protocol):
     """Use as an asynchronous context manager."""
 
     name: str
-    live: bool  # it is known which streams a producer has
 
     async def __aenter__(self) -> Origin: ...
 
@@ -46,9 +45,6 @@ class Origin(Protocol):
     async def runs(self) -> list[str]:
         """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
 
-    async def infos(self, run: str = "") -> list[RunInfo]:
-        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
-
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
 
@@ -62,6 +58,15 @@ class Origin(Protocol):
 
         Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
+
+
+class RunsOrigin(Origin, Protocol):
+    """An origin that tells of runs as well."""
+
+    live: bool  # it is known which streams a producer has
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
 
 
 class ReceiverOrigin:
