@@ -253,11 +253,21 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """How the processes fare that write a log, with their children and the rest of their process groups."""
+
+    processes: int  # that live; 0: those that were seen to write have ended
+    cpu: float = 0.0  # cores that they used since the look before
+    idle: float = 0.0  # seconds for which they have used none to speak of; 0: they compute
+
+
+@dataclass(frozen=True, slots=True)
 class News:
     """What a producer knows of its source by now: a hint for people."""
 
     clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
     end: int  # where the stream would end if all that its source has were sent
+    activity: Activity | None = None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +316,9 @@ class State:
     rate: int = 0  # bytes a second
     end: int = 0  # where the stream would end if all that its source has were sent; 0: not said
     skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
+    activity: Activity | None = (
+        None  # of its writers, as the producer told; it has not been told since bytes came: None
+    )
 
 
 @dataclass(frozen=True, slots=True)

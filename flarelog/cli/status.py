@@ -27,7 +27,7 @@ from flarelog.model import State, StreamInfo
 from flarelog.names import meant
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
-from flarelog.viewers.standings import ahead, called, paused_lines, status_record
+from flarelog.viewers.standings import ahead, called, reason_lines, status_record
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,10 @@ TEXT = """\b
 STATE of a log:
   live       bytes have come lately
   quiet      its sidecar is connected, and has sent no byte for so long
+  busy       quiet, but the processes that write it use the CPU
+  hung       quiet, and the processes that write it have done nothing for a
+             minute or more
+  gone       quiet, and the processes that wrote it have ended
   silent     its sidecar is connected, and no heartbeat came for so long
   lost link  no sidecar has sent it for so long, and it has not ended
   paused     the receiver makes its sidecar wait; why stands below the table
@@ -124,7 +128,7 @@ class _Asked:
         return [
             head,
             *fitting(self._table(found), self.columns),
-            *paused_lines(found, self.quiet_after),
+            *reason_lines(found, self.quiet_after),
             *exit_lines(found),
         ]
 

@@ -79,12 +79,24 @@ class Leave(_message.Message):
     def __init__(self) -> None: ...
 
 class News(_message.Message):
-    __slots__ = ("clock_ms", "end")
+    __slots__ = ("clock_ms", "end", "activity")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     end: int
-    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    activity: Activity
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ...) -> None: ...
+
+class Activity(_message.Message):
+    __slots__ = ("processes", "cpu", "idle_ms")
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    IDLE_MS_FIELD_NUMBER: _ClassVar[int]
+    processes: int
+    cpu: int
+    idle_ms: int
+    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several")
@@ -371,7 +383,7 @@ class StreamInfo(_message.Message):
     def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms")
+    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms", "activity")
     LINKED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_MS_FIELD_NUMBER: _ClassVar[int]
     HEARD_MS_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +393,7 @@ class State(_message.Message):
     RATE_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     SKEW_MS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     linked: bool
     changed_ms: int
     heard_ms: int
@@ -390,7 +403,8 @@ class State(_message.Message):
     rate: int
     end: int
     skew_ms: int
-    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ...) -> None: ...
+    activity: Activity
+    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)

@@ -21,6 +21,7 @@ from flarelog.errors import (
 from flarelog.exits import OOMS, Exit
 from flarelog.model import (
     MAX_OFFSET,
+    Activity,
     Attributes,
     Buffer,
     Chunk,
@@ -402,15 +403,32 @@ def _stream(message: pb.StreamId) -> StreamId:
 
 def _set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
+    _set_activity(message, news.activity)
 
 
 def _news(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET))
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message))
+
+
+def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
+    if activity is not None:
+        message.activity.SetInParent()
+        message.activity.processes = min(activity.processes, _MOST_32)
+        message.activity.cpu = min(round(activity.cpu * 1000), _MOST_32)
+        message.activity.idle_ms = round(activity.idle * 1000)
+
+
+def _activity(message: pb.News | pb.State) -> Activity | None:
+    if not message.HasField("activity"):
+        return None
+    said = message.activity
+    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000)
 
 
 _AGES = ("changed", "heard", "grown", "skew")
 _OLDEST = 1 << 50  # milliseconds, which a float still holds
+_MOST_32 = (1 << 32) - 1
 
 
 def _set_state(message: pb.State, state: State) -> None:
@@ -421,6 +439,7 @@ def _set_state(message: pb.State, state: State) -> None:
         value = getattr(state, name)
         if value is not None:
             setattr(message, f"{name}_ms", round(value * 1000))
+    _set_activity(message, state.activity)
 
 
 def _state(message: pb.State) -> State:
@@ -432,6 +451,7 @@ def _state(message: pb.State) -> State:
         held=legible(message.held, 2 * MAX_TEXT),
         rate=min(message.rate, MAX_OFFSET),
         end=min(message.end, MAX_OFFSET),
+        activity=_activity(message),
         **ages,
     )
 
