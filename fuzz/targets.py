@@ -336,9 +336,9 @@ def redaction(raw: bytes) -> None:
     lines = data + b"\n"
     once = rules.show(lambda begin, end: lines[begin:end], 0, len(lines), len(lines))[0]
     again = rules.show(lambda begin, end: once[begin:end], 0, len(once), len(once))[0]
-    # Where one secret's end is a part of another one, it is masked and ends nothing any more: more is masked then. So it
-    # is with Digest, whose parameters say where it ends.
-    shaped = any(word in lines.lower() for word in (b"vate key", b"digest"))
+    # Where one secret's end is a part of another one, it is masked and ends nothing any more: more is masked then. So
+    # it is with Digest, whose parameters say where it ends, and with addresses, whose parts are bounded.
+    shaped = any(word in lines.lower() for word in (b"vate key", b"digest", b"@"))
     alone = len(set(find(lines, rules.names))) <= 1 and not rules.own and not shaped
     hold(again == once or not alone, "masked twice it is something else")
 

@@ -171,16 +171,17 @@ def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> No
     """Processes that compute, that do nothing, and that have ended; they are looked at every 15 seconds."""
     receiver = place.serve()
     place.sidecar(receiver)
-    programs = {"busy.log": ("-c", "print(1, flush=True)\nwhile True: pass"), "idle.log": ("-c", "input()")}
+    programs = {
+        "busy.log": ("-c", "print(1, flush=True)\nwhile True: pass"),
+        "idle.log": ("-c", "import time; time.sleep(600)"),
+    }
     place.root.mkdir(exist_ok=True)
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for log, arguments in programs.items():
             with open(place.root / log, "wb") as file:
                 # In groups of their own: what shares a writer's group counts as the writer.
-                running[log] = subprocess.Popen(
-                    (sys.executable, *arguments), stdout=file, stdin=subprocess.PIPE, start_new_session=True
-                )
+                running[log] = subprocess.Popen((sys.executable, *arguments), stdout=file, start_new_session=True)
         until(lambda: status(receiver, "busy.log").get("state") == "busy", "one computes", 90)
         assert re.fullmatch(r"its 1 process uses .* cores?", status(receiver, "busy.log")["reason"])
 
@@ -198,3 +199,18 @@ def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> No
         for process in running.values():
             process.kill()
             process.wait()
+
+
+def test_how_a_site_s_machine_fares_is_shown(place: Place) -> None:
+    receiver = place.serve()
+    place.sidecar(receiver)
+    append(place.log, b"one\n")
+    until(lambda: status(receiver).get("health"), "its sidecar told how the machine fares")
+    health = status(receiver)["health"]
+    assert 0 < health["memory"] <= health["memory_max"]
+    assert 0 <= health["disk_free"] < health["disk_size"]
+    shown = place.call("status", "run-1", "--receiver", receiver.address, "--wide")
+    assert shown.ends() == 0
+    head, row = shown.printed.splitlines()[-2:]
+    assert head.split()[:2] == ["SITE", "MEMORY"]
+    assert re.match(r"site-1 +[\d.]+ of [\d.]+ [KMGT]iB ", row), shown.talk()

@@ -111,7 +111,7 @@ class Delivery:
         # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        news = self._news(now, wall)
+        news = self.word(now, wall)
         return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
 
     @property
@@ -214,11 +214,12 @@ class Delivery:
         """
         if now < self._news_at:
             return None
-        told, fared, news = self._told, self._fared, self._news(now, wall)
+        told, fared, news = self._told, self._fared, self.word(now, wall)
         moved = news.end < told or (news.end > told and news.end > self.producer.position)
         return news if moved or news.activity != fared else None
 
-    def _news(self, now: float, wall: float) -> News:
+    def word(self, now: float, wall: float) -> News:
+        """What is to be told of the source now."""
         self._news_at = now + NEWS_EVERY
         self._told, self._fared = self._source.end + self._source.unread(), self._source.activity
         return News(max(0, round(wall * 1000)), self._told, self._fared)

@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from flarelog.model import Activity, News, State, StreamId, StreamInfo
+from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
 HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
@@ -146,6 +146,7 @@ class _Producer:
 
     heard: float | None = None
     skews: tuple[float, ...] = ()
+    health: tuple[StreamId, Health] | None = None  # of its machine, and with which stream it was told
     streams: int = 0  # that are remembered with it
 
 
@@ -193,6 +194,8 @@ class States:
     def news(self, stream: StreamId, producer: bytes, news: News) -> None:
         found = self._of(stream, producer)
         found.end, found.activity, found.told = news.end, news.activity, self._clock()
+        if news.health is not None:
+            self._producers[found.key].health = stream, news.health
         if news.clock:
             known = self._producers[found.key]
             known.skews = (*known.skews, news.clock / 1000 - self._wall())[-_SAMPLES:]
@@ -274,6 +277,7 @@ class States:
             end=found.end,
             skew=max(producer.skews, default=None),
             activity=_now(found.activity, now - found.told),
+            health=producer.health[1] if producer.health is not None and producer.health[0] == stream else None,
         )
 
     def _is_held(self, found: _Stream, now: float) -> bool:

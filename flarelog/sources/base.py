@@ -121,6 +121,10 @@ class Wanted(Protocol):
     def sites(self) -> tuple[Consent, ...]:
         """What the site's administrators let go: all of them must."""
 
+    @property
+    def directory(self) -> str:
+        """On whose file system the logs are; empty where they are on none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contents:

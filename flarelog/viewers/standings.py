@@ -10,6 +10,7 @@ from flarelog.model import State, StreamInfo
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
+from flarelog.viewers import health
 
 
 def called(one: Standing) -> str:
@@ -59,5 +60,6 @@ def status_record(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> dict[st
         "last_byte_seconds": state.grown,
         "last_heard_seconds": state.heard,
         "clock_ahead_seconds": state.skew,
+        "health": health.record(info),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
     }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.model import Activity, News, State, StreamId, StreamInfo
+from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
 from flarelog.receiver.states import Phase, Standing, States, lag, spoken, standing, summary
 
@@ -189,6 +189,16 @@ def test_what_was_told_before_the_latest_byte_makes_no_log_hung(receiver: Receiv
     receiver.later(20)
     receiver.states.heard(STREAM, PRODUCER)
     assert receiver.called().phase is Phase.QUIET
+
+
+def test_how_a_machine_fares_is_told_with_the_log_that_brought_it(receiver: Receiver) -> None:
+    for stream in (STREAM, OTHER):
+        receiver.states.opened(stream, PRODUCER)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, health=Health(memory=1)))
+    receiver.states.news(STREAM, PRODUCER, News(0, 9))
+    assert receiver.states.of(STREAM).health == Health(memory=1), "it holds until another comes"
+    receiver.states.news(OTHER, PRODUCER, News(0, 5, health=Health(memory=2)))
+    assert (receiver.states.of(STREAM).health, receiver.states.of(OTHER).health) == (None, Health(memory=2))
 
 
 def test_a_rate_is_of_the_last_seconds(receiver: Receiver) -> None:

@@ -147,6 +147,7 @@ class Place:
     origins: dict[str, Origin] = field(default_factory=dict)
     finished: bool = False  # whether nobody will write any more
     sites: tuple[Consent, ...] = ()
+    directory: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, log: str, data: bytes) -> None:
