@@ -87,6 +87,8 @@ class Guard:
         if began.trouble is not None:
             say(f"{self.plan.command[0]}: {began.trouble.strerror}")
             self.code = began.code
+            for stream in self._streams:
+                stream.segments.discard()
             return None
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = Evidence(time.monotonic())

@@ -117,6 +117,13 @@ class Segments:
         """Write down how the command ended. Raises OSError."""
         self._write_down(ending_line(how))
 
+    def discard(self) -> None:
+        """The command was never started: take back what was begun, unless it stands behind another one's output."""
+        with contextlib.suppress(OSError):
+            if not self._renamed() and not os.stat(self.path).st_size:
+                os.unlink(self.path)
+                os.unlink(beside(self.path))
+
     def close(self) -> None:
         """Nothing more comes: whoever reads the newest segment need not wait."""
         if self.fd >= 0:
