@@ -349,20 +349,13 @@ def finder(raw: bytes) -> None:
     began = time.thread_time()
     spans = sorted(set(find(text, NAMES)))
     hold(time.thread_time() - began < 1, "it takes too long")
-    masked = bytearray(text)
     for begin, end in spans:
         hold(0 <= begin < end <= len(text), (begin, end))
         hold(not re.search(rb"[\r\n]", text[begin:end]), "over the end of a line")
-        masked[begin:end] = b"*" * (end - begin)
     cut = text.find(b"\n", at) + 1 or len(text)
     if cut < len(text):
         parts = [*find(text[:cut], NAMES), *((begin + cut, end + cut) for begin, end in find(text[cut:], NAMES))]
         hold(sorted(set(parts)) == spans, "a line depends on another one")
-    if len(spans) == 1:
-        again = bytearray(masked)
-        for begin, end in find(bytes(masked), NAMES):
-            again[begin:end] = b"*" * (end - begin)
-        hold(again == masked, "masked twice it is something else")
 
 
 def site_policy(raw: bytes) -> None:
