@@ -176,11 +176,13 @@ class _Processes:
         return found
 
     def used(self, by: Iterable[int]) -> dict[Process, int]:
-        """The CPU of the processes *by*, of their children, and of their process groups: but for this one's."""
+        """The CPU of the processes *by*, of their children, and of their process groups: but for this one's, unless it
+        writes itself, as a program does that has flarelog in it.
+        """
         all_ = {*by, *self.descendants(by)}
         groups = {status.group for pid in by if (status := self._status(pid)) is not None} - {0}
         all_ |= {pid for group in groups for pid in self._groups.get(group, ())}
-        statuses = {pid: self._status(pid) for pid in all_ - {os.getpid()}}
+        statuses = {pid: self._status(pid) for pid in all_ - ({os.getpid()} - {*by})}
         return {(pid, status.started): status.used for pid, status in statuses.items() if status is not None}
 
     def complete(self, gang: Iterable[Process]) -> bool:

@@ -188,6 +188,15 @@ def test_to_a_writer_belong_its_children_and_its_pipeline(proc: Proc) -> None:
     assert found.used == {(10, 7): 43, (11, 7): 4}, "CPU of user and system; tee has no children"
 
 
+def test_a_program_that_has_flarelog_in_it_is_a_writer_and_a_sidecar_in_its_group_is_none(proc: Proc) -> None:
+    mine, other = proc.file("mine.log"), proc.file("other.log")
+    proc.process(os.getpid(), mine, group=10, used=4)
+    proc.process(11, other, group=10, used=5)
+    found = who_writes({inode(mine): mine.name, inode(other): other.name}, str(proc.root))
+    assert found[inode(mine)].writers == {(os.getpid(), 7)}
+    assert found[inode(other)].used == {(11, 7): 8}
+
+
 def test_a_command_whose_output_another_process_writes_down_is_the_writer(proc: Proc) -> None:
     path = proc.file("stdout.log")
     proc.process(20, path, group=20, used=1)  # the spooler
