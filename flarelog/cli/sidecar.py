@@ -84,7 +84,12 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
-    outcomes = run(until_stopped("sidecar", [Sending(target) for target in targets], until_stdin_ends=until_stdin_ends))
+
+    async def send() -> list[Outcome]:
+        senders = [Sending(target) for target in targets]  # a channel belongs to the loop that runs where it is made
+        return await until_stopped("sidecar", senders, until_stdin_ends=until_stdin_ends)
+
+    outcomes = run(send())
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):
