@@ -102,6 +102,20 @@ class Happening:
         return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What happened at one time."""
+
+    at: int  # milliseconds since 1970
+    what: str  # begun, grown, sealed; a mark's kind: generation, ended, gap, attributes; a Happening's; run
+    site: str = ""  # empty: of the run as a whole
+    log: str = ""  # empty: of several
+    length: int = 0  # bytes of the log by then; of a mark: where it stands
+    mark: Mark | None = None
+    happening: Happening | None = None
+    text: str = ""  # of a run: its state
+
+
 # --- the contract
 
 

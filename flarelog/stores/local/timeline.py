@@ -7,29 +7,14 @@ while the run went on is shown as it was.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
-from flarelog.model import Mark, StreamId
-from flarelog.stores.base import Happening
+from flarelog.model import StreamId
+from flarelog.stores.base import Moment
 from flarelog.stores.local import chronicle
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.runs import JOURNAL
 from flarelog.stores.local.store import LocalReader
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What happened at one time."""
-
-    at: int  # milliseconds since 1970
-    what: str  # begun, grown, sealed; a mark's kind: generation, ended, gap, attributes; a Happening's; run
-    site: str = ""  # empty: of the run as a whole
-    log: str = ""  # empty: of several
-    length: int = 0  # bytes of the log by then; of a mark: where it stands
-    mark: Mark | None = None
-    happening: Happening | None = None
-    text: str = ""  # of a run: its state
 
 
 async def timeline(store: LocalReader, run: str, site: str = "") -> list[Moment]:
