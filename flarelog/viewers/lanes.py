@@ -22,7 +22,7 @@ from flarelog.exits import Exit
 from flarelog.model import Ended, Gap
 from flarelog.names import natural
 from flarelog.receiver.states import QUIET_AFTER
-from flarelog.stores.base import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
+from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
 
 BUCKETS = 1200
 STRETCHES = 100  # of a log's life: its growth tells of each when it began and ended, and of nothing in between

@@ -18,7 +18,7 @@ from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
-from flarelog.stores.base import Moment
+from flarelog.stores.moments import Moment
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Search
 from flarelog.viewers.flow import View

@@ -9,7 +9,7 @@ import pytest
 
 from flarelog.exits import Exit
 from flarelog.model import Ended, Gap
-from flarelog.stores.base import Happening, Moment
+from flarelog.stores.moments import Happening, Moment
 from flarelog.viewers.lanes import Lane, Sign, Stretch, gathered, joined, lanes_of, lanes_record
 
 BEGIN = 1_790_000_000_000  # milliseconds since 1970
