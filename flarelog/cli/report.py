@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from flarelog.replace import replace_file
 from flarelog.text import legible
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.report.facts import Report
-from flarelog.viewers.report.gather import gather
+from flarelog.viewers.report.gather import Zoned, gather
 
 FORMS = ("html", "md", "svg")
 MODE = 0o644
@@ -118,12 +119,15 @@ def made(report: Report, form: str) -> bytes:
     return picture(report).encode()
 
 
-async def gathered(
-    found: Origin, run: str, stamps: Callable[[StreamId, int], Stamps], options: ReportOptions
-) -> Report:
+def utc(stream: StreamId, now: int) -> Stamps:
+    """What reads the times of a log that tells no zone, as in UTC."""
+    return Stamps(UTC, now)
+
+
+async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str]) -> Report:
     """Raises FlarelogError."""
     async with found:
-        return await gather(found, run, stamps, table=table(options.rules))
+        return await gather(found, run, zoned, table=table(rules))
 
 
 def written(report: Report, path: str, form: str) -> bool:
@@ -144,7 +148,7 @@ def _report(run: str, place: Place, options: ReportOptions) -> int:
         raise click.UsageError("name the file to write: -o run.html")
     form = form_of(options.output, options.form)
     lines = Lines(LineOptions(zones=options.zones), terminal=False)
-    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options))
+    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules))
     if options.output == "-":
         if sys.stdout is None:  # closed by whoever started this
             return FAILED

@@ -21,6 +21,7 @@ from flarelog.viewers.flow import Block
 
 LOOKED = 1024  # characters of a line
 MOST = 5000  # rounds of one log
+MANY = 500  # logs
 SERVERS = ("*server*", "*superlink*")  # sites whose logs tell of rounds, where there is one
 SIEVE = Sieve((b"[ROUND ", b"Round ", b"got result from client "), False, 0, 0)
 """What leaves out nearly all other lines."""
@@ -97,9 +98,9 @@ class Rounds:
 
 
 def tellers(streams: Iterable[StreamId]) -> list[StreamId]:
-    """Those of *streams* that may tell of rounds: a server's, or all where no site is called so."""
+    """Those of *streams* that may tell of rounds: a server's, or all where no site is called so and they are few."""
     every = list(streams)
-    return [stream for stream in every if any_of(SERVERS, stream.site)] or every
+    return [stream for stream in every if any_of(SERVERS, stream.site)] or (every if len(every) <= MANY else [])
 
 
 def best(found: Iterable[Rounds]) -> Rounds | None:

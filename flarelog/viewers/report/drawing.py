@@ -91,10 +91,10 @@ def _stretch(one: Stretch, report: Report, span: int) -> Safe:
 
 
 def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
-    """Bytes as an area that grows with their root: a site that sends little is seen beside one that sends much."""
+    """Bytes as an area that grows more slowly than they: a site that sends little is seen beside a busy one."""
     merged = [sum(counts[at : at + len(counts) // buckets]) for at in range(0, len(counts), len(counts) // buckets)]
-    heights = [round(_UNITS * (count / highest) ** 0.5) if count and highest else 0 for count in merged]
-    heights = [max(3, height) if count else 0 for height, count in zip(heights, merged, strict=True)]
+    heights = [round(_UNITS * (count / highest) ** 0.4) if count and highest else 0 for count in merged]
+    heights = [max(5, height) if count else 0 for height, count in zip(heights, merged, strict=True)]
     if not any(heights):
         return Safe("")
     parts, level, still = [f"M0 {_UNITS}"], 0, 0
@@ -161,7 +161,7 @@ def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
 
 def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]) -> Safe:
     """All lanes as one SVG that stands by itself."""
-    left, width, top = 150, 1130, 96
+    left, width, top = 150, 1130, 98 if report.rounds else 82
     total = left + width + 20
     highest, rows = highest_of(lanes, buckets), []
     for number, lane in enumerate(lanes):
@@ -169,7 +169,11 @@ def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes
         name = lane.site if len(lane.site) <= 18 else f"{lane.site[:9]}…{lane.site[-8:]}"
         rows.append(tag("text", name, tag("title", lane.site), x=left - 10, y=y + 17, class_="n"))
         rows.append(tag("rect", x=left, y=y, width=width, height=LANE, class_="bg"))
-        rows.append(tag("svg", inside(report, lane, highest, buckets), x=left, y=y, width=width, height=LANE))
+        rows.append(
+            tag(
+                "svg", inside(report, lane, highest, buckets), x=left, y=y, width=width, height=LANE, overflow="visible"
+            )
+        )
     bottom = top + len(lanes) * (LANE + 4)
     marks = [
         tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=bottom + 14, class_="t")
@@ -180,7 +184,7 @@ def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes
         for at, label in round_labels(report, 24)
     ]
     said = [tag("text", note, x=left, y=bottom + 34 + 16 * number, class_="t w") for number, note in enumerate(notes)]
-    height = bottom + 44 + 16 * len(notes)
+    height = bottom + 28 + 16 * len(notes)
     verdict = report.verdict()
     lines = wrapped(verdict, 130)[:2]
     head = [

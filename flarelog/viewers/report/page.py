@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from flarelog.detect.base import Finding
 from flarelog.records import moment
 from flarelog.version import __version__
-from flarelog.viewers.lanes import BUCKETS, Lane
+from flarelog.viewers.lanes import Lane
 from flarelog.viewers.report import drawing, style
 from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, duration, sized
 from flarelog.viewers.report.markup import Safe, anchor, tag, text
@@ -38,7 +38,7 @@ ICONS = {
 class Room:
     """How much a report shows of what grows with its run."""
 
-    buckets: int = BUCKETS
+    buckets: int = 400  # of a lane's density, each of two pixels or three; 1,200 are known
     lanes: int = 200
     rows: int = 1000
     lines: bool = True  # last lines and ends of commands, below the rows
@@ -49,9 +49,8 @@ class Room:
 
 ROOMS = (
     Room(),
-    Room(buckets=600),
     Room(buckets=300),
-    Room(buckets=300, lanes=100, findings=50),
+    Room(buckets=240, lanes=100, findings=50),
     Room(buckets=240, lanes=100, rows=500, findings=50, rounds=200),
     Room(buckets=240, lanes=60, rows=400, lines=False, findings=30, rounds=100),
     Room(buckets=120, lanes=30, rows=100, lines=False, findings=20, rounds=50, signs=False),
