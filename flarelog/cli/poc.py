@@ -12,7 +12,7 @@ from functools import partial
 import click
 
 from flarelog.cli.options import asks, option
-from flarelog.cli.report import form_of, gathered, written
+from flarelog.cli.report import form_of, gathered, utc, written
 from flarelog.cli.running import aligned, checked, run
 from flarelog.errors import FAILED
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
