@@ -78,14 +78,16 @@ def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets
     *begin*, *end*: what is looked at; 0: from the first moment to the last one, or to *now* where a log has not ended.
     """
     found: dict[str, _Site] = {}
+    latest = 0
     for one in moments:
+        latest = max(latest, one.at)
         if one.site:
             known = found.get(one.site)
             if known is None:
                 known = found[one.site] = _Site()
             known.take(one)
     begin = begin or min((one.first for one in found.values()), default=now)
-    latest = max((one.last for one in found.values()), default=begin)
+    latest = max(latest, begin)
     if not all(one.over for one in found.values()):
         latest = max(latest, now)
     end = max(end or latest, begin + 1)
@@ -121,7 +123,7 @@ class _Site:
     """What the moments of one site come to."""
 
     def __init__(self) -> None:
-        self.first = self.last = 0
+        self.first = 0
         self._logs: dict[str, str] = {}  # what each is
         self._since: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
@@ -138,7 +140,7 @@ class _Site:
 
     def take(self, one: Moment) -> None:
         """The next of the moments."""
-        self.first, self.last = self.first or one.at, max(self.last, one.at)
+        self.first = self.first or one.at
         if one.what == "grown":
             self._growth.setdefault(one.log, []).append((one.at, one.length))
             was = self._logs.get(one.log)

@@ -138,7 +138,7 @@ class Report:
             case Stands.GAP:
                 return f"lost {one.lost:,} bytes" if one.lost else "lost bytes"
             case Stands.FAILED:
-                return f"ended with {next(each.sentence for each in one.endings if not each.well)}"
+                return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
             case Stands.CLOSED:
                 return "ended without a receipt"
             case Stands.SENDING:

@@ -85,7 +85,7 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
         )  # fmt: skip
     for sentence in (*left_out(report, room), *report.notes):
         yield f"{plain(f'{sentence[:1].upper()}{sentence[1:]}', 1000)}.\n"
-    yield f"Made by `flarelog report {report.run}`, flarelog {__version__}."
+    yield f"Made by {code(f'flarelog report {report.run}')}, flarelog {__version__}."
 
 
 def _last(one: SiteFacts) -> str:
@@ -114,7 +114,7 @@ def _first(report: Report) -> Iterator[str]:
     longest = max((len(run) for line, _ in first.lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     yield f"{fence}text"
-    yield from (f"{'>' if hit else ' '} {line}" for line, hit in first.lines)
+    yield from (f"{'>' if hit else ' '} {legible(line, 300)}" for line, hit in first.lines)
     yield f"{fence}\n"
     if found is not None:
         yield f"{plain(found.meaning)} {plain(found.facts.get('advice', found.action))}\n"
