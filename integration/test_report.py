@@ -1,4 +1,4 @@
-"""``flarelog report`` of runs that real processes made: a gap, an exit record, a silent site, rounds, very many logs."""
+"""``flarelog report`` of runs that real processes made: a gap, an exit record, silence, rounds, very many logs."""
 
 from __future__ import annotations
 

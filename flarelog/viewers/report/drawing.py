@@ -72,7 +72,7 @@ def percent(at: int, begin: int, span: int) -> str:
 
 
 def _round_line(at: int, report: Report) -> Safe:
-    where = percent(at, report.begin, report.end - report.begin)
+    where = percent(max(at, report.begin), report.begin, report.end - report.begin)
     return tag("line", x1=where, x2=where, y1="0", y2=LANE, class_="r")
 
 
@@ -93,7 +93,7 @@ def _stretch(one: Stretch, report: Report, span: int) -> Safe:
 def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
     """Bytes as an area that grows more slowly than they: a site that sends little is seen beside a busy one."""
     merged = [sum(counts[at : at + len(counts) // buckets]) for at in range(0, len(counts), len(counts) // buckets)]
-    heights = [round(_UNITS * (count / highest) ** 0.4) if count and highest else 0 for count in merged]
+    heights = [round(_UNITS * min(1.0, count / highest) ** 0.4) if count and highest else 0 for count in merged]
     heights = [max(5, height) if count else 0 for height, count in zip(heights, merged, strict=True)]
     if not any(heights):
         return Safe("")
@@ -147,21 +147,26 @@ def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
     """The same of rounds: so many that their names do not meet."""
     step = -(-len(report.rounds) // most) if report.rounds else 1
     span = report.end - report.begin
-    return [(percent(one.begin, report.begin, span), one.name.removeprefix("Round ")) for one in report.rounds[::step]]
+    return [
+        (percent(max(one.begin, report.begin), report.begin, span), one.name.removeprefix("Round "))
+        for one in report.rounds[::step]
+    ]
 
 
 def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
-    """Bytes of the fullest bucket of all *lanes*, when there are so many."""
-    most = 0
+    """Bytes of a bucket, of so many, that is drawn to the top: of those with any bytes, one in fifty has more."""
+    found: list[int] = []
     for lane in lanes:
         size = len(lane.density) // buckets
-        most = max(most, *(sum(lane.density[at : at + size]) for at in range(0, len(lane.density), size)), 0)
-    return most
+        found += filter(None, (sum(lane.density[at : at + size]) for at in range(0, len(lane.density), size)))
+    return sorted(found)[len(found) * 49 // 50] if found else 0
 
 
 def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]) -> Safe:
     """All lanes as one SVG that stands by itself."""
-    left, width, top = 150, 1130, 98 if report.rounds else 82
+    verdict = report.verdict()
+    lines = wrapped(verdict, 150)[:3]
+    left, width, top = 150, 1130, (64 if report.rounds else 50) + 18 * len(lines)
     total = left + width + 20
     highest, rows = highest_of(lanes, buckets), []
     for number, lane in enumerate(lanes):
@@ -185,8 +190,6 @@ def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes
     ]
     said = [tag("text", note, x=left, y=bottom + 34 + 16 * number, class_="t w") for number, note in enumerate(notes)]
     height = bottom + 28 + 16 * len(notes)
-    verdict = report.verdict()
-    lines = wrapped(verdict, 130)[:2]
     head = [
         tag("text", f"{report.run}", x=20, y=30, class_="h"),
         *(tag("text", line, x=20, y=52 + 18 * number, class_="v") for number, line in enumerate(lines)),
