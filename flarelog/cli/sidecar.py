@@ -84,12 +84,8 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
-
-    async def send() -> list[Outcome]:
-        senders = [Sending(target) for target in targets]  # a channel belongs to the loop that runs where it is made
-        return await until_stopped("sidecar", senders, until_stdin_ends=until_stdin_ends)
-
-    outcomes = run(send())
+    sending = until_stopped("sidecar", lambda: list(map(Sending, targets)), until_stdin_ends=until_stdin_ends)
+    outcomes = run(sending)
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):

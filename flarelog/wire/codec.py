@@ -40,7 +40,6 @@ from flarelog.model import (
     Removed,
     Reply,
     RunInfo,
-    State,
     StreamId,
     StreamInfo,
 )
@@ -49,6 +48,7 @@ from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import HAPPENINGS, LONGEST, Happening, Moment
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
+from flarelog.wire.news import news_of, set_news, set_state, state_of
 
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
@@ -120,9 +120,9 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         message.open.moves = request.moves
         message.open.several = request.several
         if request.news is not None:
-            _set_news(message.open.news, request.news)
+            set_news(message.open.news, request.news)
     elif isinstance(request, News):
-        _set_news(message.news, request)
+        set_news(message.news, request)
     elif isinstance(request, Packed):
         message.chunk.offset, message.chunk.digest = request.offset, request.digest
         message.chunk.codec, message.chunk.raw_length = int(request.codec), request.raw_length  # type: ignore[assignment]
@@ -199,12 +199,12 @@ def _request(message: pb.PushRequest) -> Request:
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
-            news = _news(opened.news) if opened.HasField("news") else None
+            news = news_of(opened.news) if opened.HasField("news") else None
             stream = _stream(opened.stream)
             agent = _text(opened.agent)
             return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves, opened.several)
         case "news":
-            return _news(message.news)
+            return news_of(message.news)
         case "chunk":
             return _chunk(message.chunk)
         case "mark":
@@ -399,42 +399,6 @@ def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
 
 def _stream(message: pb.StreamId) -> StreamId:
     return StreamId(message.run, message.site, message.log)
-
-
-def _set_news(message: pb.News, news: News) -> None:
-    message.clock_ms, message.end = news.clock, news.end
-
-
-def _news(message: pb.News) -> News:
-    """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET))
-
-
-_AGES = ("changed", "heard", "grown", "skew")
-_OLDEST = 1 << 50  # milliseconds, which a float still holds
-
-
-def _set_state(message: pb.State, state: State) -> None:
-    message.linked = bool(state.linked)
-    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[: 2 * MAX_TEXT]
-    message.rate, message.end = state.rate, state.end
-    for name in _AGES:
-        value = getattr(state, name)
-        if value is not None:
-            setattr(message, f"{name}_ms", round(value * 1000))
-
-
-def _state(message: pb.State) -> State:
-    said = {name: int(getattr(message, f"{name}_ms")) for name in _AGES if message.HasField(f"{name}_ms")}
-    ages = {name: max(-_OLDEST, min(value, _OLDEST)) / 1000 for name, value in said.items()}
-    return State(
-        linked=message.linked,
-        idle_timeout=message.idle_timeout_ms / 1000,
-        held=legible(message.held, 2 * MAX_TEXT),
-        rate=min(message.rate, MAX_OFFSET),
-        end=min(message.end, MAX_OFFSET),
-        **ages,
-    )
 
 
 def _set_redaction(message: pb.Receipt | pb.StreamInfo, redacted: Redaction | None) -> None:
@@ -699,7 +663,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
     _set_redaction(message, info.redacted)
     if info.state is not None:
         message.state.SetInParent()
-        _set_state(message.state, info.state)
+        set_state(message.state, info.state)
     return message.SerializeToString()
 
 
@@ -716,7 +680,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         message.sealed,
         _marks(message.marks),
         _redaction(message),
-        _state(message.state) if message.HasField("state") else None,
+        state_of(message.state) if message.HasField("state") else None,
         begun=min(message.begun_ms, MAX_OFFSET),
         grown=min(message.grown_ms, MAX_OFFSET),
         ended=min(message.sealed_ms, MAX_OFFSET),
