@@ -20,10 +20,11 @@ from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.viewers.reading import order
 from flarelog.viewers.web import overview
-from flarelog.viewers.web.asking import Refused, answer, offset, stream
+from flarelog.viewers.web.asking import answer, offset, stream
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.origins import Rights
+from flarelog.viewers.web.timelines import BUCKETS, Timelines, lanes
 from flarelog.viewers.web.trouble import Troubles
 
 FRESH = 0.5  # seconds for which what was listed is shown again
@@ -71,7 +72,8 @@ class Lists:
 class Answers:
     def __init__(self, logins: Logins, how: Sequence[str]) -> None:
         self._logins, self._how = logins, how
-        self.lists, self._troubles, self._lasts = Lists(), Troubles(), Lasts()
+        self.lists, self.timelines = Lists(), Timelines()
+        self._troubles, self._lasts = Troubles(), Lasts()
 
     async def close(self) -> None:
         await self._troubles.close()
@@ -106,7 +108,12 @@ class Answers:
         return self._troubles.of(rights.key, rights.origin, run, infos)
 
     async def lanes(self, request: Request) -> Response:
-        raise Refused(404, "the lanes of a run are not there yet")
+        rights, run, query = request.state.session.of, _run(request), request.query_params
+        moments = await self.timelines.of(rights, run)
+        look, _ = await self._look(request)
+        begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
+        record = await lanes(moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
+        return answer(record)
 
     async def command(self, request: Request) -> Response:
         """A command that shows the same in a terminal."""

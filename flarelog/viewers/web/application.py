@@ -82,7 +82,7 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     """The app over *sources*. *key*: what login secrets are signed with."""
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
-    rooms = Rooms(logins, answers, Reads(logins, answers.lists, indexes))
+    rooms = Rooms(logins, answers, Reads(logins, answers.lists, answers.timelines, indexes))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:

@@ -34,6 +34,7 @@ from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
 from flarelog.viewers.web.tails import Permits, Tail
+from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
 from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, info_of, offset_at
 
@@ -59,8 +60,8 @@ class Flowing(StreamingResponse):
 
 
 class Reads:
-    def __init__(self, logins: Logins, lists: Lists, indexes: Indexes) -> None:
-        self._logins, self._lists, self._indexes = logins, lists, indexes
+    def __init__(self, logins: Logins, lists: Lists, timelines: Timelines, indexes: Indexes) -> None:
+        self._logins, self._lists, self._timelines, self._indexes = logins, lists, timelines, indexes
         self._windows = Windows(indexes.style_of)
         self._stamps = stamps_here()
         self._hub = Hub(lambda origin, info, at: self._windows.flow_at(origin, info, at, self._view()))
@@ -126,13 +127,13 @@ class Reads:
             infos = self._chosen((await self._lists.of(rights, run)).infos, run, asked)
             back = asked.get("before") is not None or bool(asked.get("end"))
             places = await self._places(rights.origin, infos, asked)
-            view = self._view()
+            grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None
             found = await merged.page(
                 *(self._windows, rights.origin, infos, places),
                 min(MOST_ROWS, whole(asked, "rows") or 200),
-                view=view,
+                view=self._view(),
                 back=back,
-                arrival=text(asked, "order") == "arrival",
+                grown=grown,
             )
             encoders = [Encoder() for _ in infos]
             rows = [f"[{k},{encoders[k].row(line)}" for k, line in found.rows]
