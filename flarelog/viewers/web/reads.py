@@ -27,7 +27,7 @@ from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.rows import Encoder, bar, numbered
 from flarelog.viewers.web.timelines import Timelines, arrivals
 from flarelog.viewers.web.trouble import stamps_here
-from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, info_of, offset_at
+from flarelog.viewers.web.windows import ANSWER, MOST_ROWS, Place, Windows, offset_at
 
 
 class Reads:
@@ -59,7 +59,7 @@ class Reads:
         session = request.state.session
         async with self._logins.place(session, "window"):
             origin, asked = session.of.origin, await said(request)
-            info = await info_of(origin, stream(asked.get("stream")))
+            info = await self._lists.one(session.of, stream(asked.get("stream")))
             line = whole(asked, "line")
             about = False
             if line is not None:
