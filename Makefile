@@ -77,6 +77,7 @@ bench-profile: .venv/developing
 # What README shows of a terminal, taken of real processes.
 picture: .venv/developing
 	$(BIN)/python -m docs.picture
+	$(BIN)/python -m docs.report_picture
 
 # The way of a line, from a file to a screen, drawn from the code.
 way: .venv/developing

@@ -79,6 +79,7 @@ class Action(enum.Enum):
     END_RUN = "end"
     DELETE = "delete"
     LIST_RUNS = "look for"
+    TIMELINE = "ask for the timeline of"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -30,6 +30,7 @@ _COMMANDS = {
     "follow": "Show the logs of a run, live.",
     "logs": "Show the logs of a run as far as they are stored.",
     "findings": "Show what went wrong in a run, the earliest cause first.",
+    "report": "Write a report of a run: a page, Markdown or a picture.",
     "streams": "List the stored logs, their files and gaps.",
     "runs": "List the stored runs: state, sites, bytes, gaps, times.",
     "view": "Show log files as a terminal would: plain, of a container, or compressed.",

@@ -511,3 +511,47 @@ class RemoveRunResponse(_message.Message):
     streams: int
     bytes: int
     def __init__(self, streams: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class TimelineRequest(_message.Message):
+    __slots__ = ("run", "site", "points")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    points: int
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., points: _Optional[int] = ...) -> None: ...
+
+class Moments(_message.Message):
+    __slots__ = ("site", "log", "moments", "grown_ms", "lengths")
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    MOMENTS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    site: str
+    log: str
+    moments: _containers.RepeatedCompositeFieldContainer[Moment]
+    grown_ms: _containers.RepeatedScalarFieldContainer[int]
+    lengths: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, site: _Optional[str] = ..., log: _Optional[str] = ..., moments: _Optional[_Iterable[_Union[Moment, _Mapping]]] = ..., grown_ms: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Moment(_message.Message):
+    __slots__ = ("at_ms", "what", "length", "mark", "why", "count", "logs", "since_ms")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    what: str
+    length: int
+    mark: Mark
+    why: str
+    count: int
+    logs: _containers.RepeatedScalarFieldContainer[str]
+    since_ms: int
+    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...

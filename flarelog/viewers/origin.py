@@ -16,6 +16,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
+from flarelog.stores.moments import POINTS, Moment, in_order
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
@@ -47,6 +48,11 @@ class Origin(Protocol):
 
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        """What is known of *run* over time, or of *site* in it and of the run as a whole, in the order of time.
+        *points*: of the growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
+        """
 
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
@@ -90,6 +96,9 @@ class ReceiverOrigin:
     async def state(self, run: str) -> RunState:
         return await self._client.state(run)
 
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        return await self._client.timeline(run, site, points)
+
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
@@ -126,6 +135,9 @@ class StoreOrigin:
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)
         return RunState.UNKNOWN if recorded is None else recorded.state
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        return await in_order(self._store.timeline(run, site, points))
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0

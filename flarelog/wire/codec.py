@@ -43,8 +43,9 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
-from flarelog.names import run_name
+from flarelog.names import log_name, run_name, site_name
 from flarelog.render.sieve import Sieve
+from flarelog.stores.moments import HAPPENINGS, LONGEST, Happening, Moment
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire.news import news_of, set_news, set_state, state_of
@@ -758,3 +759,94 @@ def decode_receiver(raw: bytes) -> ReceiverInfo:
         min(found.clock_ms, MAX_OFFSET),
         _text(found.agent),
     )
+
+
+# --- times
+
+MOST_POINTS = 4096  # of the growth of one log
+_MOMENTS_A_MESSAGE, _POINTS_A_MESSAGE = 300, 20_000
+_NAMES_A_HAPPENING = 64
+
+
+class Times(NamedTuple):
+    """What a Timeline asks for."""
+
+    run: str
+    site: str = ""  # empty: all
+    points: int = 0  # of the growth of each log, at most; 0: a few hundred
+
+
+def encode_timeline(asked: Times) -> bytes:
+    return pb.TimelineRequest(run=asked.run, site=asked.site, points=asked.points).SerializeToString()
+
+
+def decode_timeline(raw: bytes) -> Times:
+    message = _parse(pb.TimelineRequest, raw)
+    return Times(_text(message.run), _text(message.site), min(message.points, MOST_POINTS))
+
+
+def moments_in_messages(moments: Sequence[Moment]) -> Iterator[Sequence[Moment]]:
+    """*moments* of one site in messages of a bounded size, each of one log, or of none."""
+    begin = size = 0
+    for number, one in enumerate(moments):
+        new = 1 if one.what == "grown" else _POINTS_A_MESSAGE // _MOMENTS_A_MESSAGE
+        if number > begin and (size + new > _POINTS_A_MESSAGE or one.log != moments[begin].log):
+            yield moments[begin:number]
+            begin, size = number, 0
+        size += new
+    if moments:
+        yield moments[begin:]
+
+
+def encode_moments(moments: Sequence[Moment]) -> bytes:
+    """One of those messages."""
+    message = pb.Moments(site=moments[0].site, log=moments[0].log)
+    for one in moments:
+        if one.what == "grown":
+            message.grown_ms.append(one.at)
+            message.lengths.append(one.length)
+            continue
+        found = message.moments.add(at_ms=one.at, what=one.what, why=one.text)
+        if one.mark is not None:
+            found.mark.CopyFrom(_mark_to_pb(one.mark))
+        elif one.happening is not None:
+            found.why, found.count, found.since_ms = one.happening.why, one.happening.count, one.happening.since
+            found.logs.extend(one.happening.logs)
+        else:
+            found.length = one.length
+    return message.SerializeToString()
+
+
+def decode_moments(raw: bytes) -> list[Moment]:
+    """Those of a message that this version knows. Raises Malformed, InvalidName."""
+    message = _parse(pb.Moments, raw)
+    site = site_name(message.site) if message.site else ""
+    log = log_name(message.log) if message.log else ""
+    if len(message.grown_ms) != len(message.lengths):
+        raise Malformed("the times at which a log grew are not as many as its lengths")
+    grown = zip(message.grown_ms, message.lengths, strict=True)
+    found = [Moment(min(at, MAX_OFFSET), "grown", site, log, min(length, MAX_OFFSET)) for at, length in grown]
+    return found + [one for each in message.moments if (one := _moment(site, log, each)) is not None]
+
+
+_PLAIN = ("begun", "sealed")
+
+
+def _moment(site: str, log: str, message: pb.Moment) -> Moment | None:
+    at, what = min(message.at_ms, MAX_OFFSET), message.what
+    if not site:
+        return Moment(at, what, text=legible(message.why, 20)) if what == "run" else None
+    if message.HasField("mark"):
+        try:
+            mark = _mark(message.mark)
+        except Malformed:
+            return None  # of a kind of a later version
+        return Moment(at, type(mark).__name__.lower(), site, log, mark.offset, mark)
+    if what in _PLAIN:
+        return Moment(at, what, site, log, min(message.length, MAX_OFFSET))
+    if what not in HAPPENINGS:
+        return None
+    logs = tuple(log_name(one) for one in message.logs[:_NAMES_A_HAPPENING])
+    why, since = legible(message.why, LONGEST), min(message.since_ms, MAX_OFFSET)
+    happening = Happening(at, what, why, min(message.count, MAX_OFFSET), logs, since)
+    return Moment(at, what, site, log, happening=happening)
