@@ -29,6 +29,7 @@ _COMMANDS = {
     "status": "Show the state of each log: live, quiet, silent, paused, ended.",
     "follow": "Show the logs of a run, live.",
     "logs": "Show the logs of a run as far as they are stored.",
+    "web": "Show the runs of a receiver or a store in a browser.",
     "findings": "Show what went wrong in a run, the earliest cause first.",
     "streams": "List the stored logs, their files and gaps.",
     "runs": "List the stored runs: state, sites, bytes, gaps, times.",
@@ -45,7 +46,7 @@ _COMMANDS = {
     "poc": "Simulate a run with faults on this machine, and compare the result.",
 }
 
-_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent"}  # whose talk says who speaks
+_SPEAKERS = {"serve": "receiver", "sidecar": "sidecar", "agent": "agent", "web": "web"}  # whose talk says who speaks
 _LEVELS = ["debug", "info", "warning", "error"]
 LEAST_COLUMNS = 20  # of a page of help
 _NO_FILE = ("config", "completion")  # commands whose options no file has

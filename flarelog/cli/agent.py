@@ -78,4 +78,4 @@ def command(
 
     logs = checked(lambda: source(root, sites=consents))
     agents = checked(lambda: [Agent(logs, options, partial(wanted, address)) for address in receivers])
-    sys.exit(exit_code(run(until_stopped("agent", agents))))
+    sys.exit(exit_code(run(until_stopped("agent", lambda: list(agents)))))

@@ -226,12 +226,13 @@ class Access:
         """What was said; None where nothing was. Raises InvalidOption."""
         return self.named() if any(self.named.keywords.values()) else None
 
-    def client(self, receiver: str) -> Client:
-        """A client of *receiver*. Raises InvalidOption, NotAllowed."""
+    def client(self, receiver: str, token: str | None = None) -> Client:
+        """A client of *receiver*; *token*: of somebody else. Raises InvalidOption, NotAllowed."""
         from flarelog.client import Client
 
         tls = checked(self.tls)
-        return Client(receiver, tls=tls, token=_token(self.token_file) if self.token_file else "")
+        own = _token(self.token_file) if self.token_file and token is None else ""
+        return Client(receiver, tls=tls, token=own if token is None else token)
 
 
 def _token(path: str) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
-from dataclasses import replace
 
 import click
 
@@ -15,7 +13,7 @@ from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import meant, natural, run_name
 from flarelog.records import moment, run_record
-from flarelog.stores.base import totals
+from flarelog.viewers.origin import StoreOrigin
 
 
 @click.command
@@ -54,7 +52,7 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
     if run_id:
         run_name(run_id)
     if place.store is not None:
-        found = await _held(place.store, run_id)
+        found = await StoreOrigin(place.store).infos(run_id)
     else:
         async with place.client() as connected:
             found = await connected.runs(run_id)
@@ -65,19 +63,6 @@ async def known(run_id: str, place: Place) -> list[RunInfo]:
         names = [info.run for info in others] if place.store is None else await choose.reader(place.store).runs()
         raise NotFound(f"{place} has no run {run_id}{meant(run_id, names)}")
     return sorted(found, key=lambda info: natural(info.run))
-
-
-async def _held(store: str, run_id: str) -> list[RunInfo]:
-    """The runs in *store*, a directory, or *run_id* alone if it is there. Raises NotFound."""
-    from flarelog.stores import choose  # who asks a receiver does not wait for it
-
-    reader = choose.reader(store)
-    found = {name: RunInfo(name, record.state.value) for name, record in (await reader.runs(run_id)).items()}
-    async with aclosing(reader.list(f"{run_id}/" if run_id else "")) as streams, aclosing(totals(streams)) as infos:
-        async for info in infos:
-            if info.run in found:
-                found[info.run] = replace(info, state=found[info.run].state)
-    return list(found.values())
 
 
 def _table(found: list[RunInfo], *, live: bool) -> list[str]:

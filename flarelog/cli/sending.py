@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 import click
@@ -47,9 +47,13 @@ class Sender(Protocol[T_co]):
     async def run(self) -> T_co: ...
 
 
-async def until_stopped(who: str, senders: Sequence[Sender[T_co]], *, until_stdin_ends: bool = False) -> list[T_co]:
-    """How each of *senders* ended: by itself, or drained by SIGTERM. *who* they are, for what is logged."""
-    service = Service()
+async def until_stopped(
+    who: str, make: Callable[[], list[Sender[T_co]]], *, until_stdin_ends: bool = False
+) -> list[T_co]:
+    """How each sender ended: by itself, or drained by SIGTERM. *who* they are, for what is logged. *make* is called in
+    the event loop, to which connections belong.
+    """
+    service, senders = Service(), make()
 
     def stop() -> None:
         service.tell("STOPPING=1")

@@ -84,7 +84,8 @@ def command(
     logs = checked(lambda: source(root, sites=consents))
     tls = checked(access.tls)
     targets = checked(lambda: [sidecar(address, run_id, site, logs, tls=tls) for address in receivers])
-    outcomes = run(until_stopped("sidecar", [Sending(target) for target in targets], until_stdin_ends=until_stdin_ends))
+    sending = until_stopped("sidecar", lambda: list(map(Sending, targets)), until_stdin_ends=until_stdin_ends)
+    outcomes = run(sending)
     if as_json:
         for target, outcome in zip(targets, outcomes, strict=True):
             for line in _records(outcome):

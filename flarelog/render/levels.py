@@ -78,14 +78,17 @@ class Levels:
         self._last: Level | None = None
         self._prefix = self._begin = ""  # before each line of a traceback, and before an empty one
         self._inside = self._behind = False  # a traceback; the exception that it ended with
+        self.within = False  # the last line goes on with a traceback
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
+        self.within = False
         if (began := before_traceback(text)) is not None:
             self._inside, self._behind, self._last = True, False, Level.ERROR
             self._prefix, self._begin = began, began.rstrip()
             return Level.ERROR
         if (self._inside or self._behind) and self._belongs(text):
+            self.within = True
             return Level.ERROR
         own = level_of(text)
         if own is None and text[:1] in (" ", "\t"):

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from flarelog.lifecycle import RunState
-from flarelog.model import Buffer, Mark, StreamId, StreamInfo
+from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 
@@ -30,6 +30,7 @@ class Origin(Protocol):
     """Use as an asynchronous context manager."""
 
     name: str
+    live: bool  # it is known which streams a producer has
 
     async def __aenter__(self) -> Origin: ...
 
@@ -44,6 +45,9 @@ class Origin(Protocol):
 
     async def runs(self) -> list[str]:
         """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
 
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
@@ -65,6 +69,8 @@ class ReceiverOrigin:
     as long as that is patient until it has answered once.
     """
 
+    live = True
+
     def __init__(self, name: str, connect: Callable[[], Client]) -> None:
         self.name = name
         self._connect = connect
@@ -85,7 +91,10 @@ class ReceiverOrigin:
         return found
 
     async def runs(self) -> list[str]:
-        return [info.run for info in await self._client.runs()]
+        return [info.run for info in await self.infos()]
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        return await self._client.runs(run)
 
     async def state(self, run: str) -> RunState:
         return await self._client.state(run)
@@ -98,6 +107,8 @@ class ReceiverOrigin:
 
 class StoreOrigin:
     """The store at *root*, which a receiver may be writing. Raises NotFound where there is none."""
+
+    live = False
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.name = os.fspath(root)
@@ -122,6 +133,17 @@ class StoreOrigin:
 
     async def runs(self) -> list[str]:
         return list(await self._store.runs())
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        from flarelog.stores.base import totals
+
+        found = {name: RunInfo(name, record.state.value) for name, record in (await self._store.runs(run)).items()}
+        held = self._store.list(f"{run}/" if run else "")
+        async with aclosing(held) as streams, aclosing(totals(streams)) as infos:
+            async for info in infos:
+                if info.run in found:
+                    found[info.run] = replace(info, state=found[info.run].state)
+        return list(found.values())
 
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)

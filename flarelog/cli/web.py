@@ -1,0 +1,149 @@
+"""``flarelog web``: the runs of a receiver or a store in a browser; ``flarelog web login`` prints a login."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from flarelog.cli.options import Access, asks, client_options, one_source, option
+from flarelog.cli.running import checked, on_stop, run, say
+from flarelog.errors import NotAllowed, NotFound, NotInstalled
+from flarelog.replace import make_directory, replace_file
+from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.web.options import WebOptions
+from flarelog.viewers.web.sessions import KEY_SIZE, new_key, signed
+
+EXAMPLES = """\b
+Examples:
+  # the runs of a receiver; the command prints the address to open
+  flarelog web --receiver logs:4721
+  # of a store on this machine
+  flarelog web --store logs
+  # another login for the page that runs already
+  flarelog web login
+"""
+
+
+@click.command(
+    help=f"""{EXAMPLES}
+
+Show the runs of a receiver, or of a store on this machine, in a browser: sites, their state, their logs live and at any
+place. The command prints an address that logs one browser in, once and within 60 s; flarelog web login prints another
+one, for as long as the page runs and as the same user of this machine. A token of the receiver logs in as well, and
+shows what its holder may read.
+""",
+)
+@click.argument("action", type=click.Choice(["serve", "login"]), default="serve", metavar="[login]")
+@option("--store", type=click.Path(file_okay=False), help="Read from this store directory on this machine.")
+@option("--receiver", help="HOST:PORT of flarelog serve.")
+@client_options
+@asks(page=WebOptions)
+@click.option("--ready-file", type=click.Path(dir_okay=False), metavar="FILE",
+              help="Write the address of the page to this file when it is ready.")  # fmt: skip
+def command(
+    action: str,
+    store: str | None,
+    receiver: str | None,
+    access: Access,
+    page: partial[WebOptions],
+    ready_file: str | None,
+) -> None:
+    options = checked(page)
+    if action == "login":
+        key = checked(lambda: _key(options))
+        click.echo(address(options, key))
+        return
+    store, receiver = one_source(click.get_current_context(), store, receiver)
+    checked(_installed)
+    run(_serve(options, store, receiver or "", access, ready_file))
+
+
+def _installed() -> None:
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise NotInstalled("the page needs starlette and uvicorn: pip install 'flarelog[web]'")
+
+
+async def _serve(options: WebOptions, store: str | None, receiver: str, access: Access, ready_file: str | None) -> None:
+    from flarelog.viewers.web import app
+    from flarelog.viewers.web.origins import Sources
+    from flarelog.viewers.web.serving import bound, serve
+
+    stopped = asyncio.Event()
+    on_stop(stopped.set)
+
+    def own() -> Origin:
+        return StoreOrigin(store) if store is not None else ReceiverOrigin(receiver, lambda: access.client(receiver))
+
+    def of_token(token: str) -> Origin:
+        return ReceiverOrigin(receiver, lambda: access.client(receiver, token))
+
+    own()  # raises what makes no sense at once
+    with contextlib.closing(bound(options.listen)) as listening:
+        port = listening.getsockname()[1]
+        options = replace(options, listen=f"{options.host}:{port}")
+        key = new_key()
+        sources = Sources(store if store is not None else receiver, own, None if store is not None else of_token)
+        with _kept(options, key):
+
+            def ready() -> None:
+                if ready_file is not None:
+                    replace_file(ready_file, f"{options.listen}\n".encode(), 0o644)
+                say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
+                say(address(options, key))
+
+            await serve(app(sources, options, key), listening, stopped, ready)
+
+
+def address(options: WebOptions, key: bytes) -> str:
+    """The page's address, which logs one browser in: what stands behind # is in no request and in no log."""
+    return f"{options.origin}/#login={signed(key, time.time())}"
+
+
+# --- the key, which flarelog web login reads
+
+
+def _place(options: WebOptions) -> Path:
+    base = os.environ.get("XDG_RUNTIME_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "flarelog" / f"web-{options.port}.key"
+
+
+@contextlib.contextmanager
+def _kept(options: WebOptions, key: bytes) -> Iterator[None]:
+    """The file of *key*, which only this user reads, for as long as the page runs."""
+    path = _place(options)
+    try:
+        make_directory(path.parent)
+        replace_file(path, key.hex().encode(), 0o600)
+    except OSError as error:
+        say(f"flarelog: flarelog web login will not work: {path} cannot be written: {error.strerror}")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == key.hex().encode():
+                path.unlink()
+
+
+def _key(options: WebOptions) -> bytes:
+    """Raises NotFound, NotAllowed."""
+    path = _place(options)
+    try:
+        key = bytes.fromhex(path.read_text())
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"no page of this user runs at {options.listen}: start flarelog web, or give its --listen"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise NotAllowed(f"{path} cannot be read: run this as the user who started flarelog web") from error
+    if len(key) != KEY_SIZE:
+        raise NotAllowed(f"{path} is no key: start flarelog web again")
+    return key

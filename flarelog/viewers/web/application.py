@@ -1,0 +1,117 @@
+"""The ASGI app: its routes and who may ask for each, and what an error becomes.
+
+A route is a row of one table, with the role that it wants: there is no other way in. No route but login and logout
+changes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from flarelog.errors import CannotConnect, FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
+from flarelog.viewers.web import files
+from flarelog.viewers.web.answers import Answers, Refused
+from flarelog.viewers.web.guarding import Guarded
+from flarelog.viewers.web.options import WebOptions
+from flarelog.viewers.web.origins import Sources
+from flarelog.viewers.web.safety import hosts_of
+
+log = logging.getLogger(__name__)
+
+Role = Literal["anyone", "session"]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Row(NamedTuple):
+    """A route. *role*: who may ask for it; what a session may see is the receiver's to say."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    role: Role
+    endpoint: Endpoint
+
+
+def table(answers: Answers) -> list[Row]:
+    """All routes."""
+    return [
+        Row("POST", "/api/login", "anyone", answers.login),
+        Row("POST", "/api/logout", "session", answers.logout),
+        Row("GET", "/api/me", "session", answers.me),
+        Row("GET", "/api/runs", "session", answers.runs),
+        Row("GET", "/api/run", "session", answers.run),
+        Row("GET", "/api/lanes", "session", answers.lanes),
+        Row("POST", "/api/window", "session", answers.window),
+        Row("POST", "/api/tail", "session", answers.tail),
+        Row("GET", "/api/raw", "session", answers.raw),
+        Row("GET", "/static/{name:path}", "anyone", files.file),
+        Row("GET", "/", "anyone", files.index),
+        Row("GET", "/run/{rest:path}", "anyone", files.index),
+    ]
+
+
+def made(sources: Sources, options: WebOptions, key: bytes) -> ASGIApp:
+    """The app over *sources*. *key*: what login secrets are signed with."""
+    answers = Answers(sources, options, key)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
+        async with answers:
+            yield
+
+    def guarded(row: Row) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            try:
+                if row.role == "session":
+                    request.state.session = answers.session_of(request)
+                return await row.endpoint(request)
+            except Exception as error:
+                return refused(error)
+
+        return endpoint
+
+    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(answers)]
+    inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http})
+    return Guarded(inner, hosts_of(options), proxied=options.trust_proxy)
+
+
+def refused(error: Exception) -> Response:
+    """What a browser is told of *error*. Raises what is no error of a request's."""
+    match error:
+        case Refused():
+            return sentence(error.status, str(error))
+        case NotFound():
+            return sentence(404, str(error))
+        case NotAllowed():
+            return sentence(403, str(error))
+        case InvalidName() | InvalidOption():
+            return sentence(400, str(error))
+        case CannotConnect():
+            return sentence(503, str(error))
+        case FlarelogError():
+            return sentence(503 if error.retry_safe else 500, str(error))
+        case ClientDisconnect():
+            return sentence(400, "the request was longer than it may be, or was given up")
+        case _:
+            log.exception("a request of the page failed")
+            return sentence(500, "the page's server failed: its log says why")
+
+
+async def _http(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    said = {404: "there is no such address on this page", 405: "this address takes another method"}
+    return sentence(status, said.get(status, "this request cannot be answered"))
+
+
+def sentence(status: int, text: str) -> Response:
+    return Response(json.dumps({"error": text}), status, media_type="application/json")

@@ -1,0 +1,177 @@
+"""Rows of one log at any place of it, from bytes around that place. Pure: whoever draws brings the bytes.
+
+What is shown does not depend on where it is begun to draw: so much is drawn before the first row that is wanted that no
+cursor goes from it to what is not there, and no colour comes from there. Where a line, or what came before it, is
+longer than BEFORE, that is given up, and the row says that it is cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flarelog.model import StreamInfo
+from flarelog.render.rows import WINDOW, Line, Note
+from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.reading import RESETS
+
+BEFORE = 1 << 20  # bytes before the place that are drawn at most
+FIRST_BEFORE = 64 << 10
+LINE = 160  # bytes that a line is taken for, until it is known better
+NEVER, LATER = 0.0, 1e9  # what a flow is told as the time
+_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+
+
+class Wanted(NamedTuple):
+    """*rows* rows, the first of which is the one at offset *at*, and *before* rows before that."""
+
+    at: int
+    rows: int
+    before: int = 0
+
+
+@dataclass(slots=True)
+class Drawn:
+    """What was drawn. *end*: behind the last row; *open*: rows at the end of the log that may still change."""
+
+    rows: list[Line] = field(default_factory=list)
+    begin: int = 0
+    end: int = 0
+    open: list[str] = field(default_factory=list)
+    whole: bool = True  # nothing before the first row was given up
+
+
+def first_bytes(wanted: Wanted, line: int = LINE) -> int:
+    """How many bytes before the place are to be read at first."""
+    return min(BEFORE, max(FIRST_BEFORE, (wanted.before + WINDOW + 1) * line))
+
+
+class Drawing:
+    """Of the stream of *info*, as *view* says, at *wanted*. *plain*: whether no container runtime wrote it; None: its
+    bytes tell.
+    """
+
+    def __init__(self, info: StreamInfo, view: View, wanted: Wanted, plain: bool | None = None) -> None:
+        self._info, self._view, self._wanted, self._plain = info, view, wanted, plain
+        self._flow: Flow | None = None
+        self._items: list[Line] = []
+        self._at = 0  # the index of the row at the place
+        self._cut = False
+        self._scanned = 0
+
+    def begin(self, offset: int, data: bytes) -> bool:
+        """Draw *data*, which stands at *offset*, before the place and behind it; False where more is needed before."""
+        at = self._wanted.at - offset
+        start = self._start(offset, data, at)
+        if start is None:
+            return False
+        self._items, self._cut = [], start < 0
+        start = max(0, start)
+        self._flow = flow = Flow(self._info.stream, self._view, offset + start, over=True, plain=self._plain)
+        flow.learn(0, self._info.marks)
+        self._take(data[start:], offset + start)
+        self._at = self._index()
+        return offset == 0 or at >= BEFORE or self._is_sure(data, offset, start)
+
+    def more(self, data: bytes) -> None:
+        """Draw *data*, which comes next."""
+        if self._flow is not None:
+            self._take(data, self._flow.position)
+            self._at = self._index()
+
+    @property
+    def position(self) -> int:
+        return 0 if self._flow is None else self._flow.position
+
+    @property
+    def enough(self) -> bool:
+        """Whether no more is needed behind the place."""
+        return len(self._items) - self._at > self._wanted.rows
+
+    @property
+    def within(self) -> bool:
+        """Whether what was drawn ends within a line that began before it, or at its beginning."""
+        return self._flow is not None and len(self._items) <= self._at
+
+    def result(self, end: int) -> Drawn:
+        """What is wanted of it. *end*: where the line ends that was drawn last, if that is longer than what was drawn;
+        or where the log does.
+        """
+        flow, info = self._flow, self._info
+        if flow is None:
+            return Drawn()
+        found = Drawn(whole=not self._cut)
+        place = end
+        if not self.enough:
+            if info.sealed and flow.position >= info.committed:
+                self._items += _lines(flow.close(NEVER) + flow.end(True, info.committed))
+            elif flow.position >= info.committed:
+                self._items += _lines(flow.settle(LATER))
+                place, found.open = flow.place, flow.open()
+            else:
+                self._items += [self._ended(line, end) for line in _lines(flow.close(NEVER))]
+            self._at = self._index()
+        first = max(0, self._at - self._wanted.before)
+        rows = self._items[first : self._at + self._wanted.rows]
+        rest = self._items[self._at + self._wanted.rows :]
+        found.rows = rows
+        found.begin = rows[0].offset if rows else self._wanted.at
+        found.end = rest[0].offset if rest else place
+        found.open = [] if rest else found.open
+        return found
+
+    def _ended(self, line: Line, end: int) -> Line:
+        """*line*, of which not everything was drawn."""
+        reaches = not isinstance(line, Note) and line.end >= self.position
+        return line._replace(end=end) if reaches else line
+
+    def _take(self, data: bytes, offset: int) -> None:
+        if self._flow is not None:
+            self._items += _lines(self._flow.feed(offset, data, NEVER))
+
+    def _index(self) -> int:
+        """Of the first row that ends behind the place, or the first note at it or behind."""
+        at = self._wanted.at
+        for index, line in enumerate(self._items):
+            if line.end > at or (line.offset >= at and isinstance(line, Note)):
+                return index
+        return len(self._items)
+
+    def _start(self, offset: int, data: bytes, at: int) -> int | None:
+        """Where in *data* to begin, below 0 where that is within a line; None: more is needed before."""
+        lines = self._wanted.before + WINDOW + 1
+        begin = at
+        for _ in range(lines):
+            found = data.rfind(b"\n", 0, max(0, begin - 1))
+            if found < 0:
+                break
+            begin = found + 1
+        else:
+            return begin
+        if offset == 0:
+            return 0
+        if at < BEFORE:
+            return None
+        first = data.find(b"\n", 0, at) + 1
+        return first or -1
+
+    def _is_sure(self, data: bytes, offset: int, start: int) -> bool:
+        """Whether what is shown is what it would be if the whole log had been drawn."""
+        before = data[start : max(start, self._wanted.at - offset)]
+        if b"\x1b" not in before and b"\x9b" not in before and self._plain is not None:
+            return True
+        first = max(0, self._at - self._wanted.before)
+        earlier = [line for line in self._items[:first] if not isinstance(line, Note)]
+        if sum(not line.bar for line in earlier) < WINDOW // 2:
+            return False  # a cursor may go from what is shown to what is not there
+        if _COLOUR.search(before):
+            end = data.find(b"\n", max(0, earlier[-1].offset - offset))
+            if not any(each in data[start : max(start, end)] for each in RESETS):
+                return False  # a colour may go on from what is not there
+        return True
+
+
+def _lines(items: Sequence[Line | None]) -> list[Line]:
+    return [item for item in items if item is not None]

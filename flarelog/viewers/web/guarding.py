@@ -1,0 +1,102 @@
+"""What stands before every route: the request is judged, its session is found, and the answer gets its headers.
+
+The access log has method, path without names, status, bytes and time: no name, no search, no content, no token.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from flarelog.viewers.web.safety import HEADERS, LONGEST_BODY, Asked, Refusal, refusal
+
+log = logging.getLogger(__name__)
+
+_COUNTED = {b"host", b"origin", b"content-type", b"content-length", b"sec-fetch-site", b"x-forwarded-proto"}
+_SHOWN = 2  # parts of a path that the access log has: what comes behind them are names
+
+
+class Guarded:
+    """*app* behind the checks. *hosts*: the names of the page; *proxied*: a proxy that ends TLS passes requests on."""
+
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], *, proxied: bool) -> None:
+        self._app, self._hosts, self._proxied = app, hosts, proxied
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # a WebSocket: there is none here
+            return
+        began, status, size = time.monotonic(), 0, 0
+
+        async def answered(message: Message) -> None:
+            nonlocal status, size
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = _with_headers(message.get("headers", ()))
+            elif message["type"] == "http.response.body":
+                size += len(message.get("body", b""))
+            await send(message)
+
+        refused = refusal(asked_of(scope), self._hosts, proxied=self._proxied)
+        try:
+            if refused is not None:
+                await answer(refused, answered)
+            else:
+                await self._app(scope, _bounded(receive), answered)
+        finally:
+            taken = 1000 * (time.monotonic() - began)
+            log.debug("%s %s %d %d bytes %.0f ms", scope["method"], _shown(scope["path"]), status, size, taken)
+
+
+def asked_of(scope: MutableMapping[str, Any]) -> Asked:
+    headers: dict[str, str] = {}
+    twice = False
+    for raw, value in scope["headers"]:
+        name = raw.decode("latin-1").lower()
+        twice = twice or (raw.lower() in _COUNTED and name in headers)
+        headers[name] = f"{headers[name]}; {value.decode('latin-1')}" if name in headers else value.decode("latin-1")
+    return Asked(scope["method"], scope["path"], headers, twice)
+
+
+async def answer(refused: Refusal, send: Send) -> None:
+    """One sentence as JSON."""
+    body = json.dumps({"error": refused.sentence}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _bounded(receive: Receive) -> Receive:
+    """*receive*, of which no more is taken than a request may have: a length that was not said may be any."""
+    left = LONGEST_BODY
+
+    async def bounded() -> Message:
+        nonlocal left
+        message = await receive()
+        if message["type"] == "http.request":
+            left -= len(message.get("body", b""))
+            if left < 0:
+                return {"type": "http.disconnect"}
+        return message
+
+    return bounded
+
+
+def _with_headers(given: Any) -> list[tuple[bytes, bytes]]:
+    own = [(name, value) for name, value in given if name.lower() != b"server"]
+    said = {name.lower() for name, _ in own}
+    return own + [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in said]
+
+
+def _shown(path: str) -> str:
+    parts = path.split("/")
+    if parts[1] in ("api", "static"):
+        return "/".join(parts[: _SHOWN + 1])
+    return f"/{parts[1]}/..." if len(parts) > 2 else path[:40] if path == "/" else "/..."

@@ -1,0 +1,156 @@
+"""Lines as a browser gets them: JSON arrays, text without a control character, and colours as classes over it.
+
+A row is ``[k, offset, end, text, flags, time, spans]``; what is empty at its end is left out. Encoded rows are text
+without their ``[k,``, so that viewers who number their streams differently share them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from json.encoder import encode_basestring
+
+from flarelog.render.levels import Level, Levels
+from flarelog.render.rows import MARK, Line, Note
+from flarelog.render.sgr import SGR, changed, plain
+
+BAR, NOTE, ERROR, WARNING, INSIDE, CUT, STDERR = 1, 2, 4, 8, 16, 32, 64
+_MILLISECOND = 1_000_000
+SPANS = 2000  # of a row; what comes behind them has no colour
+
+_WEIGHTS = {"1": "b", "2": "d", "3": "i", "4": "u", "7": "r", "9": "s", "21": "u"}
+
+
+class Encoder:
+    """Of one log's lines, in their order: a level may be that of the line before."""
+
+    def __init__(self) -> None:
+        self._levels = Levels()
+
+    def rows(self, lines: Iterable[Line | None]) -> list[str]:
+        """*lines* as rows, each without its ``[k,``."""
+        return [self.row(line) for line in lines if line is not None]
+
+    def row(self, line: Line, flags: int = 0) -> str:
+        offset, end, text, stream, time, _ = line
+        spans = ""
+        if isinstance(line, Note):
+            flags |= NOTE
+            text = plain(text)
+        else:
+            if "\x1b" in text:
+                text, spans = parted(text)
+            level = self._levels.of(text)
+            if level is not None and level >= Level.WARNING:
+                flags |= ERROR if level >= Level.ERROR else WARNING
+            if self._levels.within:
+                flags |= INSIDE
+            if stream == "stderr":
+                flags |= STDERR
+            if text.endswith(MARK):
+                flags |= CUT
+        said = f"{offset},{end},{encode_basestring(text)},{flags}"
+        if time is not None:
+            said += f",{time // _MILLISECOND}"
+        elif spans:
+            said += ",null"
+        return f"{said},{spans}]" if spans else f"{said}]"
+
+
+def bar(offset: int, text: str) -> str:
+    """An open row: a state of a bar, or a line that has no end yet."""
+    spans = ""
+    if "\x1b" in text:
+        text, spans = parted(text)
+    return f"{offset},{offset},{encode_basestring(text)},{BAR}{f',null,{spans}' if spans else ''}]"
+
+
+def numbered(k: int, rows: str) -> str:
+    """*rows*, encoded and with a line feed between them, as elements of an array for whoever calls their stream *k*.
+
+    No encoded row has a line feed in it.
+    """
+    return f"[{k}," + rows.replace("\n", f",[{k},") if rows else ""
+
+
+def parted(text: str) -> tuple[str, str]:
+    """*text* without its colours, and the spans that they hold over, encoded."""
+    parts: list[str] = []
+    spans: list[str] = []
+    at, style, begin = 0, "", 0
+    for number, part in enumerate(_pieces(text)):
+        if number % 2:
+            style = changed(style, part)
+            continue
+        if not part:
+            continue
+        begin, at = at, at + (len(part) if part.isascii() else _units(part))
+        classes = classes_of(style)
+        if classes and len(spans) < SPANS:
+            spans.append(f'[{begin},{at - begin},"{classes}"]')
+        parts.append(part)
+    return "".join(parts), f"[{','.join(spans)}]" if spans else ""
+
+
+def _pieces(text: str) -> Iterable[str]:
+    at = 0
+    for found in SGR.finditer(text):
+        yield text[at : found.start()]
+        yield found[0][2:-1]
+        at = found.end()
+    yield text[at:]
+
+
+def _units(text: str) -> int:
+    """UTF-16 units of *text*, as a browser counts."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+@lru_cache(maxsize=1024)
+def classes_of(style: str) -> str:
+    """The classes of *style*, the text of SGR parameters as ``render`` keeps it."""
+    found: list[str] = []
+    codes = style.split(";") if style else []
+    while codes:
+        code = codes.pop(0)
+        head, _, rest = code.partition(":")
+        number = int(head) if head.isdecimal() else 0
+        if number in (38, 48, 58):
+            if rest:
+                parts = rest.split(":")
+                colour = _colour(parts[0], parts[1:] if parts[0] == "5" or len(parts) < 5 else parts[2:])
+            else:
+                kind = codes.pop(0) if codes else ""
+                size = 1 if kind == "5" else 3
+                colour, codes = _colour(kind, codes[:size]), codes[size:]
+            if colour is not None and number != 58:
+                found.append(f"{'x' if number == 38 else 'y'}{colour}")
+        elif head in _WEIGHTS:
+            found.append(_WEIGHTS[head])
+        elif 30 <= number <= 37 or 90 <= number <= 97:
+            found.append(f"f{number - 30 if number < 40 else number - 82}")
+        elif 40 <= number <= 47 or 100 <= number <= 107:
+            found.append(f"g{number - 40 if number < 50 else number - 92}")
+    return " ".join(found)
+
+
+def _colour(kind: str, values: list[str]) -> int | None:
+    """The number among 256 colours; of a true colour the nearest."""
+    try:
+        numbers = [min(255, int(value or 0)) for value in values]
+    except ValueError:
+        return None
+    if kind == "5" and numbers:
+        return numbers[0]
+    if kind != "2" or len(numbers) < 3:
+        return None
+    red, green, blue = numbers[:3]
+    if max(numbers[:3]) - min(numbers[:3]) < 8:
+        grey = (red + green + blue) // 3
+        return 16 if grey < 8 else 231 if grey > 246 else 232 + (grey - 8) * 23 // 238
+    return 16 + 36 * _step(red) + 6 * _step(green) + _step(blue)
+
+
+def _step(value: int) -> int:
+    """Of a channel in the cube of colours, whose steps are 0, 95, 135, 175, 215 and 255."""
+    return 0 if value < 48 else 1 if value < 115 else min(5, (value - 35) // 40)

@@ -1,0 +1,66 @@
+"""The page on a socket: uvicorn, which holds a writer up at 64 KiB that a browser does not take."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from flarelog.errors import CannotListen
+from flarelog.names import parse_address
+
+GRACE = 1  # seconds that answers which have no end get when the page ends
+CONNECTIONS = 500  # at once; more are answered with 503
+
+
+class _Server(uvicorn.Server):
+    """Whoever runs it decides what a signal means."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def bound(address: str) -> socket.socket:
+    """A socket that listens at *address*. Raises CannotListen."""
+    host, port = parse_address(address)
+    try:
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        found = socket.socket(family)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host.strip("[]"), port))
+        found.listen(128)
+    except OSError as error:
+        raise CannotListen(f"cannot listen at {address}: {error.strerror}; give another address") from error
+    found.setblocking(False)
+    return found
+
+
+async def serve(app: ASGIApp, listening: socket.socket, stopped: asyncio.Event, ready: Callable[[], object]) -> None:
+    """Serve *app* at *listening* until *stopped*; *ready* is called when requests are answered."""
+    config = uvicorn.Config(
+        *(app,),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        ws="none",
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
+    )
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    if server.started:
+        ready()
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    await serving

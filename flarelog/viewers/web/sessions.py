@@ -1,0 +1,110 @@
+"""Who has logged in, and how: a secret that is good once and for a minute, or a token; then a cookie.
+
+Told the time, in seconds since 1970. What is compared is a hash or compared in constant time; sessions live in memory
+alone, and end with the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+SECRET_FOR = 60.0  # seconds
+KEY_SIZE = 32  # bytes
+MOST = 1000  # sessions at once: the one that ends first goes first
+AHEAD = 5.0  # seconds that the clock of a process on the same machine may seem ahead
+
+T = TypeVar("T")
+
+
+def new_key() -> bytes:
+    """What secrets are signed with."""
+    return secrets.token_bytes(KEY_SIZE)
+
+
+def signed(key: bytes, now: float) -> str:
+    """A secret that opens one session, within SECRET_FOR seconds from *now*."""
+    said = f"{int(now)}.{secrets.token_urlsafe(16)}"
+    return f"{said}.{_mac(key, said)}"
+
+
+def _mac(key: bytes, said: str) -> str:
+    return hmac.new(key, said.encode(), hashlib.sha256).hexdigest()
+
+
+class Secrets:
+    """The secrets that *key* has signed, each of which is good once. An empty key has signed none."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._used: dict[str, float] = {}
+
+    def takes(self, secret: str, now: float) -> bool:
+        """Whether *secret* is good; from now on it is not."""
+        said, _, mac = secret.rpartition(".")
+        if not self._key or not secret.isascii() or not hmac.compare_digest(_mac(self._key, said), mac):
+            return False
+        made = float(said.partition(".")[0])
+        self._used = {one: at for one, at in self._used.items() if now - at <= SECRET_FOR + AHEAD}
+        if not -AHEAD <= now - made <= SECRET_FOR or said in self._used:
+            return False
+        self._used[said] = made
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class Session(Generic[T]):
+    """A login. *of*: what whoever logged in asks with."""
+
+    who: str
+    of: T
+    until: float
+    over: bool = False  # it was ended before its time
+    busy: dict[str, int] = field(default_factory=dict)  # what of each kind is under way
+
+
+class Sessions(Generic[T]):
+    """Those that are open, by the hash of their cookies."""
+
+    def __init__(self, lasting: float) -> None:
+        self._lasting = lasting
+        self._open: dict[bytes, Session[T]] = {}
+
+    def __iter__(self) -> Iterator[Session[T]]:
+        return iter(list(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, who: str, of: T, now: float) -> tuple[str, Session[T]]:
+        """A new one, and its cookie."""
+        self.expire(now)
+        if len(self._open) >= MOST:
+            self.end(min(self._open.values(), key=lambda one: one.until))
+        cookie = secrets.token_urlsafe(KEY_SIZE)
+        session = self._open[_digest(cookie)] = Session(who, of, now + self._lasting)
+        return cookie, session
+
+    def of(self, cookie: str, now: float) -> Session[T] | None:
+        """The session of *cookie*, if it is one's, and has not ended."""
+        session = self._open.get(_digest(cookie)) if cookie else None
+        if session is not None and session.until <= now:
+            self.end(session)
+        return None if session is None or session.over else session
+
+    def end(self, session: Session[T]) -> None:
+        session.over = True
+        self._open = {digest: one for digest, one in self._open.items() if one is not session}
+
+    def expire(self, now: float) -> None:
+        for session in self:
+            if session.until <= now:
+                self.end(session)
+
+
+def _digest(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "replace")).digest()

@@ -1,0 +1,130 @@
+"""A window of rows at any place of a log: by offset, by time, by share of its height, or at its end.
+
+What a window may cost is bounded, whatever the log is: bytes that are read and drawn, rows, and bytes of the answer.
+Drawing goes to a thread, so that nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from flarelog.errors import NotFound
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.render.container import Renderer, may_be_records
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.drawing import LINE, Drawing, Drawn, Wanted, first_bytes
+
+MOST_ROWS = 1000
+ANSWER = 2 << 20  # bytes
+DRAWN = 4 << 20  # bytes behind the place that are drawn at most
+SCANNED = 128 << 20  # bytes in which the end of a line is looked for
+STEP = 64 << 10
+FIRST_LINES = 16  # lines without a record that tell that there is none
+HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
+
+
+class Place(NamedTuple):
+    """Where a window is wanted; the first that is said counts."""
+
+    at: int | None = None
+    share: float | None = None
+    time: int | None = None  # milliseconds since 1970
+    end: bool = False
+    line: int | None = None  # from 1 on
+
+
+async def info_of(origin: Origin, stream: StreamId, times: tuple[int, ...] = ()) -> StreamInfo:
+    """What is known of *stream* now. Raises NotFound, NotAllowed, CannotConnect."""
+    for info in await origin.streams(stream.run, (stream.site,), times):
+        if info.stream == stream:
+            return info
+    raise NotFound(f"there is no log {stream}")
+
+
+async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
+    """The bytes of *stream* from *begin* to *end*, as many as there are."""
+    if end <= begin:
+        return b""
+    found = bytearray()
+    pieces = origin.find(stream, begin, sys.maxsize, follow=False, stop=end)
+    async with contextlib.aclosing(pieces):
+        async for offset, what in pieces:
+            if isinstance(what, Buffer):
+                found += what[max(0, begin + len(found) - offset) :]
+    return bytes(found[: end - begin])
+
+
+async def offset_at(origin: Origin, info: StreamInfo, place: Place) -> int:
+    """The offset that *place* means in the stream of *info*."""
+    if place.at is not None:
+        return max(0, min(place.at, info.committed))
+    if place.share is not None:
+        return int(max(0.0, min(1.0, place.share)) * info.committed)
+    if place.time is not None:
+        lengths = (await info_of(origin, info.stream, (place.time,))).lengths
+        return min(lengths[0], info.committed) if lengths else 0
+    return info.committed
+
+
+class Windows:
+    """Of what *origin* holds; *view* makes the way a stream becomes rows."""
+
+    def __init__(self, view: Callable[[StreamInfo], View]) -> None:
+        self._view = view
+        self._plain: dict[StreamId, bool] = {}  # whether no container runtime wrote it
+
+    async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Drawn:
+        """Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
+        drawing = Drawing(info, self._view(info), wanted, await self.plain(origin, info))
+        before, behind = first_bytes(wanted), STEP if wanted.rows else 0
+        behind = min(max(behind, wanted.rows * LINE), DRAWN)
+        while True:
+            begin = max(0, wanted.at - before)
+            data = await gathered(origin, info.stream, begin, min(info.committed, wanted.at + behind))
+            if await asyncio.to_thread(drawing.begin, begin, data):
+                break
+            before *= 4
+        while not drawing.enough and drawing.position < min(info.committed, wanted.at + DRAWN):
+            position = drawing.position
+            step = max(STEP, position - wanted.at)
+            data = await gathered(origin, info.stream, position, min(info.committed, position + step))
+            if not data:
+                break
+            await asyncio.to_thread(drawing.more, data)
+        end = drawing.position
+        if not drawing.enough and end < info.committed:
+            end = await self._line_end(origin, info, end)
+        return await asyncio.to_thread(drawing.result, end)
+
+    async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
+        """Behind the line feed at *begin* or behind it; where it is looked for no further, if there is none."""
+        position = begin
+        pieces = origin.find(info.stream, begin, sys.maxsize, follow=False, stop=min(info.committed, begin + SCANNED))
+        async with contextlib.aclosing(pieces):
+            async for offset, what in pieces:
+                if not isinstance(what, Buffer):
+                    continue
+                found = bytes(what).find(b"\n")
+                if found >= 0:
+                    return offset + found + 1
+                position = offset + len(what)
+        return min(position, info.committed)
+
+    async def plain(self, origin: Origin, info: StreamInfo) -> bool | None:
+        """Whether no container runtime wrote it, as its first lines tell; None while they are too few."""
+        known = self._plain.get(info.stream)
+        if known is None and info.committed:
+            head = await gathered(origin, info.stream, 0, min(info.committed, HEAD))
+            renderer = Renderer()
+            if may_be_records(head):
+                renderer.feed(head)
+            elif head.count(b"\n") >= FIRST_LINES or len(head) >= HEAD:
+                renderer.decide(plain=True)
+            if renderer.decided:
+                known = self._plain[info.stream] = renderer.plain
+        return known
