@@ -16,25 +16,23 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.lines import LineOptions, Lines
 from flarelog.cli.options import Place, Switches, asks, place_options
 from flarelog.cli.running import aligned, checked, ended_by, narrowed, say, terminal_columns, width
-from flarelog.cli.searching import searched, searching
 from flarelog.cli.tuning import many_lines, tune_memory
 from flarelog.cli.which import which
 from flarelog.contents import contents
-from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record
 from flarelog.detect.table import Table
 from flarelog.errors import FAILED, NOT_FOUND, OK, InvalidFile
-from flarelog.model import StreamInfo
 from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
 from flarelog.text import legible
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.searching import searched, searching
 
 EXAMPLES = """\b
 Examples:
@@ -149,8 +147,13 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
-    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines)
-    asyncio.run(searched(reading, search))
+    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps)
+
+    async def look() -> None:
+        async with reading.origin:
+            await searched(reading, search)
+
+    asyncio.run(look())
     found = search.findings(reading.infos, reading.ahead, time.time_ns())
     if options.roots:
         found = [each for each in found if each.is_root]
@@ -165,22 +168,9 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         click.echo(line)
     if search.more:
         say(f"flarelog: {search.more:,} more findings are not shown: choose with --site and --log")
-    for sentence in _first(found, run):
+    for sentence in first_sentences(found, run):
         say(f"flarelog: {sentence}")
     return OK
-
-
-def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
-    """That nothing was found, and in what: nobody is to read it as more than was looked at."""
-    if not infos:
-        return f"run {run} has no such log"
-    said = f"no known trouble was found in {len(infos)} log{'s' if len(infos) != 1 else ''} of run {run}"
-    open_ = sum(not info.sealed for info in infos)
-    gaps = [gap for info in infos for gap in info.gaps]
-    if gaps:
-        size = sum(gap.length for gap in gaps)
-        said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
-    return said + (f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else "")
 
 
 def _table(found: Sequence[Finding]) -> list[str]:
@@ -215,16 +205,3 @@ def _cut(line: str, columns: int | None) -> str:
     if columns is None or len(line) < columns:
         return line.rstrip()
     return line[: max(1, columns - 2)].rstrip() + "\u2026"
-
-
-def _first(found: Sequence[Finding], run: str) -> Iterator[str]:
-    """What the earliest cause means, what to do, and where it stands."""
-    root = first_root(found)
-    if root is None:
-        yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
-        return
-    where = f"{root.stream.site}/{root.stream.log}"
-    yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
-    yield f"meaning: {root.meaning}"
-    yield f"what to do: {root.facts.get('advice', root.action)}"
-    yield f"its place: flarelog logs {run} --from {where}:{root.offset}"

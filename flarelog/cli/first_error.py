@@ -7,7 +7,6 @@ be what came of it, at another site. Where somebody says what an error is (``-i`
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +15,11 @@ import click
 
 from flarelog.cli.asked import Asked
 from flarelog.cli.lines import Lines
-from flarelog.cli.searching import searched, searching
 from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.errors import NOT_FOUND, OK
-from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
@@ -32,10 +30,9 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.searching import AROUND, lines_around, searched, searching
 
-AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
-BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
 
 
 def first_error(asked: Asked, chosen: Selection) -> int:
@@ -82,33 +79,17 @@ def _root(
     reading = Reading(
         asked.origin(), chosen, replace(view, choice=choice, keep=kept(table)), lambda text: None, ordered=True
     )
-    search = searching(reading, table, ranks, lines)
-    asyncio.run(searched(reading, search))
-    found = search.findings(reading.infos, reading.ahead)
-    root = first_root(found)
-    if root is None:
-        return None, [], len(found)
-    return root, asyncio.run(_around(reading, root, lines, around)), len(found)
+    search = searching(reading, table, ranks, lines.stamps)
 
+    async def look() -> tuple[Finding | None, list[Line], int]:
+        async with reading.origin:
+            await searched(reading, search)
+            found = search.findings(reading.infos, reading.ahead)
+            root = first_root(found)
+            shown = [] if root is None else await lines_around(reading, root, lines.renderer, around)
+            return root, shown, len(found)
 
-async def _around(reading: Reading, root: Finding, lines: Lines, around: tuple[int, int]) -> list[Line]:
-    """The lines of *root*, and so many before and behind them."""
-    end = root.offset + root.length
-    async with reading.origin as origin:
-        start = await reading.line_start(root.stream, root.offset, around[0])
-        renderer = lines.renderer()
-        renderer.jump(start)
-        shown: list[Line] = []
-        found = origin.find(root.stream, start, sys.maxsize, follow=False, stop=end + BEHIND)
-        async with contextlib.aclosing(found):
-            async for offset, what in found:
-                if isinstance(what, Buffer) and offset < end + BEHIND:
-                    shown += renderer.feed(bytes(what[: end + BEHIND - offset]))
-        shown += renderer.close()
-    before = [line for line in shown if line.offset < root.offset]
-    inside = [line for line in shown if root.offset <= line.offset < end]
-    behind = [line for line in shown if line.offset >= end]
-    return before[len(before) - around[0] if around[0] < len(before) else 0 :] + inside + behind[: around[1]]
+    return asyncio.run(look())
 
 
 def _show(lines: Lines, asked: Asked, stream: StreamId, found: Sequence[Line]) -> None:

@@ -25,9 +25,9 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.names import meant
-from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, sites, spoken, standing, summary
-from flarelog.records import exit_lines, exit_record
-from flarelog.text import legible
+from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
+from flarelog.records import exit_lines
+from flarelog.viewers.standings import ahead, called, paused_lines, status_record
 
 log = logging.getLogger(__name__)
 
@@ -118,29 +118,15 @@ class _Asked:
 
     def lines(self, found: list[StreamInfo], state: str) -> list[str]:
         if self.as_json:
-            return [json.dumps(self._record(info)) for info in found]
+            return [json.dumps(status_record(info, self.quiet_after)) for info in found]
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head
-        return [head, *fitting(self._table(found), self.columns), *self._reasons(found), *exit_lines(found)]
-
-    def _record(self, info: StreamInfo) -> dict[str, object]:
-        one, state = standing(info, self.quiet_after), info.state or State()
-        return {
-            "run": info.stream.run,
-            "site": info.stream.site,
-            "log": info.stream.log,
-            "state": one.phase.value,
-            "seconds": one.age,
-            "reason": one.why,
-            "committed": info.committed,
-            "bytes_per_second": state.rate,
-            "lag_bytes": lag(info),
-            "gaps": len(info.gaps),
-            "last_byte_seconds": state.grown,
-            "last_heard_seconds": state.heard,
-            "clock_ahead_seconds": state.skew,
-            "exit": exit_record(info.exits[-1]) if info.exits else None,
-        }
+        return [
+            head,
+            *fitting(self._table(found), self.columns),
+            *paused_lines(found, self.quiet_after),
+            *exit_lines(found),
+        ]
 
     def _table(self, found: list[StreamInfo]) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
@@ -150,26 +136,15 @@ class _Asked:
             rows.append(
                 (
                     *(info.stream.run, info.stream.site, info.stream.log),
-                    _called(standing(info, self.quiet_after)),
+                    called(standing(info, self.quiet_after)),
                     f"{info.committed:,}",
                     f"{state.rate:,}" if known else "-",
                     "-" if behind is None else f"{behind:,}",
-                    "-" if state.skew is None else _ahead(state.skew),
+                    "-" if state.skew is None else ahead(state.skew),
                     str(len(info.gaps)),
                 )
             )
         return [row[bool(self.run) :] for row in rows] if found else []
-
-    def _reasons(self, found: list[StreamInfo]) -> list[str]:
-        said: dict[str, list[str]] = {}
-        for info in found:
-            one = standing(info, self.quiet_after)
-            if one.phase is Phase.PAUSED:
-                said.setdefault(one.why, []).append(str(info.stream))
-        return [
-            f"paused: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
-            for why, names in said.items()
-        ]
 
 
 _LEAST = ("CLOCK", "BYTES/S", "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
@@ -190,18 +165,6 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
             row[at] = row[at] if len(row[at]) <= room else f"{row[at][: (room - 1) // 2]}…{row[at][-(room // 2) :]}"
     numbers = range(shown[0].index("STATE") + 1, len(shown[0]))
     return aligned(shown, numbers)
-
-
-def _called(one: Standing) -> str:
-    if one.phase is Phase.ENDED:
-        return f"{one.phase}: {one.why}"
-    return f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
-
-
-def _ahead(seconds: float) -> str:
-    if abs(seconds) < 1:
-        return f"{1000 * seconds:+.0f} ms"
-    return f"{seconds:+.1f} s" if abs(seconds) < 100 else f"{'-' if seconds < 0 else '+'}{spoken(abs(seconds))}"
 
 
 async def _look(asked: _Asked, store: str | None, connected: Client | None) -> Found:

@@ -6,9 +6,9 @@ store of gigabytes sends little.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from flarelog.detect.across import judged
+from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
@@ -31,6 +31,32 @@ def kept(table: Table) -> Sieve | None:
         return Sieve(tuple(sorted(piece.encode() for piece in table.pieces)), False, BEFORE, AFTER)
     except InvalidOption:
         return None
+
+
+def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
+    """That nothing was found, and in what: nobody is to read it as more than was looked at."""
+    if not infos:
+        return f"run {run} has no such log"
+    said = f"no known trouble was found in {len(infos)} log{'s' if len(infos) != 1 else ''} of run {run}"
+    open_ = sum(not info.sealed for info in infos)
+    gaps = [gap for info in infos for gap in info.gaps]
+    if gaps:
+        size = sum(gap.length for gap in gaps)
+        said += f"; {f'{size:,} bytes' if size else 'bytes'} of them are missing"
+    return said + (f"; {open_} of them {'have' if open_ > 1 else 'has'} not ended" if open_ else "")
+
+
+def first_sentences(found: Sequence[Finding], run: str) -> Iterator[str]:
+    """What the earliest cause means, what to do, and where it stands."""
+    root = first_root(found)
+    if root is None:
+        yield "no finding may be a cause by itself: look at the earliest one, and at logs that are not here"
+        return
+    where = f"{root.stream.site}/{root.stream.log}"
+    yield f"the earliest root is {root.signature} in {where}{'' if root.rank is None else f', rank {root.rank}'}"
+    yield f"meaning: {root.meaning}"
+    yield f"what to do: {root.facts.get('advice', root.action)}"
+    yield f"its place: flarelog logs {run} --from {where}:{root.offset}"
 
 
 class Search:
