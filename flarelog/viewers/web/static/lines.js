@@ -38,6 +38,7 @@ export class Lines {
     /** @type {any[][]} */
     this.rows = [];
     this.from = this.to = 0; // bytes of the log that the rows are, where it is one log
+    this.whole = false; // whether nothing is behind them but what is open
     this.number = null; // of the first row's line
     this.about = false; // whether that is an estimate
     this.last = []; // by k: the order of the last row
@@ -54,6 +55,7 @@ export class Lines {
     this.clear();
     this.from = from;
     this.to = to;
+    this.whole = open.length > 0;
     this.number = line ?? null;
     this.about = about;
     this.append(rows);
@@ -131,6 +133,7 @@ export class Lines {
     if (this.rows.length <= keep) return false;
     this.to = this.rows[keep][1];
     this.rows.length = keep;
+    this.whole = false;
     this.open = [];
     this.last = [];
     for (const row of this.rows) this.last[row[0]] = order(row);
@@ -155,12 +158,11 @@ export class Lines {
       const its = number;
       if (number !== null && !(row[4] & NOTE)) number += 1;
       if (this.level && !(row[4] & (this.level | NOTE))) continue;
-      if (!(row[4] & TRACE)) {
+      const end = this.traceback(at);
+      if (end === at + 1) {
         shown.push({ row, number: its, hidden: 0, tail: null });
         continue;
       }
-      let end = at + 1;
-      while (end < this.rows.length && this.rows[end][4] & TRACE && this.rows[end][0] === row[0] && !HEAD.test(this.rows[end][3])) end += 1;
       const folded = end - at >= FOLDED && !this.opened.has(key(row));
       shown.push({ row, number: its, hidden: end - at - 1, tail: folded ? this.rows[end - 1] : null });
       for (at += 1; at < end; at += 1) {
@@ -172,6 +174,15 @@ export class Lines {
     if (!this.level) for (const rows of this.open) for (const row of rows ?? []) shown.push({ row, number: null, hidden: 0, tail: null });
     this._view = shown;
     return shown;
+  }
+
+  /** Behind the last row of the traceback whose head is the row at *at*; behind that row if it is none. */
+  traceback(at) {
+    const [k, , , text, flags] = this.rows[at];
+    if (!(flags & (TRACE | ERROR)) || !HEAD.test(text)) return at + 1;
+    let end = at + 1;
+    while (end < this.rows.length && this.rows[end][4] & TRACE && this.rows[end][0] === k && !HEAD.test(this.rows[end][3])) end += 1;
+    return end;
   }
 
   /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */

@@ -33,7 +33,6 @@ export class LogPage extends HTMLElement {
     this.build();
     this.unkey = listen(this.keys());
     this.list.lines.merged = !this.stream;
-    this.list.focus({ preventScroll: true });
     const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
     if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
     this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
@@ -189,7 +188,7 @@ export class LogPage extends HTMLElement {
     const held = lines.rows;
     try {
       this.loading = true;
-      if (seen.before < NEAR && !list.follow) {
+      if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
         const answer = await source.earlier(lines, this.asking.signal);
         if (answer && lines.rows.length && lines.rows[0] === held[0]) {
           list.prepend(answer.rows, answer);
@@ -200,6 +199,8 @@ export class LogPage extends HTMLElement {
         const answer = await source.later(lines, this.asking.signal);
         if (answer) {
           lines.append(answer.rows);
+          for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
+          lines.whole = Boolean(answer.open?.length);
           if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
           if (!list.selection) list.moved(-lines.trimHead(12000));
           list.draw();
@@ -337,10 +338,10 @@ export class LogPage extends HTMLElement {
     const number = seen.last.number;
     const parts = [];
     if (number !== null) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
-    if (this.stream) parts.push(`byte ${count(last[1])} of ${count(source.state.committed)}`, `${Math.floor(share * 100)} %`);
+    if (this.stream) parts.push(`byte ${count(Math.min(last[2], source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
     if (last[5]) parts.push(clock(last[5]));
     say(this.where, parts.join(" \u00b7 "));
-    const width = String(Math.max(number ?? 0, 999)).length + (list.lines.about ? 1 : 0) + Math.floor(String(number ?? 0).length / 4);
+    const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
     if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
     this.tellNews();
     this.light();

@@ -5,7 +5,7 @@
 
 import { h } from "./dom.js";
 import { BAR, CUT, ERROR, NOTE, STDERR, TRACE, WARNING, key } from "./lines.js";
-import { clock, count, percent } from "./words.js";
+import { clock, count } from "./words.js";
 
 const CLIPPED = 1200; // UTF-16 units of a row that is not opened
 const OPENED = 65536; // of one that is
@@ -85,17 +85,13 @@ export function fill(node, item, how) {
   const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
   node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace",
     tail && "folded", hidden && "head", how.open && "open"].filter(Boolean).join(" ");
-  node.number.textContent = flags & NOTE ? "" : number === null || number === undefined ? "\u00b7" : `${how.about ? "\u2248" : ""}${count(number)}`;
+  node.number.textContent = flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`;
   node.time.textContent = time ? clock(time, true) : "";
   if (how.names.length > 1) {
     node.tag.textContent = how.names[k] ?? "";
     node.tag.className = `tag c${how.colours[k] ?? 0}`;
   } else if (node.tag.textContent) node.tag.textContent = "";
   const nodes = painted(text, spans, how.open ? OPENED : CLIPPED);
-  if (flags & BAR) {
-    const done = percent(text);
-    if (done !== null) nodes.unshift(meter(done));
-  }
   if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail ? "\u25b8 " : "\u25be "));
   if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], 400));
   if (flags & CUT || (how.open && text.length > OPENED)) nodes.push(h("span", { class: "more" }, " \u2026 cut: download the log for all of it"));

@@ -20,7 +20,7 @@ export class OneLog {
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
   open(where, signal) {
-    return this.window(where.end ? { end: true, rows: PAGE } : { ...where, before: AROUND, rows: PAGE - AROUND }, signal);
+    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, before: AROUND, rows: PAGE - AROUND }, signal);
   }
 
   /** Those before *lines*; null where there are none. */
@@ -34,7 +34,7 @@ export class OneLog {
 
   /** Whether *lines* go as far as the log. */
   ends(lines) {
-    return lines.to >= this.state.committed;
+    return lines.whole || lines.to >= this.state.committed;
   }
 
   get sealed() {

@@ -48,6 +48,7 @@ export function moment(ms, now) {
 /** A difference of clocks: "+12 ms", "−3.2 s". */
 export function skew(ms) {
   const size = Math.abs(ms);
+  if (size < 0.5) return "0 ms";
   return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : `${(size / 1000).toFixed(1)} s`}`;
 }
 
