@@ -20,7 +20,7 @@ from flarelog.viewers.reading import RESETS
 BEFORE = 1 << 20  # bytes before the place that are drawn at most
 FIRST_BEFORE = 64 << 10
 LINE = 160  # bytes that a line is taken for, until it is known better
-NEVER, LATER = 0.0, 1e9  # what a flow is told as the time
+NEVER, LATER = 0.0, 1.0  # what a flow is told as the time, and long after that
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
@@ -80,6 +80,11 @@ class Drawing:
         if self._flow is not None:
             self._take(data, self._flow.position)
             self._at = self._index()
+
+    @property
+    def flow(self) -> Flow:
+        """What goes on drawing behind what was drawn."""
+        return self._flow or Flow(self._info.stream, self._view, self._wanted.at, plain=self._plain)
 
     @property
     def position(self) -> int:

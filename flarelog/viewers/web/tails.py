@@ -1,6 +1,7 @@
 """Live rows of several logs in one answer: NDJSON, flushed every FLUSH seconds or ROWS rows.
 
-What the browser does not take holds its streams up here, each with a bounded amount.
+Of each log what came last is shared with all who look (``hub``); who is further behind reads by himself until he has
+caught up. What the browser does not take holds its own streams up, HELD characters of them, and nobody else.
 """
 
 from __future__ import annotations
@@ -12,148 +13,245 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import FlarelogError
-from flarelog.model import Buffer, StreamInfo
-from flarelog.viewers.flow import Flow, View
+from flarelog.backoff import FIRST_PAUSE, delay
+from flarelog.errors import FlarelogError, NotAllowed
+from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.rows import Encoder, bar, numbered
+from flarelog.viewers.web.asking import named
+from flarelog.viewers.web.hub import LONGEST_PAUSE, NEAR, Batch, Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.rows import Encoder, numbered
+from flarelog.viewers.web.windows import gathered, info_of
 
 FLUSH = 0.05  # seconds
 ROWS = 256
 BARS_EVERY = 0.2  # seconds
-SLICE = 32 << 10  # bytes that are drawn at once
-HELD = 1 << 20  # characters of encoded rows of a viewer that wait to be taken
+HELD = 512 << 10  # characters of encoded rows that wait to be taken
+BEGINNING = 8  # streams of a tail that are begun side by side
+AGAIN = 4.0  # seconds after which it is asked again whether somebody may read
+ALIVE = 15.0  # seconds without anything to say after which an empty line says that this is alive
 
 
-@dataclass(slots=True)
+class Permits:
+    """Whether somebody may read what another one's rights have brought: as the receiver says, asked again and again."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[int, str, str], float] = {}
+
+    async def demand(self, origin: Origin, stream: StreamId) -> None:
+        """Raises NotAllowed, NotFound."""
+        key, now = (id(origin), stream.run, stream.site), time.monotonic()
+        if now - self._asked.get(key, -AGAIN) < AGAIN:
+            return
+        try:
+            await gathered(origin, stream, 0, 1)
+        except FlarelogError as error:
+            if not error.retry_safe:
+                self._asked.pop(key, None)
+                raise
+            return  # nobody answers: nothing new comes either
+        if len(self._asked) > 10_000:
+            self._asked.clear()
+        self._asked[key] = now
+
+
+@dataclass(slots=True, eq=False)
 class _Part:
     """One stream of a tail."""
 
     k: int
     info: StreamInfo
-    flow: Flow
-    encoder: Encoder = field(default_factory=Encoder)
-    sealed: bool = False
+    position: int  # what lies before it was given
+    rows: list[str] = field(default_factory=list)
+    told: int = -1
+    feed: Feed | None = None
+    bars: str = ""
     done: bool = False
-    place: int = 0
 
 
 class Tail:
-    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*."""
+    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*. *over*: whether
+    his session has ended.
+    """
 
     def __init__(
-        self, origin: Origin, infos: Sequence[StreamInfo], starts: Sequence[int], view: Callable[[StreamInfo], View]
+        self,
+        hub: Hub,
+        permits: Permits,
+        origin: Origin,
+        infos: Sequence[StreamInfo],
+        starts: Sequence[int],
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._origin = origin
-        self._parts = []
-        for k, (info, start) in enumerate(zip(infos, starts, strict=True)):
-            flow = Flow(info.stream, view(info), start)
-            flow.learn(0, info.marks)
-            self._parts.append(_Part(k, info, flow))
-        self._lines: list[str] = []
-        self._size = 0
+        self._hub, self._permits, self._origin, self._over = hub, permits, origin, over
+        self._parts = [
+            _Part(k, info, min(start, info.committed))
+            for k, (info, start) in enumerate(zip(infos, starts, strict=True))
+        ]
+        self._said: list[str] = []  # lines beside rows
+        self._size = self._rows = 0
         self._come, self._taken = asyncio.Event(), asyncio.Event()
-        self._lost: set[int] = set()
+        self._lost: dict[int, str] = {}
+        self._beginning = asyncio.Semaphore(BEGINNING)
 
     async def said(self) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON, until all streams have ended."""
-        names = [{"run": p.info.stream.run, "site": p.info.stream.site, "log": p.info.stream.log} for p in self._parts]
-        yield _line({"streams": names})
-        async with asyncio.TaskGroup() as group:
-            readers = [group.create_task(self._read(part)) for part in self._parts]
-            settling = group.create_task(self._settle())
-            try:
-                while not all(reader.done() for reader in readers) or self._lines:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(1.0):
-                            await self._come.wait()
-                    await asyncio.sleep(FLUSH if len(self._lines) < ROWS else 0)
-                    lines, self._lines, self._size = self._lines, [], 0
-                    self._come.clear()
-                    self._taken.set()
-                    if lines:
-                        yield "".join(lines).encode("utf-8", "replace")
-            finally:
-                settling.cancel()
-                for reader in readers:
-                    reader.cancel()
+        """Lines of JSON, until all streams have ended, or the session has."""
+        yield _line({"streams": [named(part.info.stream) for part in self._parts]})
+        tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
+        try:
+            drawn, spoke = 0.0, time.monotonic()
+            while not self._over():
+                ended = all(task.done() for task in tasks)
+                now = time.monotonic()
+                if now - drawn >= BARS_EVERY:
+                    drawn = now
+                    self._bars()
+                lines = self._flushed()
+                if not lines and now - spoke >= ALIVE:
+                    lines = "\n"
+                if lines:
+                    spoke = now
+                    yield lines.encode("utf-8", "replace")
+                if ended and not self._come.is_set():
+                    return
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BARS_EVERY):
+                        await self._come.wait()
+                if self._rows < ROWS:
+                    await asyncio.sleep(FLUSH)
+            yield _line({"error": "the login has ended: log in again"})
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _read(self, part: _Part) -> None:
-        failures, first_mark = 0, len(part.info.marks)
-        while True:
+    # --- a stream
+
+    async def _follow(self, part: _Part) -> None:
+        failures, caught = 0, False
+        while not part.done:
             try:
-                found = self._origin.find(part.info.stream, part.flow.position, first_mark, follow=True)
-                async with contextlib.aclosing(found):
-                    async for number, what in found:
-                        self._back(part)
-                        failures = 0
-                        if isinstance(what, Buffer):
-                            for at in range(0, max(1, len(what)), SLICE):
-                                await self._fed(part, number + at, bytes(what[at : at + SLICE]))
-                        else:
-                            part.flow.learn(number, (what,))
-                            first_mark = max(first_mark, number + 1)
+                feed = self._hub.feeds.get(part.info.stream)
+                if feed.holds(part.position) if feed else caught or part.info.committed - part.position <= NEAR:
+                    await self._permits.demand(self._origin, part.info.stream)
+                    await self._share(part)
+                    caught = False
+                else:
+                    async with self._beginning:
+                        await self._alone(part)
+                    caught, failures = True, 0
             except FlarelogError as error:
                 if not error.retry_safe:
                     self._say({"error": str(error), "k": part.k})
                     return
-                self._lose(part, error)
-            else:
-                part.done = part.sealed = True
-                self._rows(part, part.flow.close(time.monotonic()) + part.flow.end(True))
-                self._say({"done": [part.k]})
-                return
-            await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
-            failures += 1
+                self._lose(part, str(error))
+                await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
+                failures += 1
 
-    async def _fed(self, part: _Part, offset: int, data: bytes) -> None:
+    async def _alone(self, part: _Part) -> None:
+        """Read on to what is there by now."""
+        part.info = info = await info_of(self._origin, part.info.stream)
+        encoder, slices = Encoder(), Slices()
+        flow = await self._hub.begin(self._origin, info, part.position)
+        found = self._origin.find(info.stream, flow.position, flow.marks, follow=False, stop=info.committed)
+        async with contextlib.aclosing(found) as pieces:
+            async for number, what in pieces:
+                self._lose(part, "")
+                if not isinstance(what, Buffer):
+                    flow.learn(number, (what,))
+                    continue
+                data, at = bytes(what), 0
+                while at < len(data):
+                    began, size = time.perf_counter(), slices.size
+                    rows = encoder.rows(flow.feed(number + at, data[at : at + size], time.monotonic()))
+                    slices.took(time.perf_counter() - began)
+                    at += size
+                    await self._give(part, "\n".join(rows), flow.place)
+        await self._give(part, "\n".join(encoder.rows(flow.settle(float("inf")))), flow.place)
+
+    async def _share(self, part: _Part) -> None:
+        """Go on with what all who look are given, until this one is too slow for that, or it has ended."""
+        viewer = Viewer(self._origin)
+        async with self._hub.entered(part.info, part.position, viewer) as feed:
+            part.feed, number, asked = feed, feed.number_of(part.position), time.monotonic()
+            joined: int | None = part.position
+            while viewer.refused is None and number >= feed.first:
+                self._lose(part, feed.lost)
+                if time.monotonic() - asked >= AGAIN:
+                    asked = time.monotonic()
+                    await self._permits.demand(self._origin, part.info.stream)
+                batch = feed.batch(number)
+                if batch is not None:
+                    await self._give(part, batch.rows if joined is None else _behind(batch, joined), batch.place)
+                    number, joined = number + 1, None
+                elif feed.done:
+                    part.done = True
+                    self._say({"done": [part.k]})
+                    break
+                else:
+                    await feed.changed(AGAIN)
+        part.feed = None
+        if viewer.refused is not None:
+            raise viewer.refused
+
+    # --- what is said
+
+    async def _give(self, part: _Part, rows: str, place: int) -> None:
+        """Take *rows* when there is room for them: until then nothing more of the stream is taken."""
+        part.position = place
         while self._size > HELD:
             self._taken.clear()
             await self._taken.wait()
-        self._rows(part, part.flow.feed(offset, data, time.monotonic()))
-        await asyncio.sleep(0)
-
-    async def _settle(self) -> None:
-        bars: dict[int, str] = {}
-        while True:
-            await asyncio.sleep(FLUSH)
-            for part in self._parts:
-                if part.flow.unsettled and not part.done:
-                    self._rows(part, part.flow.settle(time.monotonic()))
-                open_ = [] if part.done else part.flow.open()
-                text = "\n".join(bar(part.flow.place + n, row) for n, row in enumerate(open_))
-                if text != bars.get(part.k, "") and self._size < HELD:
-                    bars[part.k] = text
-                    self._add(f'{{"bars":[{numbered(part.k, text)}],"k":{part.k}}}\n')
-
-    def _rows(self, part: _Part, items: Sequence[object]) -> None:
-        rows = part.encoder.rows(items)  # type: ignore[arg-type]
         if rows:
-            self._add(f'{{"rows":[{numbered(part.k, chr(10).join(rows))}]}}\n')
-        if part.flow.place != part.place:
-            part.place = part.flow.place
-            sealed = "true" if part.sealed else "false"
-            self._add(f'{{"at":[[{part.k},{part.place},{max(part.info.committed, part.flow.position)},{sealed}]]}}\n')
+            part.rows.append(rows)
+            self._size += len(rows)
+            self._rows += rows.count("\n") + 1
+        self._come.set()
 
-    def _lose(self, part: _Part, error: FlarelogError) -> None:
-        if not self._lost:
-            self._say({"lost": f"{error}; retrying from where it was"})
-        self._lost.add(part.k)
+    def _flushed(self) -> str:
+        """What waits, as lines; then it does not any more."""
+        self._come.clear()
+        lines, self._said = self._said, []
+        rows, places = [], []
+        for part in self._parts:
+            if part.rows:
+                rows.append(numbered(part.k, "\n".join(part.rows)))
+                part.rows = []
+            if part.told != part.position:
+                part.told = part.position
+                committed = max(part.info.committed, part.position)
+                places.append([part.k, part.position, committed, part.done])
+        if rows:
+            lines.insert(0, f'{{"rows":[{",".join(rows)}]}}')
+        if places:
+            lines.insert(bool(rows), json.dumps({"at": places}, separators=(",", ":")))
+        self._size = self._rows = 0
+        self._taken.set()
+        return "".join(f"{line}\n" for line in lines)
 
-    def _back(self, part: _Part) -> None:
-        if part.k in self._lost:
-            self._lost.discard(part.k)
+    def _bars(self) -> None:
+        for part in self._parts:
+            opened = part.feed.opened if part.feed is not None else ""
+            if opened != part.bars:
+                part.bars = opened
+                self._said.append(f'{{"bars":[{numbered(part.k, opened)}],"k":{part.k}}}')
+
+    def _lose(self, part: _Part, why: str) -> None:
+        """Say that nothing comes for now, or that it comes again: of several streams once."""
+        if why:
             if not self._lost:
-                self._say({"back": True})
+                self._say({"lost": f"{why}; retrying from where it was"})
+            self._lost[part.k] = why
+        elif self._lost.pop(part.k, None) is not None and not self._lost:
+            self._say({"back": True})
 
     def _say(self, what: dict[str, object]) -> None:
-        self._add(json.dumps(what) + "\n")
-
-    def _add(self, line: str) -> None:
-        self._lines.append(line)
-        self._size += len(line)
+        self._said.append(json.dumps(what))
         self._come.set()
+
+
+def _behind(batch: Batch, offset: int) -> str:
+    """The rows of *batch* that do not lie before *offset*."""
+    return "\n".join(row for row in batch.rows.split("\n") if row and int(row[: row.index(",")]) >= offset)
 
 
 def _line(what: object) -> bytes:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
-from flarelog.viewers.flow import View
+from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.drawing import LINE, Drawing, Drawn, Wanted, first_bytes
+from flarelog.viewers.web.drawing import LATER, LINE, Drawing, Drawn, Wanted, first_bytes
 
 MOST_ROWS = 1000
 ANSWER = 2 << 20  # bytes
@@ -100,6 +100,20 @@ class Windows:
         if not drawing.enough and end < info.committed:
             end = await self._line_end(origin, info, end)
         return await asyncio.to_thread(drawing.result, end)
+
+    async def flow_at(self, origin: Origin, info: StreamInfo, at: int) -> Flow:
+        """A flow that stands at *at*, as if it had drawn and given out what lies before."""
+        wanted = Wanted(at, 0)
+        drawing, before = Drawing(info, self._view(info), wanted, await self.plain(origin, info)), first_bytes(wanted)
+        while True:
+            begin = max(0, at - before)
+            data = await gathered(origin, info.stream, begin, at)
+            if await asyncio.to_thread(drawing.begin, begin, data):
+                break
+            before *= 4
+        flow = drawing.flow
+        flow.settle(LATER)
+        return flow
 
     async def _line_end(self, origin: Origin, info: StreamInfo, begin: int) -> int:
         """Behind the line feed at *begin* or behind it; where it is looked for no further, if there is none."""

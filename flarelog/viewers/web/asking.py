@@ -1,0 +1,95 @@
+"""What a request says, checked: the one place that reads a browser's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from flarelog.errors import InvalidName
+from flarelog.model import MAX_OFFSET, StreamId
+
+MOST_TIME = 1 << 48  # milliseconds
+
+
+class Refused(Exception):
+    """A request that is answered with *status* and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def answer(what: Any, headers: dict[str, str] | None = None) -> Response:
+    """*what* as JSON."""
+    body = json.dumps(what, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return Response(body, media_type="application/json", headers=headers)
+
+
+async def said(request: Request) -> dict[str, Any]:
+    """The object that a request bears. Raises Refused."""
+    try:
+        found = json.loads(await request.body())
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, "the request is no JSON") from error
+    if not isinstance(found, dict):
+        raise Refused(400, "the request is no JSON object")
+    return found
+
+
+def stream(of: Any, run: str | None = None) -> StreamId:
+    """The stream that *of* names; *run*: where it says none. Raises InvalidName, Refused."""
+    try:
+        names = [of["run"] if run is None else run, of["site"], of["log"]]
+    except (KeyError, TypeError, IndexError) as error:
+        raise Refused(400, "a stream is named by run, site and log") from error
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidName("the names of a stream are strings")
+    return StreamId(*names)
+
+
+def named(of: StreamId) -> dict[str, str]:
+    return {"run": of.run, "site": of.site, "log": of.log}
+
+
+def whole(of: Mapping[str, Any], name: str, most: int = MAX_OFFSET) -> int | None:
+    """A whole number, not below 0, in a body. Raises Refused."""
+    found = of.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
+        raise Refused(400, f"{name} is a whole number from 0 to {most}")
+    return found
+
+
+def share(of: Mapping[str, Any], name: str) -> float | None:
+    """Raises Refused."""
+    found = of.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
+        raise Refused(400, f"{name} is a number from 0 to 1")
+    return float(found)
+
+
+def text(of: Mapping[str, Any], name: str, longest: int = 1000) -> str:
+    """A string, empty where there is none. Raises Refused."""
+    found = of.get(name)
+    if found is None:
+        return ""
+    if not isinstance(found, str) or len(found) > longest:
+        raise Refused(400, f"{name} is a text of at most {longest} characters")
+    return found
+
+
+def offset(of: Mapping[str, str], name: str) -> int | None:
+    """A whole number in a query. Raises Refused."""
+    found = of.get(name)
+    if found is None:
+        return None
+    if not found.isascii() or not found.isdecimal() or len(found) > 19 or int(found) > MAX_OFFSET:
+        raise Refused(400, f"{name} is a whole number, not below 0")
+    return int(found)

@@ -1,0 +1,226 @@
+"""One read of a stream at the receiver, however many tabs look at it: its rows are drawn and encoded once.
+
+A feed has a ring of what came last, RING characters of it, and each viewer a place in that. Who is too slow falls out of
+the ring and reads by himself until he has caught up; nobody waits for him. A feed reads with the rights of one of its
+viewers, and with those of another one when that one leaves or may not read any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from flarelog.backoff import FIRST_PAUSE, delay
+from flarelog.errors import FlarelogError
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.viewers.flow import Flow, Item
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.rows import Encoder, bar
+
+RING = 1 << 20  # characters of encoded rows
+NEAR = 256 << 10  # bytes before the end of a stream from which on a viewer shares its feed
+SLICE = (4 << 10, 64 << 10)  # bytes that are drawn at once, from and to
+TURN = (0.002, 0.008)  # seconds that drawing them should take, from and to
+SETTLE_EVERY = 0.05  # seconds
+LONGEST_PAUSE = 1.0  # seconds between two tries to read again: people wait for it
+
+
+class Batch(NamedTuple):
+    """Rows that were given out together."""
+
+    rows: str  # encoded, a line feed between two
+    place: int  # where to go on behind them another time
+    position: int  # of the bytes that were drawn
+
+
+class Slices:
+    """How much is drawn at once, so that nobody else waits for long."""
+
+    def __init__(self) -> None:
+        self.size = SLICE[1] // 2
+
+    def took(self, seconds: float) -> None:
+        """A slice took so long to draw."""
+        if seconds > TURN[1]:
+            self.size = max(SLICE[0], self.size // 2)
+        elif seconds < TURN[0]:
+            self.size = min(SLICE[1], self.size * 2)
+
+
+@dataclass(slots=True, eq=False)
+class Viewer:
+    """Somebody who looks at a feed, with the rights of *origin*. *refused*: why he may not any more."""
+
+    origin: Origin
+    refused: FlarelogError | None = None
+
+
+Begin = Callable[[Origin, StreamInfo, int], Awaitable[Flow]]
+"""Makes a flow that stands at an offset, as if it had drawn what lies before."""
+
+
+class Feed:
+    """A stream from *start* on, for as long as somebody looks. *begin* makes its flow."""
+
+    def __init__(self, info: StreamInfo, start: int, begin: Begin) -> None:
+        self.info, self.start = info, start
+        self.first = 0  # the number of the first batch in the ring
+        self.done = False  # it is sealed, and everything was drawn
+        self.lost = ""  # why nothing comes for now
+        self.opened = ""  # its open rows, encoded
+        self.place = start
+        self._begin = begin
+        self._flow: Flow | None = None
+        self._ring: deque[Batch] = deque()
+        self._size = 0
+        self._encoder = Encoder()
+        self._viewers: dict[Viewer, None] = {}
+        self._reader: Viewer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._news = asyncio.Event()
+        self._slices = Slices()
+
+    # --- who looks
+
+    def enter(self, viewer: Viewer) -> None:
+        self._viewers[viewer] = None
+        if not self._tasks:
+            self._start(viewer)
+
+    def leave(self, viewer: Viewer) -> bool:
+        """Whether nobody looks any more; then it has ended."""
+        self._viewers.pop(viewer, None)
+        if viewer is self._reader or not self._viewers:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+            if self._viewers and not self.done:
+                self._start(next(iter(self._viewers)))
+        return not self._viewers
+
+    def _start(self, viewer: Viewer) -> None:
+        self._reader = viewer
+        self._tasks = [asyncio.create_task(self._read(viewer)), asyncio.create_task(self._settle())]
+
+    # --- what there is
+
+    def holds(self, offset: int) -> bool:
+        """Whether somebody who stands at *offset* can go on with what is in the ring."""
+        return offset >= self.start
+
+    def number_of(self, offset: int) -> int:
+        """The number of the first batch with rows behind *offset*."""
+        return self.first + sum(batch.place <= offset for batch in self._ring)
+
+    def batch(self, number: int) -> Batch | None:
+        """The batch *number*, which is not before the first one; None while it has not come."""
+        at = number - self.first
+        return self._ring[at] if at < len(self._ring) else None
+
+    async def changed(self, timeout: float) -> None:
+        """Return when there may be more, or after *timeout* seconds."""
+        news = self._news
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- what comes
+
+    async def _read(self, viewer: Viewer) -> None:
+        failures = 0
+        while True:
+            try:
+                if self._flow is None:
+                    self._flow = await self._begin(viewer.origin, self.info, self.start)
+                async with contextlib.aclosing(self._found(viewer.origin, self._flow)) as found:
+                    async for _ in found:
+                        failures = 0
+                self._close(self._flow)
+                return
+            except FlarelogError as error:
+                if not error.retry_safe:
+                    viewer.refused = error
+                    self._tell()
+                    return  # it leaves, and another one's rights are tried
+                self.lost = str(error)
+                self._tell()
+            await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
+            failures += 1
+
+    async def _found(self, origin: Origin, flow: Flow) -> AsyncGenerator[None, None]:
+        pieces = origin.find(self.info.stream, flow.position, flow.marks, follow=True)
+        async with contextlib.aclosing(pieces):
+            async for number, what in pieces:
+                if self.lost:
+                    self.lost = ""
+                    self._tell()
+                if not isinstance(what, Buffer):
+                    flow.learn(number, (what,))
+                    continue
+                data, at = bytes(what), 0
+                while at < len(data):
+                    began, size = time.perf_counter(), self._slices.size
+                    self._give(flow, flow.feed(number + at, data[at : at + size], time.monotonic()))
+                    self._slices.took(time.perf_counter() - began)
+                    at += size
+                    await asyncio.sleep(0)
+                yield
+
+    async def _settle(self) -> None:
+        while True:
+            await asyncio.sleep(SETTLE_EVERY)
+            if (flow := self._flow) is not None and not self.done:
+                if flow.unsettled:
+                    self._give(flow, flow.settle(time.monotonic()))
+                rows = "\n".join(bar(flow.place, text) for text in flow.open())
+                if rows != self.opened:
+                    self.opened = rows
+                    self._tell()
+
+    def _close(self, flow: Flow) -> None:
+        self._give(flow, flow.close(time.monotonic()) + flow.end(True))
+        self.done, self.opened = True, ""
+        self._tell()
+
+    def _give(self, flow: Flow, items: list[Item]) -> None:
+        rows, place = "\n".join(self._encoder.rows(items)), flow.place
+        if not rows and place == self.place:
+            return
+        self.place = place
+        self._ring.append(Batch(rows, place, flow.position))
+        self._size += len(rows)
+        while self._size > RING and len(self._ring) > 1:
+            gone = self._ring.popleft()
+            self.first, self.start = self.first + 1, gone.place
+            self._size -= len(gone.rows)
+        self._tell()
+
+
+@dataclass(slots=True)
+class Hub:
+    """The feeds of all streams at which somebody looks."""
+
+    begin: Begin
+    feeds: dict[StreamId, Feed] = field(default_factory=dict)
+
+    @contextlib.asynccontextmanager
+    async def entered(self, info: StreamInfo, offset: int, viewer: Viewer) -> AsyncGenerator[Feed, None]:
+        """The feed of the stream of *info*, which is begun at *offset* if there is none."""
+        feed = self.feeds.get(info.stream)
+        if feed is None:
+            feed = self.feeds[info.stream] = Feed(info, offset, self.begin)
+        feed.enter(viewer)
+        try:
+            yield feed
+        finally:
+            if feed.leave(viewer) and self.feeds.get(info.stream) is feed:
+                del self.feeds[info.stream]
