@@ -32,6 +32,8 @@ export class LogList extends HTMLElement {
     this.tabIndex = 0;
     this.addEventListener("scroll", () => this.scrolled(), { passive: true });
     this.addEventListener("click", (event) => this.clicked(event));
+    // A click with Shift marks more lines; a browser would select text from the last click on.
+    this.addEventListener("mousedown", (event) => event.shiftKey && getSelection().isCollapsed && event.preventDefault());
     this.addEventListener("copy", (event) => this.copied(event));
     document.addEventListener("selectionchange", (this.onselection = () => this.selected()));
     this.sized = new ResizeObserver(() => {
