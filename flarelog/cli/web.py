@@ -91,7 +91,8 @@ async def _serve(options: WebOptions, store: str | None, receiver: str, access: 
         port = listening.getsockname()[1]
         options = replace(options, listen=f"{options.host}:{port}")
         key = new_key()
-        sources = Sources(store if store is not None else receiver, own, None if store is not None else of_token)
+        how = ("--receiver", receiver) if store is None else ("--store", os.path.abspath(store))
+        sources = Sources(how[1], own, None if store is not None else of_token, how)
         with _kept(options, key):
 
             def ready() -> None:

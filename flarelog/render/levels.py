@@ -40,8 +40,6 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
 _LETTER = re.compile(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{3,4}\s\d\d:\d\d:\d\d")
-_PARTS = ("rror", "arning", "xception", "evel", "everity", "lvl", "raceback", "fault", "dumped", "memory", "atal")
-"""One of them is in each line that the slower pattern below finds something in."""
 _SAID = re.compile(
     rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
@@ -49,6 +47,23 @@ _SAID = re.compile(
     r"|(?P<error>(?:[A-Za-z]|\b)(?:Error|Exception)\b:|Traceback \(most recent call last\):"
     r"|Segmentation fault|core dumped|Out of memory)"
 )
+
+
+def _may_say(head: str) -> bool:
+    """Whether one of the texts is in *head* of which all that _SAID finds has one. A loop takes four times as long."""
+    return (
+        "rror" in head
+        or "arning" in head
+        or "xception" in head
+        or "evel" in head
+        or "everity" in head
+        or "lvl" in head
+        or "raceback" in head
+        or "fault" in head
+        or "dumped" in head
+        or "memory" in head
+        or "atal" in head
+    )
 
 
 def level_of(text: str) -> Level | None:
@@ -63,7 +78,7 @@ def level_of(text: str) -> Level | None:
         if not begin or not (head[begin - 1].isalnum() or head[begin - 1] == "_"):
             found, at = _WORDS[word[0]], begin
             break
-    if any(part in head for part in _PARTS):
+    if _may_say(head[:at]):
         said = _SAID.search(head, 0, at)
         if said is not None:
             name = said["value"] or said["said"]

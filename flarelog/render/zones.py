@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SLACK = 600  # seconds by which the stamps of one log may be out of order
 _QUARTER = 900  # seconds: no zone changes its offset anywhere else, since there are computers
+_WHOLE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[,.]\d{3}(?= - | \[|\]|: | [A-Z]{4,8} )", re.ASCII)
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}", re.ASCII)
 _ABBREVIATION, _HOURS = r"(?:[A-Za-z]{3,10}|<[A-Za-z0-9+-]{1,10}>)", r"\d{1,3}(?::\d\d){0,2}"
@@ -100,6 +101,7 @@ class Stamps:
         self._zones, self._starts, self._learned = [zone], [0], False
         self._after: int | None = None  # the time of the stamp before, in seconds
         self._zone = zone
+        self._like = "", "", 0, 0  # the second that the last stamp told, what stood behind its milliseconds, both times
         self.unknown: set[str] = set()  # zones that were told and that this machine does not know
 
     @property
@@ -109,6 +111,7 @@ class Stamps:
 
     def learn(self, marks: Iterable[Mark]) -> None:
         """Take in what more *marks* tell. The first zone holds from the beginning on, another one from its mark."""
+        self._like = "", "", 0, 0
         for offset, name in told(marks) if not self._fixed else ():
             zone = zone_of(name)
             if zone is None:
@@ -121,11 +124,26 @@ class Stamps:
 
     def time(self, text: str, offset: int) -> int | None:
         """The time of the line *text*, which stands at *offset*; nanoseconds since 1970."""
+        second, behind, time, place = self._like
+        if second and text.startswith(second) and text[23:28] == behind and offset >= place:
+            digits = text[20:23]  # most lines of a log that says much say it in the second of the line before
+            if digits.isdecimal() and digits.isascii() and len(digits) == 3:
+                return time + int(digits) * 1_000_000
         self._zone = self._zones[max(0, bisect_right(self._starts, offset) - 1)]
         found = stamp(text, zone=self._offset, now=self.now)
         if found is not None:
             self._after = found // 1_000_000_000
+        self._like = self._alike(text, found, offset)
         return found
+
+    def _alike(self, text: str, found: int | None, offset: int) -> tuple[str, str, int, int]:
+        """What a line begins with that tells the same second as *text*, if that begins with a whole stamp."""
+        if found is None or not _WHOLE.match(text) or len(self._starts) > 1:
+            return "", "", 0, 0
+        fraction = int(text[20:23]) * 1_000_000
+        if found % 1_000_000_000 != fraction:
+            return "", "", 0, 0
+        return text[:20], text[23:28], found - fraction, offset
 
     def _offset(self, local: int) -> int:
         return offset_at(self._zone, local, self._after)

@@ -23,9 +23,15 @@ AROUND = (5, 5)  # lines before and behind the first error
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
 
 
-def searching(reading: Reading, known: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps]) -> Search:
+def searching(
+    reading: Reading,
+    known: Table,
+    ranks: RankChooser,
+    stamps: Callable[[StreamId], Stamps],
+    kind: type[Search] = Search,
+) -> Search:
     """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
-    nothing is learned yet.
+    nothing is learned yet. *kind*: what searches.
     """
 
     def learned(stream: StreamId) -> Stamps:
@@ -33,7 +39,7 @@ def searching(reading: Reading, known: Table, ranks: RankChooser, stamps: Callab
         found.learn(reading.streams[stream].info.marks)
         return found
 
-    return Search(known, ranks, learned)
+    return kind(known, ranks, learned)
 
 
 async def searched(reading: Reading, search: Search) -> None:

@@ -53,8 +53,10 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
     match status:
         case grpc.StatusCode.NOT_FOUND:
             return NotFound(details)
-        case grpc.StatusCode.PERMISSION_DENIED | grpc.StatusCode.UNAUTHENTICATED:
+        case grpc.StatusCode.PERMISSION_DENIED:
             return NotAllowed(f"{address} refuses: {details}")
+        case grpc.StatusCode.UNAUTHENTICATED:
+            return NotAuthenticated(f"{address} refuses: {details}")
         case grpc.StatusCode.INVALID_ARGUMENT:
             return InvalidName(details)
         case grpc.StatusCode.FAILED_PRECONDITION:

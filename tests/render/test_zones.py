@@ -160,3 +160,23 @@ def test_of_a_long_log_nearly_all_is_left_out() -> None:
 def test_a_line_that_has_a_time_keeps_it() -> None:
     container = Line(0, 10, "2026-11-20 12:00:00", time=5)
     assert Stamps(UTC, 0).timed([container]) == [container]
+
+
+@pytest.mark.parametrize(
+    "behind", [" - INFO - step", " [main] INFO", "] step", " INFO step", ": step", "456 step", " EST step", ""]
+)
+@pytest.mark.parametrize("mark", [",", "."])
+def test_lines_of_one_second_have_the_times_that_each_has_by_itself(mark: str, behind: str) -> None:
+    lines = [f"2026-11-22 08:00:{second:02}{mark}{ms:03}{behind}" for second in (1, 1, 2, 1) for ms in (0, 7, 999)]
+    lines += ["2026-11-22 08:00:01,5 - INFO", "2026-11-22 08:00:01,12x - INFO", "2026-11-22 08:00:01 - INFO"]
+    together = Stamps(UTC, 0)
+    assert [together.time(line, at) for at, line in enumerate(lines)] == [
+        Stamps(UTC, 0).time(line, 0) for line in lines
+    ]
+
+
+def test_a_zone_that_is_learned_holds_for_the_lines_of_the_same_second() -> None:
+    stamps, line = Stamps(UTC, 0), "2026-11-22 08:00:01,000 - INFO"
+    before = stamps.time(line, 0)
+    stamps.learn([Attributes(0, 0, "zone:+01:00")])
+    assert (before or 0) - (stamps.time(line, 10) or 0) == 3600 * 1_000_000_000

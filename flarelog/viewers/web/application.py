@@ -21,10 +21,14 @@ from starlette.types import ASGIApp
 
 from flarelog.errors import CannotConnect, FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
 from flarelog.viewers.web import files
-from flarelog.viewers.web.answers import Answers, Refused
+from flarelog.viewers.web.answers import Answers
+from flarelog.viewers.web.asking import Refused
 from flarelog.viewers.web.guarding import Guarded
+from flarelog.viewers.web.index import Indexes
+from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.origins import Sources
+from flarelog.viewers.web.reads import Reads
 from flarelog.viewers.web.safety import hosts_of
 
 log = logging.getLogger(__name__)
@@ -42,18 +46,33 @@ class Row(NamedTuple):
     endpoint: Endpoint
 
 
-def table(answers: Answers) -> list[Row]:
+class Rooms(NamedTuple):
+    """What answers."""
+
+    logins: Logins
+    answers: Answers
+    reads: Reads
+
+
+def table(rooms: Rooms) -> list[Row]:
     """All routes."""
+    logins, answers, reads = rooms
     return [
-        Row("POST", "/api/login", "anyone", answers.login),
-        Row("POST", "/api/logout", "session", answers.logout),
-        Row("GET", "/api/me", "session", answers.me),
+        Row("POST", "/api/login", "anyone", logins.login),
+        Row("POST", "/api/logout", "session", logins.logout),
+        Row("GET", "/api/me", "session", logins.me),
         Row("GET", "/api/runs", "session", answers.runs),
         Row("GET", "/api/run", "session", answers.run),
+        Row("GET", "/api/first-error", "session", answers.first_error),
+        Row("GET", "/api/findings", "session", answers.findings),
         Row("GET", "/api/lanes", "session", answers.lanes),
-        Row("POST", "/api/window", "session", answers.window),
-        Row("POST", "/api/tail", "session", answers.tail),
-        Row("GET", "/api/raw", "session", answers.raw),
+        Row("GET", "/api/command", "session", answers.command),
+        Row("POST", "/api/window", "session", reads.window),
+        Row("POST", "/api/merged", "session", reads.merged),
+        Row("POST", "/api/tail", "session", reads.tail),
+        Row("GET", "/api/tail/{run}/{site}/{log:path}", "session", reads.events),
+        Row("POST", "/api/search", "session", reads.search),
+        Row("GET", "/api/raw", "session", reads.raw),
         Row("GET", "/static/{name:path}", "anyone", files.file),
         Row("GET", "/", "anyone", files.index),
         Row("GET", "/run/{rest:path}", "anyone", files.index),
@@ -62,25 +81,29 @@ def table(answers: Answers) -> list[Row]:
 
 def made(sources: Sources, options: WebOptions, key: bytes) -> ASGIApp:
     """The app over *sources*. *key*: what login secrets are signed with."""
-    answers = Answers(sources, options, key)
+    logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
+    answers = Answers(logins, sources.how)
+    rooms = Rooms(logins, answers, Reads(logins, answers.lists, indexes))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:
-        async with answers:
+        async with logins:
             yield
+            await indexes.close()
+            await answers.close()
 
     def guarded(row: Row) -> Endpoint:
         async def endpoint(request: Request) -> Response:
             try:
                 if row.role == "session":
-                    request.state.session = answers.session_of(request)
+                    request.state.session = logins.session_of(request)
                 return await row.endpoint(request)
             except Exception as error:
                 return refused(error)
 
         return endpoint
 
-    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(answers)]
+    routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(rooms)]
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http})
     return Guarded(inner, hosts_of(options), proxied=options.trust_proxy)
 

@@ -34,18 +34,17 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class Drawn:
-    """What was drawn. *end*: behind the last row; *open*: rows at the end of the log that may still change."""
+    """What was drawn. *end*: behind the last row, or behind what was looked at; *open*: rows at the end of the log that
+    may still change.
+    """
 
     rows: list[Line] = field(default_factory=list)
     begin: int = 0
     end: int = 0
     open: list[str] = field(default_factory=list)
+    looked: int = 0  # where drawing began
+    time: int | None = None  # that the lines before the first row tell last; nanoseconds since 1970
     whole: bool = True  # nothing before the first row was given up
-
-
-def first_bytes(wanted: Wanted, line: int = LINE) -> int:
-    """How many bytes before the place are to be read at first."""
-    return min(BEFORE, max(FIRST_BEFORE, (wanted.before + WINDOW + 1) * line))
 
 
 class Drawing:
@@ -59,7 +58,19 @@ class Drawing:
         self._items: list[Line] = []
         self._at = 0  # the index of the row at the place
         self._cut = False
-        self._scanned = 0
+        self._began = 0
+
+    @property
+    def first_bytes(self) -> int:
+        """How many bytes before the place are to be read at first."""
+        if self._filtered and self._wanted.before:
+            return BEFORE
+        return min(BEFORE, max(FIRST_BEFORE, (self._wanted.before + WINDOW + 1) * LINE))
+
+    @property
+    def _filtered(self) -> bool:
+        """Whether lines are left out: nobody knows how many must be drawn for one that is shown."""
+        return not self._view.choice.everything or self._view.ranks is not None
 
     def begin(self, offset: int, data: bytes) -> bool:
         """Draw *data*, which stands at *offset*, before the place and behind it; False where more is needed before."""
@@ -69,6 +80,7 @@ class Drawing:
             return False
         self._items, self._cut = [], start < 0
         start = max(0, start)
+        self._began = offset + start
         self._flow = flow = Flow(self._info.stream, self._view, offset + start, over=True, plain=self._plain)
         flow.learn(0, self._info.marks)
         self._take(data[start:], offset + start)
@@ -107,7 +119,7 @@ class Drawing:
         flow, info = self._flow, self._info
         if flow is None:
             return Drawn()
-        found = Drawn(whole=not self._cut)
+        found = Drawn(whole=not self._cut, looked=self._began)
         place = end
         if not self.enough:
             if info.sealed and flow.position >= info.committed:
@@ -122,6 +134,7 @@ class Drawing:
         rows = self._items[first : self._at + self._wanted.rows]
         rest = self._items[self._at + self._wanted.rows :]
         found.rows = rows
+        found.time = next((line.time for line in reversed(self._items[:first]) if line.time is not None), None)
         found.begin = rows[0].offset if rows else self._wanted.at
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
@@ -146,7 +159,7 @@ class Drawing:
 
     def _start(self, offset: int, data: bytes, at: int) -> int | None:
         """Where in *data* to begin, below 0 where that is within a line; None: more is needed before."""
-        lines = self._wanted.before + WINDOW + 1
+        lines = len(data) if self._filtered and self._wanted.before else self._wanted.before + WINDOW + 1
         begin = at
         for _ in range(lines):
             found = data.rfind(b"\n", 0, max(0, begin - 1))

@@ -1,8 +1,8 @@
 """One read of a stream at the receiver, however many tabs look at it: its rows are drawn and encoded once.
 
-A feed has a ring of what came last, RING characters of it, and each viewer a place in that. Who is too slow falls out of
-the ring and reads by himself until he has caught up; nobody waits for him. A feed reads with the rights of one of its
-viewers, and with those of another one when that one leaves or may not read any more.
+A feed has a ring of what came last, RING characters of it, and each viewer a place in that. A viewer who is too slow
+falls out of the ring and reads by himself until he has caught up; nobody waits for him. A feed reads with the rights of
+one of its viewers, and with those of another one when that one leaves or may not read any more.
 """
 
 from __future__ import annotations
@@ -144,8 +144,6 @@ class Feed:
                 async with contextlib.aclosing(self._found(viewer.origin, self._flow)) as found:
                     async for _ in found:
                         failures = 0
-                self._close(self._flow)
-                return
             except FlarelogError as error:
                 if not error.retry_safe:
                     viewer.refused = error
@@ -153,6 +151,9 @@ class Feed:
                     return  # it leaves, and another one's rights are tried
                 self.lost = str(error)
                 self._tell()
+            else:
+                self._close(self._flow)
+                return
             await asyncio.sleep(delay(failures, FIRST_PAUSE, LONGEST_PAUSE))
             failures += 1
 

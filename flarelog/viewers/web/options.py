@@ -52,3 +52,8 @@ class WebOptions:
     def origin(self) -> str:
         """The page's own address, without a path."""
         return f"https://{self.hosts[0]}" if self.trust_proxy else f"http://{self.listen}"
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers come over TLS."""
+        return self.trust_proxy

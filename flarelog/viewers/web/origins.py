@@ -17,12 +17,13 @@ from flarelog.viewers.origin import Origin
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Where the page's process reads. *own*: with its own rights. *of_token*: with those of a token; None: no token can
-    be judged. *check*: raises NotAllowed where the rights of an origin have ended.
+    be judged. *how*: the options by which a command reads there.
     """
 
     name: str
     own: Callable[[], Origin]
     of_token: Callable[[str], Origin] | None = None
+    how: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

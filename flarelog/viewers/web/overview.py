@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flarelog.model import RunInfo, State, StreamInfo
-from flarelog.receiver.states import Phase, Standing, sites, spoken, standing
+from flarelog.lifecycle import RunState
+from flarelog.model import RunInfo, State, StreamId, StreamInfo
+from flarelog.receiver.states import Phase, Standing, sites, standing
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.text import legible
+from flarelog.viewers.standings import called
+from flarelog.viewers.web.lasts import Last
 
-_CALLED = {Phase.LIVE: "sending", Phase.OPEN: "open"}
+_CALLED = {Phase.LIVE: "sending"}
 
 
 def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
@@ -24,10 +29,7 @@ def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
 
 def words_of(one: Standing) -> str:
     """As ``flarelog status`` says it."""
-    if one.phase is Phase.ENDED:
-        return f"{one.phase}: {one.why}"
-    said = f"{one.phase} {spoken(one.age)}" if one.age is not None else str(one.phase)
-    return f"{said}: {one.why}" if one.why else said
+    return f"{called(one)}: {legible(one.why)}" if one.phase is Phase.PAUSED else called(one)
 
 
 def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, Any]:
@@ -53,51 +55,63 @@ def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, 
     }
 
 
-def run_record(run: str, state: str, infos: Sequence[StreamInfo], *, now: int) -> dict[str, Any]:
+def run_record(
+    run: str, state: RunState, infos: Sequence[StreamInfo], lasts: Mapping[StreamId, Last], *, now: int
+) -> dict[str, Any]:
     """A run, site by site."""
     by_site: dict[str, list[StreamInfo]] = {}
     for info in infos:
         by_site.setdefault(info.stream.site, []).append(info)
-    called = sites(infos)
+    named, ranks = sites(infos), RankChooser(RankChoice())
+    ranks.learn(infos, over=True)
+    sealed = bool(infos) and all(info.sealed for info in infos)
+    records = []
+    for site, held in by_site.items():
+        record = _site_record(named[run, site], held, now)
+        streams = [_stream_record(info, lasts.get(info.stream), ranks) for info in held]
+        records.append({"site": site, **record, "streams": streams})
     return {
         "run": run,
-        "state": state,
+        "state": "sealed" if state is RunState.RUNNING and sealed else state.value,
         "now": now,
-        "sites": [
-            _site_record(site, called[run, site], held, now) for site, held in by_site.items() if (run, site) in called
-        ],
+        "sites": records,
     }
 
 
-def _site_record(site: str, one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[str, Any]:
+def _site_record(one: Standing, infos: Sequence[StreamInfo], now: int) -> dict[str, Any]:
     states = [info.state or State() for info in infos]
     skews = [state.skew for state in states if state.skew is not None]
     return {
-        "site": site,
         "standing": standing_of(one, infos),
         "words": words_of(one),
-        "since": None if one.age is None else now - int(one.age * 1000),
+        "since": None if one.age is None else now - int(one.age) * 1000,
         "bytes": sum(info.committed for info in infos),
         "rate": sum(state.rate for state in states),
         "skew": max(skews, key=abs) if skews else None,
         "gaps": sum(len(info.gaps) for info in infos),
         "lost": sum(gap.length for info in infos for gap in info.gaps),
-        "streams": [_stream_record(info) for info in infos],
     }
 
 
-def _stream_record(info: StreamInfo) -> dict[str, Any]:
+def _stream_record(info: StreamInfo, last: Last | None, ranks: RankChooser) -> dict[str, Any]:
+    """What is empty or 0 and optional is left out: a run may have 10,000 logs."""
     one, state = standing(info), info.state or State()
-    return {
+    record: dict[str, Any] = {
         "log": info.stream.log,
         "committed": info.committed,
         "sealed": info.sealed,
         "standing": standing_of(one, (info,)),
         "words": words_of(one),
-        "rate": state.rate,
-        "begun": info.begun or None,
-        "grown": info.grown or None,
-        "ended": info.ended or None,
-        "gaps": len(info.gaps),
-        "exit": info.exits[-1].sentence if info.exits else None,
     }
+    optional = {
+        "rate": state.rate,
+        "begun": info.begun,
+        "grown": info.grown,
+        "ended": info.ended if info.sealed else 0,
+        "gaps": len(info.gaps),
+        "rank": ranks.stretch(str(info.stream), info.committed).rank,
+        "last": last.line if last is not None else "",
+        "bar": last.bar if last is not None else "",
+        "exit": legible(info.exits[-1].sentence) if info.exits else "",
+    }
+    return record | {name: value for name, value in optional.items() if value or (name == "rank" and value == 0)}

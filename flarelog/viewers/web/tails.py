@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from flarelog.backoff import FIRST_PAUSE, delay
-from flarelog.errors import FlarelogError, NotAllowed
+from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named

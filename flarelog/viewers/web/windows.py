@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 from flarelog.errors import NotFound
@@ -17,7 +16,7 @@ from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.drawing import LATER, LINE, Drawing, Drawn, Wanted, first_bytes
+from flarelog.viewers.web.drawing import LATER, LINE, Drawing, Drawn, Wanted
 
 MOST_ROWS = 1000
 ANSWER = 2 << 20  # bytes
@@ -72,16 +71,13 @@ async def offset_at(origin: Origin, info: StreamInfo, place: Place) -> int:
 
 
 class Windows:
-    """Of what *origin* holds; *view* makes the way a stream becomes rows."""
-
-    def __init__(self, view: Callable[[StreamInfo], View]) -> None:
-        self._view = view
+    def __init__(self) -> None:
         self._plain: dict[StreamId, bool] = {}  # whether no container runtime wrote it
 
-    async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted) -> Drawn:
-        """Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
-        drawing = Drawing(info, self._view(info), wanted, await self.plain(origin, info))
-        before, behind = first_bytes(wanted), STEP if wanted.rows else 0
+    async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
+        """What is *wanted*, as *view* says. Raises NotFound, NotAllowed, CannotConnect, Unavailable."""
+        drawing = Drawing(info, view, wanted, await self.plain(origin, info))
+        before, behind = drawing.first_bytes, STEP if wanted.rows else 0
         behind = min(max(behind, wanted.rows * LINE), DRAWN)
         while True:
             begin = max(0, wanted.at - before)
@@ -101,10 +97,10 @@ class Windows:
             end = await self._line_end(origin, info, end)
         return await asyncio.to_thread(drawing.result, end)
 
-    async def flow_at(self, origin: Origin, info: StreamInfo, at: int) -> Flow:
+    async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out what lies before."""
-        wanted = Wanted(at, 0)
-        drawing, before = Drawing(info, self._view(info), wanted, await self.plain(origin, info)), first_bytes(wanted)
+        drawing = Drawing(info, view, Wanted(at, 0), await self.plain(origin, info))
+        before = drawing.first_bytes
         while True:
             begin = max(0, at - before)
             data = await gathered(origin, info.stream, begin, at)

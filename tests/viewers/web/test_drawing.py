@@ -12,7 +12,7 @@ from flarelog.model import Gap, StreamId, StreamInfo, extend
 from flarelog.render.container import Renderer
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Flow, View
-from flarelog.viewers.web.drawing import BEFORE, Drawing, Drawn, Wanted, first_bytes
+from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
 
 STREAM = StreamId("run", "site", "log.txt")
 ROOT = Path(__file__).parent.parent.parent.parent

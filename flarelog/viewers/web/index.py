@@ -1,0 +1,192 @@
+"""Where the lines of a log are: how many end in each BLOCK bytes. A cache of the page's own, beside nobody's store.
+
+It is a twentieth of a thousandth of the log. It is believed only while the digest of the bytes that were counted is the
+one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import json
+import logging
+import sys
+from array import array
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from flarelog.errors import FlarelogError
+from flarelog.model import EMPTY_DIGEST, Buffer, StreamId, StreamInfo, extend
+from flarelog.replace import make_directory, replace_file
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.windows import gathered
+
+log = logging.getLogger(__name__)
+
+BLOCK = 64 << 10
+KEPT = 200  # indexes in memory
+AT_ONCE = 2  # that are made side by side
+SAVED = 16 << 20  # bytes from which on an index is worth a file
+
+
+@dataclass(slots=True)
+class Index:
+    """Of the first *position* bytes, whose digest is *digest*. *ends*: lines that have ended at the end of each block
+    that is whole.
+    """
+
+    position: int = 0
+    digest: int = EMPTY_DIGEST
+    lines: int = 0
+    ends: array[int] = field(default_factory=lambda: array("Q"))
+
+    def feed(self, data: bytes) -> None:
+        """Count on in *data*, which stands at ``position``."""
+        self.digest = extend(self.digest, data)
+        at = 0
+        while at < len(data):
+            stop = min(len(data), at + BLOCK - self.position % BLOCK)
+            self.lines += data.count(b"\n", at, stop)
+            self.position += stop - at
+            if not self.position % BLOCK:
+                self.ends.append(self.lines)
+            at = stop
+
+    def before(self, offset: int) -> tuple[int, int]:
+        """The beginning of the block of *offset*, and how many lines end before it."""
+        number = min(offset // BLOCK, len(self.ends))
+        return number * BLOCK, self.ends[number - 1] if number else 0
+
+    def block_of(self, line: int) -> tuple[int, int]:
+        """The beginning of the block in which *line*, from 1 on, begins, and how many lines end before it."""
+        number = bisect_left(self.ends, line - 1) if line > 1 else 0
+        return number * BLOCK, self.ends[number - 1] if number else 0
+
+    def estimate(self, line: int, committed: int) -> int:
+        """Where *line* may begin."""
+        each = self.position / self.lines if self.lines else 100.0
+        return min(committed, int((line - 1) * each))
+
+    # --- on a disk
+
+    def saved(self) -> bytes:
+        head = {"version": 1, "position": self.position, "digest": self.digest, "lines": self.lines}
+        return json.dumps(head).encode() + b"\n" + self.ends.tobytes()
+
+    @classmethod
+    def loaded(cls, data: bytes) -> Index | None:
+        """What ``saved`` gave; None where it is something else."""
+        head, _, rest = data.partition(b"\n")
+        try:
+            said = json.loads(head)
+            numbers = [said[name] for name in ("position", "digest", "lines")]
+            ends = array("Q")
+            ends.frombytes(rest)
+        except (ValueError, KeyError, TypeError):
+            return None
+        if said.get("version") != 1 or any(type(number) is not int or number < 0 for number in numbers):
+            return None
+        position, digest, lines = numbers
+        whole = len(ends) == position // BLOCK and all(a <= b for a, b in itertools.pairwise(ends))
+        return cls(position, digest, lines, ends) if whole and (not ends or ends[-1] <= lines) else None
+
+
+class Indexes:
+    """Those of the streams at which somebody has looked; *directory*: where they outlive this process."""
+
+    def __init__(self, whose: str, directory: str | None) -> None:
+        self._whose = whose
+        self._directory = None if directory is None else Path(directory)
+        self._found: dict[StreamId, Index] = {}
+        self._making: dict[StreamId, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    def of(self, origin: Origin, info: StreamInfo) -> Index:
+        """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
+        stream = info.stream
+        index = self._found.get(stream) or self._loaded(info)
+        if index.position > info.committed or (
+            index.position == info.committed and index.digest != info.digest and stream not in self._making
+        ):
+            index = Index()  # another log of that name
+        self._found.pop(stream, None)
+        self._found[stream] = index
+        if index.position < info.committed and stream not in self._making:
+            task = self._making[stream] = asyncio.create_task(self._made(origin, info, index))
+            task.add_done_callback(lambda _: self._making.pop(stream, None))
+        while len(self._found) > KEPT:
+            del self._found[next(iter(self._found))]
+        return index
+
+    async def close(self) -> None:
+        for task in list(self._making.values()):
+            task.cancel()
+        await asyncio.gather(*self._making.values(), return_exceptions=True)
+
+    async def _made(self, origin: Origin, info: StreamInfo, index: Index) -> None:
+        began, failed = index.position, False
+        async with self._places:
+            try:
+                found = origin.find(info.stream, index.position, sys.maxsize, follow=False, stop=info.committed)
+                async with contextlib.aclosing(found) as pieces:
+                    async for offset, what in pieces:
+                        if isinstance(what, Buffer) and offset == index.position:
+                            index.feed(bytes(what[: info.committed - offset]))
+                            await asyncio.sleep(0)
+            except FlarelogError as error:
+                failed = True
+                log.debug("the lines of %s are not counted: %s", info.stream, error)
+        if index.position == info.committed and index.digest != info.digest:
+            self._found.pop(info.stream, None)
+        elif not failed and index.position - began >= SAVED:
+            await asyncio.to_thread(self._save, info.stream, index.saved())
+
+    async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
+        """The number of the line at *offset*, from 1 on; None while that is not known."""
+        index = self.of(origin, info)
+        if index.position < offset:
+            return None
+        begin, lines = index.before(offset)
+        return lines + (await gathered(origin, info.stream, begin, offset)).count(b"\n") + 1
+
+    async def offset_of(self, origin: Origin, info: StreamInfo, line: int) -> tuple[int, bool]:
+        """Where *line* begins, and whether that is an estimate."""
+        index = self.of(origin, info)
+        if index.lines < line - 1 and index.position < info.committed:
+            return index.estimate(line, info.committed), True
+        begin, lines = index.block_of(line)
+        data, at = await gathered(origin, info.stream, begin, min(info.committed, begin + BLOCK)), 0
+        for _ in range(line - 1 - lines):
+            found = data.find(b"\n", at)
+            if found < 0:
+                return info.committed, False
+            at = found + 1
+        return begin + at, False
+
+    # --- files
+
+    def _path(self, stream: StreamId) -> Path | None:
+        if self._directory is None:
+            return None
+        name = hashlib.sha256(f"{self._whose}\n{stream}".encode()).hexdigest()[:32]
+        return self._directory / f"{name}.lines"
+
+    def _loaded(self, info: StreamInfo) -> Index:
+        path = self._path(info.stream)
+        if path is not None and info.committed >= SAVED:
+            with contextlib.suppress(OSError):
+                return Index.loaded(path.read_bytes()) or Index()
+        return Index()
+
+    def _save(self, stream: StreamId, data: bytes) -> None:
+        path = self._path(stream)
+        if path is None:
+            return
+        try:
+            make_directory(path.parent)
+            replace_file(path, data)
+        except OSError as error:
+            log.warning("the cache of the page cannot be written: %s", error)

@@ -1,0 +1,175 @@
+"""Who has logged in: the routes of login and logout, and the end of a session whose token was revoked.
+
+Wrong logins are answered late and few at a time: whoever guesses waits. A session reads with the rights it came with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
+from flarelog.version import __version__
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.asking import Refused, answer, said
+from flarelog.viewers.web.options import WebOptions
+from flarelog.viewers.web.origins import Origins, Rights, Sources
+from flarelog.viewers.web.safety import cookie, cookie_of
+from flarelog.viewers.web.sessions import Secrets, Session, Sessions
+
+WRONG = 1.0  # seconds after which a wrong login is answered
+WRONG_AT_ONCE = 16
+LONGEST_TOKEN = 4096
+ASK_EVERY = 2.0  # seconds between two looks at whether a token still holds
+PATIENCE = 10.0  # seconds that a request waits for its turn among those of its session
+MOST = {"tail": 2, "window": 4, "search": 1, "raw": 2}
+"""What a session may have under way at once."""
+
+PROBE = "flarelog"  # the run that is asked about, to learn whether a token still holds
+
+User = Session[Rights]
+
+
+class Logins:
+    """Use as an asynchronous context manager."""
+
+    def __init__(
+        self, sources: Sources, options: WebOptions, key: bytes, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.name = sources.name
+        self._clock, self._secure = clock, options.secure
+        self._lasting = options.session_hours * 3600
+        self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
+        self._origins = Origins(sources)
+        self._wrong = 0
+        self._free = asyncio.Event()
+
+    async def __aenter__(self) -> Logins:
+        self._asking = asyncio.create_task(self._ask_again())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._asking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._asking
+        for session in self._sessions:
+            self._sessions.end(session)
+        await self._origins.close()
+
+    # --- routes
+
+    def session_of(self, request: Request) -> User:
+        """Whose session the request bears. Raises Refused."""
+        found = self._sessions.of(cookie_of(request.headers, secure=self._secure), self._clock())
+        if found is None:
+            raise Refused(401, "nobody is logged in: open the address that flarelog web login prints, or give a token")
+        return found
+
+    async def login(self, request: Request) -> Response:
+        asked = await said(request)
+        secret, token = asked.get("secret"), asked.get("token")
+        if isinstance(secret, str) and self._secrets.takes(secret, self._clock()):
+            rights, who = await self._origins.own(), "link"
+        elif isinstance(token, str) and 0 < len(token) <= LONGEST_TOKEN and token.isascii() and token.isprintable():
+            rights, who = await self._by_token(token), "token"
+        else:
+            raise await self._wrong_login("this login has expired or was used: flarelog web login prints a new one")
+        value, session = self._sessions.open(who, rights, self._clock())
+        return answer(self._about(session), {"set-cookie": cookie(value, int(self._lasting), secure=self._secure)})
+
+    async def _by_token(self, token: str) -> Rights:
+        rights = await self._origins.of_token(token)
+        try:
+            await rights.origin.infos()
+        except FlarelogError as error:
+            await self._origins.leave(rights)
+            if isinstance(error, NotAllowed):
+                raise await self._wrong_login("the receiver does not know this token, or it has expired") from error
+            raise
+        return rights
+
+    async def _wrong_login(self, sentence: str) -> Refused:
+        if self._wrong >= WRONG_AT_ONCE:
+            return Refused(429, "too many wrong logins at once: try again")
+        self._wrong += 1
+        try:
+            await asyncio.sleep(WRONG)
+        finally:
+            self._wrong -= 1
+        return Refused(401, sentence)
+
+    async def logout(self, request: Request) -> Response:
+        await self._end(request.state.session)
+        return answer({}, {"set-cookie": cookie("", 0, secure=self._secure)})
+
+    async def me(self, request: Request) -> Response:
+        return answer(self._about(request.state.session))
+
+    def _about(self, session: User) -> dict[str, Any]:
+        return {
+            "who": session.who,
+            "receiver": self.name,
+            "version": __version__,
+            "until": int(session.until * 1000),
+        }
+
+    # --- how long, and how much
+
+    async def _end(self, session: User) -> None:
+        if not session.over:
+            self._sessions.end(session)
+            await self._origins.leave(session.of)
+
+    async def _ask_again(self) -> None:
+        """End sessions whose time is over, and those whose token holds no more."""
+        while True:
+            await asyncio.sleep(ASK_EVERY)
+            ended: set[Rights] = set()
+            for rights in {session.of for session in self._sessions if session.who == "token"}:
+                if not await holds(rights.origin):
+                    ended.add(rights)
+            for session in self._sessions:
+                if session.of in ended or session.until <= self._clock():
+                    await self._end(session)
+
+    @contextlib.asynccontextmanager
+    async def place(self, session: User, kind: str) -> AsyncGenerator[None, None]:
+        """One of the places that *session* has for what is of *kind*. Raises Refused where none becomes free."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE if kind != "tail" else 1.0):
+                while session.busy.get(kind, 0) >= MOST[kind]:
+                    self._free.clear()
+                    await self._free.wait()
+        with self._taken(session, kind):
+            yield
+
+    @contextlib.contextmanager
+    def _taken(self, session: User, kind: str) -> Iterator[None]:
+        if session.busy.get(kind, 0) >= MOST[kind]:
+            raise Refused(429, f"this login has {MOST[kind]} of these under way already: end one, or log in once more")
+        session.busy[kind] = session.busy.get(kind, 0) + 1
+        try:
+            yield
+        finally:
+            session.busy[kind] -= 1
+            self._free.set()
+
+
+async def holds(origin: Origin) -> bool:
+    """Whether whoever reads with *origin* is still known; where nobody answers, he is."""
+    try:
+        await origin.state(PROBE)
+    except NotAuthenticated:
+        return False
+    except FlarelogError:
+        return True  # nobody answers, or the token is for other runs
+    return True

@@ -1,0 +1,193 @@
+"""Search over whole logs: a receiver leaves out what cannot match, and the rest is drawn and looked at.
+
+A pattern of a person is run here in time that grows with the length of a line alone (``linear``), or not at all: where
+google-re2 cannot run it, or is not installed, the lines that may match are given out, and the browser judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import Any
+
+from flarelog.errors import FlarelogError, InvalidOption
+from flarelog.linear import compiled
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.levels import Level
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.render.sieve import MAX_TEXT, MAX_TEXTS, Sieve, sieve
+from flarelog.viewers.flow import Flow, View
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.asking import named
+from flarelog.viewers.web.hub import Slices
+
+LIMIT = 1000  # hits, if nothing else is asked for
+MOST = 10_000
+SHOWN = 1000  # characters of a line
+TELL_EVERY = 0.2  # seconds
+SIDE_BY_SIDE = 4  # streams
+WAITING = 64  # pieces of the answer that wait to be taken
+LONGEST = 200  # characters of a pattern or a text
+
+Matches = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for. *exact*: what is given out matches; otherwise the browser has to look."""
+
+    matches: Matches
+    keep: Sieve | None
+    level: Level | None = None
+    exact: bool = True
+
+    @classmethod
+    def of(cls, literals: Sequence[str], regex: str, *, ignore: bool, level: Level | None) -> Query:
+        """Raises InvalidOption."""
+        if sum(map(len, literals)) + len(regex) > LONGEST * MAX_TEXTS or len(regex) > LONGEST:
+            raise InvalidOption(f"a search has at most {LONGEST} characters")
+        if regex:
+            return cls._of_regex(regex, ignore=ignore, level=level)
+        wanted = [text.lower() if ignore else text for text in literals if text]
+        if not wanted and level is None:
+            raise InvalidOption("nothing is looked for: give a text, a pattern or a level")
+
+        def matches(text: str) -> bool:
+            seen = text.lower() if ignore else text
+            return not wanted or any(one in seen for one in wanted)
+
+        return cls(matches, _sieve(wanted, ignore=ignore) if level is None else None, level)
+
+    @classmethod
+    def _of_regex(cls, regex: str, *, ignore: bool, level: Level | None) -> Query:
+        try:
+            python = re.compile(regex, re.IGNORECASE if ignore else 0)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise InvalidOption(f"{regex!r} is not a regular expression: {error}") from error
+        keep = sieve((python,))
+        try:
+            found = compiled(
+                f"(?i){regex}" if ignore else regex, "patterns without a text of two letters", of_bytes=False
+            )
+        except InvalidOption:
+            if keep is None:
+                raise
+            texts = [text.decode().lower() if ignore else text.decode() for text in keep.any_of]
+            near: Matches = lambda text: any(one in (text.lower() if ignore else text) for one in texts)  # noqa: E731
+            return cls(near, keep if level is None else None, level, exact=False)
+        return cls(lambda text: found.search(text) is not None, keep if level is None else None, level)
+
+
+def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
+    """What a receiver can leave out by; of what has other capital letters than ASCII nothing, if case is ignored."""
+    encoded = [text.encode("utf-8", "replace")[:MAX_TEXT] for text in texts]
+    if len(encoded) > MAX_TEXTS or any(len(text) < 2 for text in encoded):
+        return None
+    if ignore and not all(text.isascii() for text in texts):
+        return None
+    return Sieve(tuple(sorted(set(encoded))), ignore)
+
+
+class Search:
+    """*query* in the streams of *infos*, of each from its offset in *starts* on, with the rights of *origin*."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        infos: Sequence[StreamInfo],
+        query: Query,
+        *,
+        plain_of: Callable[[Origin, StreamInfo], Any],
+        start: int = 0,
+        limit: int = LIMIT,
+    ) -> None:
+        self._origin, self._infos, self._query = origin, infos, query
+        self._plain, self._start, self._limit = plain_of, start, limit
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
+        self._hits = 0
+        self._left = list(enumerate(infos))[::-1]
+
+    async def said(self) -> AsyncGenerator[bytes, None]:
+        """Lines of JSON."""
+        head = {"streams": [named(info.stream) for info in self._infos], "exact": self._query.exact}
+        yield json.dumps(head, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        workers = [asyncio.create_task(self._work()) for _ in range(min(SIDE_BY_SIDE, len(self._infos)))]
+        ending = asyncio.create_task(self._end(workers))
+        try:
+            while (line := await self._queue.get()) is not None:
+                yield line.encode("utf-8", "replace")
+            capped = "true" if self._hits >= self._limit else "false"
+            yield f'{{"done":true,"capped":{capped}}}\n'.encode()
+        finally:
+            for task in (*workers, ending):
+                task.cancel()
+            await asyncio.gather(*workers, ending, return_exceptions=True)
+
+    async def _end(self, workers: Sequence[asyncio.Task[None]]) -> None:
+        await asyncio.gather(*workers, return_exceptions=True)
+        await self._queue.put(None)
+
+    async def _work(self) -> None:
+        while self._left and self._hits < self._limit:
+            k, info = self._left.pop()
+            try:
+                await self._look(k, info)
+            except FlarelogError as error:
+                await self._queue.put(json.dumps({"error": str(error), "k": k}) + "\n")
+
+    async def _look(self, k: int, info: StreamInfo) -> None:
+        flat = await self._plain(self._origin, info)
+        keep = self._query.keep if flat else None
+        view = View(Choice(level=self._query.level), Renderer, notes=False)
+        flow, slices, told = Flow(info.stream, view, self._start, over=True, plain=flat), Slices(), time.monotonic()
+        found = self._origin.find(info.stream, self._start, 0, follow=False, sieve=keep, stop=info.committed)
+        await self._queue.put(f'{{"progress":[{k},{self._start},{info.committed}]}}\n')
+        async with contextlib.aclosing(found) as pieces:
+            async for number, what in pieces:
+                if not isinstance(what, Buffer):
+                    continue
+                data, at = bytes(what), 0
+                while at < max(1, len(data)):  # an empty piece tells how far it is
+                    began, size = time.perf_counter(), slices.size
+                    items = flow.feed(number + at, data[at : at + size], 0.0)
+                    await self._give(self._chosen(k, items + flow.settle(1.0) if keep is not None else items))
+                    slices.took(time.perf_counter() - began)
+                    at += size
+                    await asyncio.sleep(0)
+                if self._hits >= self._limit:
+                    return
+                if time.monotonic() - told > TELL_EVERY:
+                    told = time.monotonic()
+                    await self._queue.put(f'{{"progress":[{k},{number + len(data)},{info.committed}]}}\n')
+        await self._give(self._chosen(k, flow.close(0.0)))
+        await self._queue.put(f'{{"progress":[{k},{info.committed},{info.committed}]}}\n')
+
+    async def _give(self, hits: list[str]) -> None:
+        if hits:
+            await self._queue.put(f'{{"hits":[{",".join(hits)}]}}\n')
+
+    def _chosen(self, k: int, items: Sequence[Line | None]) -> list[str]:
+        hits = []
+        for line in items:
+            if line is None or isinstance(line, Note) or self._hits >= self._limit:
+                continue
+            text = plain(line.text)
+            if self._query.matches(text):
+                self._hits += 1
+                hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:SHOWN])}]")
+        return hits
+
+
+def sorted_infos(infos: Sequence[StreamInfo], wanted: Sequence[StreamId]) -> list[StreamInfo]:
+    """Those of *infos* that are *wanted*, all of them where none is named."""
+    named_ = set(wanted)
+    return [info for info in infos if not named_ or info.stream in named_]

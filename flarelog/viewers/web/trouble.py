@@ -1,0 +1,166 @@
+"""What went wrong in a run: the findings of ``flarelog findings``, and the first error over all sites.
+
+A run is looked at when somebody asks, and again when it has grown, and never for more than a twentieth of the time.
+What was found is kept for those who read with the same rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+from typing import Any
+
+from flarelog.detect.across import first_root
+from flarelog.detect.base import Finding
+from flarelog.detect.records import finding_record, identity
+from flarelog.detect.table import Table
+from flarelog.errors import FlarelogError
+from flarelog.model import StreamId, StreamInfo
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.merge import BLOCK
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.sgr import plain
+from flarelog.render.zones import Stamps, zone_of
+from flarelog.sources.zone import system_zone
+from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR, FirstError
+from flarelog.viewers.findings import Search, kept
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.searching import searching
+from flarelog.viewers.web.asking import named
+
+log = logging.getLogger(__name__)
+
+SHARE = 20  # of the time at most one of so many parts goes into looking
+LEAST = 2.0  # seconds between two looks
+RUNS = 50  # that are remembered
+MOST = 1000  # findings of an answer
+
+
+@dataclass(slots=True)
+class _Look:
+    """At a run."""
+
+    task: asyncio.Task[None] | None = None
+    grown: int = -1  # bytes that the run had when it was looked at last
+    due: float = 0.0
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    more: int = 0
+    first: dict[str, Any] | None = None
+
+
+def stamps_here() -> Callable[[StreamId], Stamps]:
+    """What reads the times of a log: in the site's zone, where it is told, else in this machine's."""
+    zone, now = zone_of(system_zone()) or UTC, time.time_ns()
+    return lambda stream: Stamps(zone, now)
+
+
+class Troubles:
+    """Of all runs, for all rights."""
+
+    def __init__(self) -> None:
+        self._looks: dict[tuple[bytes, str], _Look] = {}
+
+    async def close(self) -> None:
+        tasks = [look.task for look in self._looks.values() if look.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def of(self, key: bytes, origin: Origin, run: str, infos: Sequence[StreamInfo]) -> tuple[_Look, bool]:
+        """What is known of *run*, for those whose rights have *key*, and whether it is being looked at."""
+        look = self._looks.pop((key, run), None) or _Look()
+        self._looks[key, run] = look
+        grown = sum(info.committed for info in infos)
+        if look.task is None and grown != look.grown and time.monotonic() >= look.due:
+            look.task = asyncio.create_task(self._seen(look, origin, run, grown))
+        if len(self._looks) > RUNS:
+            oldest = next(iter(self._looks))
+            if self._looks[oldest].task is None:
+                del self._looks[oldest]
+        return look, look.task is not None
+
+    async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
+        began = time.monotonic()
+        try:
+            found, more, ahead = await _findings(origin, run)
+            look.findings, look.more = [finding_record(each) for each in found[:MOST]], more
+            root = first_root(found)
+            look.first = _of_root(root, ahead) if root is not None else await _first_line(origin, run)
+            look.grown = grown
+        except FlarelogError as error:
+            log.debug("the findings of a run are not known: %s", error)
+        except Exception:
+            log.exception("the findings of a run are not known")
+        finally:
+            took = time.monotonic() - began
+            look.due, look.task = time.monotonic() + max(LEAST, SHARE * took), None
+
+
+class _Beside(Search):
+    """A search that lets others have their turn."""
+
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+class _FirstBeside(FirstError):
+    async def drain(self) -> None:
+        await asyncio.sleep(0)
+
+
+async def _findings(origin: Origin, run: str) -> tuple[list[Finding], int, Callable[[StreamId], int]]:
+    table, ranks = Table(), RankChooser(RankChoice())
+    view = View(new=Renderer, notes=False, keep=kept(table))
+    reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
+    search = searching(reading, table, ranks, stamps_here(), _Beside)
+    await Batch(reading, search, ranks=ranks).run()
+    return search.findings(reading.infos, reading.ahead, time.time_ns()), search.more, reading.ahead
+
+
+async def _first_line(origin: Origin, run: str) -> dict[str, Any] | None:
+    """The earliest line that looks like an error, where no known cause was found."""
+    stamps = stamps_here()
+    view = View(Choice((ERROR,), after=BLOCK), Renderer, stamps=stamps, notes=False)
+    reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
+    display = _FirstBeside((ERROR,), 0, 0, view.stamped, ahead=reading.ahead)
+    await Batch(reading, display).run()
+    display.close()
+    first = display.earliest
+    if first is None:
+        return None
+    line = next((line for line in first.lines if ERROR.search(plain(line.text))), first.lines[0])
+    return {
+        "stream": named(first.stream),
+        "offset": first.lines[0].offset,
+        "end": first.lines[-1].end,
+        "text": plain(first.lines[-1].text if len(first.lines) > 1 else line.text)[:MOST],
+        "meaning": "this is the earliest line that looks like an error: no known cause was found",
+        "action": "",
+        "time": None if first.time is None else first.time // 1_000_000,
+        "id": "line",
+        "role": "line",
+    }
+
+
+def _of_root(root: Finding, ahead: Callable[[StreamId], int]) -> dict[str, Any]:
+    return {
+        "stream": named(root.stream),
+        "offset": root.offset,
+        "end": root.offset + root.length,
+        "text": root.text,
+        "meaning": root.meaning,
+        "action": str(root.facts.get("advice", root.action)),
+        "time": None if root.time is None else (root.time - ahead(root.stream)) // 1_000_000,
+        "id": identity(root),
+        "signature": root.signature,
+        "rank": root.rank,
+        "role": root.role,
+    }
