@@ -13,7 +13,7 @@ from integration.web.browsing import Tab, Web, held, tab_of
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
-PAGES = ("/", "/run/run-1", BERLIN, "/run/run-1/kyoto/colours.log")
+PAGES = ("/", "/run/run-1", BERLIN, "/run/run-1/kyoto/colours.log", "/run/run-1?merged=time")
 
 
 def test_lines_are_gone_through_and_marked_and_a_screen_reader_is_told(tab: Tab) -> None:

@@ -39,7 +39,7 @@ def test_new_lines_come_and_scrolling_up_stops_them_from_moving_the_screen(
         page.mouse.move(400, 400)
         page.mouse.wheel(0, -2000)
         expect(page.get_by_role("button", name="Follow", exact=True)).to_have_attribute("aria-pressed", "false")
-        seen = row(page, "000430 step")
+        seen = row(page, "000390 step")
         expect(seen).to_be_attached()
         before = page.evaluate("document.querySelector('log-list').scrollTop")
         append(place.log, numbered(25, 510))

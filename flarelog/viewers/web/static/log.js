@@ -42,6 +42,7 @@ export class LogPage extends HTMLElement {
     this.asking?.abort();
     this.quiet();
     clearTimeout(this.glance);
+    clearTimeout(this.counting);
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
@@ -76,7 +77,7 @@ export class LogPage extends HTMLElement {
       this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => this.link()),
       this.stream && h("a", { class: "button", href: raw, download: `${this.stream.site}-${this.stream.log.replaceAll("/", "-")}`, title: "Download the log's bytes" }, "Download"),
       button("?", "Keys (?)", help, { "aria-label": "Keys" }));
-    this.append(tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
+    this.append(h("h1", { class: "unseen" }, this.stream ? `${this.stream.site}/${this.stream.log} of ${this.run}` : `Logs of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
     this.hear();
   }
 
@@ -151,6 +152,28 @@ export class LogPage extends HTMLElement {
     if (live && !this.map.held) this.listen();
     else this.watch();
     this.pressed();
+    this.count();
+  }
+
+  /** The server counts lines once it has seen all of the log: it is asked again until it has. */
+  async count() {
+    clearTimeout(this.counting);
+    const { lines } = this.list;
+    const row = lines.rows.find((one) => !(one[4] & NOTE));
+    if (!this.stream || !row || (lines.number !== null && !lines.about) || this.source.level) return;
+    try {
+      const number = await this.source.line(row[1], this.asking.signal);
+      const at = lines.rows.indexOf(row);
+      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), 1000);
+      else {
+        lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
+        lines.about = false;
+        lines.changed();
+        this.list.draw();
+      }
+    } catch {
+      // another place is asked for, or nobody answers: that is said elsewhere
+    }
   }
 
   byShare(share) {
@@ -311,7 +334,8 @@ export class LogPage extends HTMLElement {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
       this.style.setProperty("--tag", `${Math.min(widest, 28)}ch`);
-      this.classList.toggle("tagged", true);
+      this.classList.add("tagged");
+      if (this.source.left) say(this.told, `${several(this.source.left, "log")} more in this run: choose fewer to merge them.`);
     }
   }
 

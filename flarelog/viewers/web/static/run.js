@@ -70,6 +70,8 @@ export class RunPage extends HTMLElement {
     const [first, findings] = await Promise.all([ask(`/api/first-error?${wanted}`), ask(`/api/findings?${wanted}`)].map((asked) => asked.catch(() => null)));
     if (first) this.tellFirst(first.found);
     if (findings) this.tellFindings(findings.findings);
+    clearTimeout(this.sooner);
+    if ((first?.looking || findings?.looking) && this.isConnected) this.sooner = setTimeout(() => this.wrong(), 1500);
   }
 
   tellFirst(found) {
@@ -165,7 +167,7 @@ export class RunPage extends HTMLElement {
       const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(site.streams.length, "log"));
       node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, site.streams[0].log))] : [toggle]));
     }
-    const latest = site.streams.reduce((best, one) => ((one.grown ?? 0) > (best.grown ?? 0) ? one : best), site.streams[0]);
+    const latest = site.streams.filter((one) => one.last).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
     const exits = site.streams.map((one) => one.exit).filter(Boolean);
     this.fill(node, site, { text: latest?.last ?? "", bars: site.streams.filter((one) => one.bar && !one.sealed), exit: exits[0] });
   }
@@ -198,8 +200,9 @@ export class RunPage extends HTMLElement {
     say(size, bytes(one.bytes));
     say(rate, one.rate ? `${bytes(one.rate)}/s` : "\u2013");
     say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
-    say(missing, one.gaps ? `${several(one.gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}` : "\u2013");
-    missing.classList.toggle("some", one.gaps > 0);
+    const gaps = one.gaps ?? 0;
+    say(missing, gaps ? `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}` : "\u2013");
+    missing.classList.toggle("some", gaps > 0);
   }
 
   /** The bar of one rank. */

@@ -178,8 +178,13 @@ export class SearchBar extends HTMLElement {
 
 /** The next row of a log with an error, from *offset* on; null where there is none. */
 export async function nextError(stream, offset) {
-  const answer = await ask("/api/window", { stream, at: offset, rows: 1, level: "error" });
-  return answer.rows.find((row) => row[1] >= offset && !(row[4] & 2)) ?? null;
+  for (let at = offset; ; ) {
+    const answer = await ask("/api/window", { stream, at, rows: 1, level: "error" });
+    const found = answer.rows.find((row) => row[1] >= offset && !(row[4] & 2));
+    const to = Math.max(answer.to, answer.looked?.[1] ?? 0);
+    if (found || to <= at || to >= answer.committed) return found ?? null;
+    at = to;
+  }
 }
 
 customElements.define("search-bar", SearchBar);

@@ -1,8 +1,9 @@
 /** Where a list gets its rows: one log, whose places are bytes, or several logs in one order, whose places are cursors. */
 
-import { ask } from "./api.js";
+import { ask, query } from "./api.js";
 
 const PAGE = 400; // rows of a question
+const MOST = 64; // logs that are merged
 const AROUND = 160; // rows before the place that was asked for
 
 export class OneLog {
@@ -12,10 +13,17 @@ export class OneLog {
     this.state = { first: 0, committed: 0, sealed: false };
   }
 
+  /** The number of the line at *offset*, once the server has counted; null before. */
+  async line(offset, signal) {
+    const answer = await ask("/api/window", { stream: this.streams[0], at: offset, rows: 1 }, { signal });
+    return answer.from === offset && !answer.about ? answer.line : null;
+  }
+
   async window(spec, signal) {
     const answer = await ask("/api/window", { stream: this.streams[0], ...(this.level && { level: this.level }), ...spec }, { signal });
     this.state = { first: answer.first, committed: Math.max(answer.committed, this.state.committed), sealed: answer.sealed };
-    return answer;
+    const [from, to] = answer.looked ?? [answer.from, answer.to]; // rows are few where the level leaves most out
+    return this.level ? { ...answer, from: Math.min(from, answer.from), to: Math.max(to, answer.to) } : answer;
   }
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
@@ -68,28 +76,40 @@ export class OneLog {
 }
 
 export class Merged {
-  /** @param {{run: string, streams?: {site: string, log: string}[], rank?: string, order: string}} wanted */
+  /** @param {{run: string, streams?: {site: string, log: string}[], rank?: number, order: string}} wanted */
   constructor(wanted) {
     this.wanted = wanted;
     this.level = null;
     this.streams = [];
-    this.before = this.after = null;
-    this.offsets = [];
+    this.before = this.after = null; // by k: where each log goes on, either way; null: there is no more
     this.sealed = false;
+    this.left = 0; // logs that are not among those that are merged
   }
 
   async merged(spec, signal) {
     return ask("/api/merged", { ...this.wanted, ...(this.level && { level: this.level }), ...spec }, { signal });
   }
 
+  /** Names the logs, where the page does not: as many as are merged at most. */
+  async choose(signal) {
+    const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}`, undefined, { signal });
+    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed }) => ({ site, log, sealed })));
+    const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
+    const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
+    this.sealed = mine.every(({ sealed }) => sealed);
+    if (named || this.wanted.rank !== undefined) return;
+    this.wanted = { ...this.wanted, streams: all.slice(0, MOST).map(({ site, log }) => ({ site, log })) };
+    this.left = all.length - this.wanted.streams.length;
+  }
+
   async open(where, signal) {
-    const at = where.time !== undefined ? { time: where.time } : where.start ? { start: true } : { end: true };
+    await this.choose(signal);
+    const at = where.time !== undefined ? { time: where.time } : where.start ? {} : { end: true };
     const answer = await this.merged({ ...at, rows: PAGE }, signal);
     this.streams = answer.streams.map((stream) => ({ run: this.wanted.run, ...stream }));
     this.before = answer.before;
-    this.after = answer.after;
-    this.offsets = answer.at ?? [];
-    this.sealed = this.streams.length > 0 && this.streams.every((stream) => stream.sealed);
+    this.after = this.offsets = answer.after;
+    this.last = Boolean(at.end) || answer.rows.length < PAGE;
     return answer;
   }
 
@@ -101,28 +121,23 @@ export class Merged {
   }
 
   async later(lines, signal) {
-    if (!this.after) return null;
+    if (this.last) return null;
     const answer = await this.merged({ after: this.after, rows: PAGE }, signal);
-    this.after = answer.after;
-    this.offsets = answer.at ?? this.offsets;
+    this.after = this.offsets = answer.after;
+    this.last = answer.rows.length < PAGE;
     return answer;
   }
 
   ends() {
-    return !this.after;
+    return this.last;
   }
 
   tails() {
-    const from = new Map(this.offsets.map(([k, offset]) => [k, offset]));
-    return this.streams.map(({ run, site, log }, k) => ({ run, site, log, from: from.get(k) ?? 0 }));
+    return this.streams.map(({ run, site, log }, k) => ({ run, site, log, from: this.offsets[k] ?? 0 }));
   }
 
   at(lines, places) {
-    for (const [k, offset] of places) {
-      const known = this.offsets.find((place) => place[0] === k);
-      if (known) known[1] = offset;
-      else this.offsets.push([k, offset]);
-    }
+    for (const [k, offset] of places) this.offsets[k] = offset;
   }
 
   async look() {
