@@ -169,7 +169,7 @@ class Reads:
             return [min(place, info.committed) for place, info in zip(places, infos, strict=True)]
         at = whole(asked, "time")
         if at is None:
-            return [info.committed if asked.get("end") else 0 for info in infos]
+            return [info.committed + 1 if asked.get("end") else 0 for info in infos]
         sites = tuple(dict.fromkeys(info.stream.site for info in infos))
         lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (at,))}
         return [min((*lengths.get(info.stream, ()), info.committed)) for info in infos]

@@ -67,7 +67,7 @@ async def offset_at(origin: Origin, info: StreamInfo, place: Place) -> int:
     if place.time is not None:
         lengths = (await info_of(origin, info.stream, (place.time,))).lengths
         return min(lengths[0], info.committed) if lengths else 0
-    return info.committed
+    return info.committed + 1  # behind the note that stands there
 
 
 class Windows:

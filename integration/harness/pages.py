@@ -1,0 +1,106 @@
+"""A ``flarelog web`` that is ready, and browsers of it that know nothing but HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from integration.harness.places import LOG, RUN, SITE, Place, Program, until
+
+STREAM = {"run": RUN, "site": SITE, "log": LOG}
+Row = list[Any]
+
+
+class Page:
+    """The page's process, and its address."""
+
+    def __init__(self, place: Place, *args: str, listen: str = "127.0.0.1:0", **env: Any) -> None:
+        self.place = place
+        self._env = {"XDG_RUNTIME_DIR": str(place.directory / "runtime"), **env}
+        ready = place.directory / f"{len(place.programs)}.web"
+        self.program: Program = place.start("web", *args, "--listen", listen, "--ready-file", str(ready), **self._env)
+        until(
+            lambda: ready.exists() or self.program.process.poll() is not None,
+            lambda: f"the page is ready; it said:\n{self.program.said}",
+        )
+        assert ready.exists(), self.program.talk()
+        self.address = ready.read_text().strip()
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+    def secret(self) -> str:
+        """Of a new login."""
+        program = self.place.start("web", "login", "--listen", self.address, **self._env)
+        assert program.ends() == 0, program.talk()
+        return program.printed.strip().partition("#login=")[2]
+
+    def stranger(self) -> httpx.Client:
+        """A browser that has not logged in."""
+        return httpx.Client(base_url=self.url, timeout=30)
+
+    def browser(self, token: str = "") -> httpx.Client:
+        """One that has, with *token* or with the page's own rights."""
+        client = self.stranger()
+        said = {"token": token} if token else {"secret": self.secret()}
+        answer = client.post("/api/login", json=said)
+        assert answer.status_code == 200, answer.text
+        return client
+
+
+class Tailing:
+    """A tail that is read in a thread, until it ends or is closed."""
+
+    def __init__(self, client: httpx.Client, streams: list[dict[str, Any]]) -> None:
+        self.said: list[dict[str, Any]] = []
+        self.rows: dict[int, dict[int, Row]] = {}
+        self.given = 0  # rows, those that came again counted again
+        self.at: dict[int, int] = {}
+        self.ended = False
+        self._stop = threading.Event()
+        self._client, self._streams = client, streams
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        asked = self._client.stream("POST", "/api/tail", json={"streams": self._streams})
+        with contextlib.suppress(httpx.HTTPError), asked as answer:
+            for line in answer.iter_lines():
+                if self._stop.is_set():
+                    return
+                if line:
+                    self._took(json.loads(line))
+        self.ended = True
+
+    def _took(self, what: dict[str, Any]) -> None:
+        self.said.append(what)
+        for row in what.get("rows", ()):
+            self.given += 1
+            if not row[4] & 2:
+                self.rows.setdefault(row[0], {})[row[1]] = row
+        for k, place, _, _ in what.get("at", ()):
+            self.at[k] = place
+
+    def texts(self, k: int = 0) -> list[str]:
+        return [row[3] for _, row in sorted(self.rows.get(k, {}).items())]
+
+    def says(self, key: str) -> list[Any]:
+        return [one[key] for one in list(self.said) if key in one]
+
+    def close(self) -> None:
+        self._stop.set()
+
+
+@contextlib.contextmanager
+def tailing(client: httpx.Client, *streams: dict[str, Any]) -> Iterator[Tailing]:
+    tail = Tailing(client, list(streams))
+    try:
+        yield tail
+    finally:
+        tail.close()

@@ -1,0 +1,238 @@
+"""The page's server over HTTP: what a browser is shown of runs and logs, live and at any place."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from integration.harness.pages import STREAM, Page, tailing
+from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
+
+SAMPLES = Path(__file__).parent.parent.parent / "shared" / "samples" / "train"
+
+
+def numbered(first: int, last: int) -> bytes:
+    return b"".join(b"2026-11-23 08:00:00,%03d - INFO - line %d\n" % (n % 1000, n) for n in range(first, last))
+
+
+@pytest.fixture
+def receiver(place: Place) -> Receiver:
+    return place.serve("--idle-timeout", "60")
+
+
+def texts(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [row[3] for row in answer.json()["rows"]]
+
+
+def windowed(client: httpx.Client, **asked: Any) -> dict[str, Any]:
+    answer = client.post("/api/window", json={"stream": STREAM, **asked})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.mark.parametrize("way", ["receiver", "store"])
+def test_what_is_there_is_shown_as_logs_shows_it(place: Place, receiver: Receiver, way: str) -> None:
+    data = b"".join(path.read_bytes() for path in sorted(SAMPLES.glob("*.log"))) if SAMPLES.exists() else b""
+    data += lines(2000) + b"\x1b[31mred\x1b[0m\nTraceback (most recent call last):\n  File x\nValueError: no\n"
+    append(place.log, data)
+    assert place.once(receiver).process.returncode == 0
+    where = ("--receiver", receiver.address) if way == "receiver" else ("--store", str(receiver.store))
+    client = Page(place, *where).browser()
+    shown = place.call("logs", RUN, *where, "--bars", "off", "--color", "never", "--prefix", "off").printed.split("\n")[:-1]
+
+    rows, at = [], 0
+    while True:  # down, page by page
+        found = windowed(client, at=at, rows=170)
+        rows += [row[3] for row in found["rows"]]
+        if found["to"] in (at, len(data)):
+            break
+        at = found["to"]
+    assert rows == shown
+
+    up: list[str] = []
+    at = len(data)
+    found = windowed(client, end=True, before=90)
+    while found["rows"]:  # and up again
+        up = [row[3] for row in found["rows"] if row[1] < at or at == len(data)] + up
+        at = found["from"]
+        if not at:
+            break
+        found = windowed(client, at=at, rows=0, before=90)
+    assert up == shown
+
+    (listed,) = client.get("/api/runs").json()["runs"]
+    assert (listed["run"], listed["bytes"], listed["sites"]) == (RUN, len(data), 1)
+    (site,) = client.get("/api/run", params={"run": RUN}).json()["sites"]
+    assert (site["site"], site["standing"], site["words"]) == (SITE, "complete", "ended: receipt")
+    assert site["streams"][0]["last"] == "ValueError: no"
+    raw = client.get("/api/raw", params={**STREAM, "from": 10, "to": 5000})
+    assert (raw.content, raw.headers["content-type"]) == (data[10:5000], "application/octet-stream")
+    first = until(lambda: client.get("/api/first-error", params={"run": RUN}).json()["found"], "a first error is found")
+    assert data[first["offset"] : first["end"]].endswith(b"\n")
+    command = client.get("/api/command", params={**STREAM, "from": first["offset"]}).json()["command"]
+    done = subprocess.run(
+        [*FLARELOG, *command.split()[1:], "-o", "raw"], capture_output=True, check=True, cwd=place.directory
+    )
+    assert done.stdout == data[first["offset"] :]
+
+
+def test_lines_have_numbers_as_soon_as_they_are_counted(place: Place, receiver: Receiver) -> None:
+    append(place.log, numbered(1, 5001))
+    place.once(receiver)
+    client = Page(place, "--receiver", receiver.address, "--cache", str(place.directory / "cache")).browser()
+    until(lambda: windowed(client, end=True, before=2)["line"] == 5000, "the last line has its number")
+    for number in (1, 2, 1234, 5000):
+        found = windowed(client, line=number, rows=1)
+        assert (found["line"], found["about"], found["rows"][0][3][-9:].split()[-1]) == (number, False, str(number))
+
+
+def test_a_tail_goes_on_where_a_window_ended_and_gives_each_row_once(place: Place, receiver: Receiver) -> None:
+    append(place.log, numbered(0, 500))
+    place.sidecar(receiver)
+    receiver.gets(numbered(0, 500))
+    client = Page(place, "--receiver", receiver.address).browser()
+    window = windowed(client, end=True, before=100)
+    with tailing(client, {**STREAM, "from": window["to"]}) as tail:
+        for n in range(500, 1500, 100):
+            append(place.log, numbered(n, n + 100))
+        append(place.log, b"step 10%\rstep 20%")
+        until(lambda: len(tail.texts()) == 1000, lambda: f"all rows come, not {len(tail.texts())}")
+        until(lambda: any(bars and bars[-1][3] == "step 20%" for bars in tail.says("bars")), "the bar is drawn")
+        assert tail.given == 1000
+        append(place.log, b"\rstep 30%\nend\n")
+        until(lambda: tail.texts()[-2:] == ["step 30%", "end"], "the bar becomes a row")
+        until(lambda: tail.says("bars")[-1] == [], "no bar is drawn any more")
+    shown = [row[3] for row in window["rows"]] + tail.texts()
+    assert shown == [line.decode() for line in (numbered(400, 1500) + b"step 30%\nend\n").split(b"\n")[:-1]]
+    assert tail.at[0] == len(receiver.stored())
+
+
+@pytest.mark.parametrize("dies", ["receiver", "page"])
+def test_what_dies_and_returns_costs_no_row_and_doubles_none(place: Place, receiver: Receiver, dies: str) -> None:
+    append(place.log, numbered(0, 100))
+    place.sidecar(receiver)
+    receiver.gets(numbered(0, 100))
+    page = Page(place, "--receiver", receiver.address)
+    client = page.browser()
+    with tailing(client, {**STREAM, "from": 0}) as tail:
+        until(lambda: len(tail.texts()) == 100, "the first rows come")
+        (receiver.program if dies == "receiver" else page.program).kill()
+        began = time.monotonic()
+        append(place.log, numbered(100, 200))
+        if dies == "receiver":
+            until(lambda: tail.says("lost"), "the loss is said")
+            assert time.monotonic() - began < 2
+            receiver = receiver.again("--idle-timeout", "60")
+            until(lambda: tail.says("back"), "that it is back is said")
+        else:
+            until(lambda: tail.ended, "the tail ends with the page")
+            page = Page(place, "--receiver", receiver.address, listen=page.address)
+            client, at = page.browser(), tail.at[0]
+            rows, given = tail.rows, tail.given
+            tail = tailing(client, {**STREAM, "from": at}).__enter__()
+            tail.rows, tail.given = rows, given
+        until(lambda: len(tail.texts()) == 200, lambda: f"all rows come, not {len(tail.texts())}")
+        append(place.log, numbered(200, 300))
+        until(lambda: len(tail.texts()) == 300, lambda: f"all rows come, not {len(tail.texts())}")
+        assert tail.texts() == [line.decode() for line in numbered(0, 300).split(b"\n")[:-1]]
+        assert tail.given == 300
+        tail.close()
+
+
+def test_a_sealed_log_ends_its_tail(place: Place, receiver: Receiver) -> None:
+    append(place.log, numbered(0, 300))
+    place.once(receiver)
+    client = Page(place, "--receiver", receiver.address).browser()
+    with tailing(client, {**STREAM, "from": 0}) as tail:
+        until(lambda: tail.ended, "the tail ends")
+    assert (len(tail.texts()), tail.says("done")) == (300, [[0]])
+    notes = [row for said in tail.said for row in said.get("rows", ()) if row[4] & 2]
+    assert len(notes) == 1
+    assert "its receipt is complete" in notes[0][3]
+
+
+def test_curl_reads_events_and_goes_on_behind_the_last(place: Place, receiver: Receiver) -> None:
+    append(place.log, numbered(0, 50))
+    place.once(receiver)
+    client = Page(place, "--receiver", receiver.address).browser()
+    path = f"/api/tail/{RUN}/{SITE}/{LOG}"
+    events = client.get(path, params={"from": 0}).text.split("\n\n")
+    ids = [int(event.split("\n")[0][4:]) for event in events if event.startswith("id: ")]
+    rows = [json.loads(event.split("\n")[1][6:]) for event in events if event.startswith("id: ")]
+    assert [row[3] for row in rows if not row[4] & 2] == [line.decode() for line in numbered(0, 50).split(b"\n")[:-1]]
+    rest = client.get(path, headers={"last-event-id": str(ids[9])}).text
+    assert rest.count("\nid: ") + rest.startswith("id: ") == len(ids) - 10
+
+
+def test_a_search_finds_what_grep_finds(place: Place, receiver: Receiver) -> None:
+    data = numbered(0, 3000) + lines(2000)
+    append(place.log, data)
+    place.once(receiver)
+    client = Page(place, "--receiver", receiver.address).browser()
+
+    def hits(**asked: Any) -> list[list[Any]]:
+        answer = client.post("/api/search", json={"run": RUN, "limit": 5000, **asked})
+        assert answer.status_code == 200, answer.text
+        said = [json.loads(line) for line in answer.text.splitlines()]
+        assert said[-1] == {"done": True, "capped": False}
+        return [hit for one in said for hit in one.get("hits", ())]
+
+    found = hits(literals=["line 29"])
+    assert [data[hit[1] : hit[2]] for hit in found] == [line for line in data.splitlines(True) if b"line 29" in line]
+    assert len(hits(regex=r"line 2\d{3}$")) == 1000
+    assert len(hits(literals=["LINE 29"], ignore=True)) == len(found)
+    assert hits(literals=["no such text"]) == []
+    began = time.monotonic()
+    client.post("/api/search", json={"run": RUN, "regex": "(a+)+$"})
+    assert time.monotonic() - began < 5
+
+
+def test_logs_are_merged_by_their_lines_times(place: Place, receiver: Receiver) -> None:
+    for site in ("site-1", "site-2"):
+        root = place.directory / site
+        root.mkdir()
+        odd = site == "site-2"
+        text = "".join(f"2026-11-23 08:{n // 60:02}:{n % 60:02} - INFO - {site} {n}\n" for n in range(odd, 400, 2))
+        (root / LOG).write_text(text)
+        place.sidecar(receiver, "--once", root=root, site=site).ends()
+    client = Page(place, "--receiver", receiver.address).browser()
+    asked = {"run": RUN, "streams": [{"site": "site-1", "log": LOG}, {"site": "site-2", "log": LOG}], "rows": 37}
+
+    def page(**more: Any) -> dict[str, Any]:
+        answer = client.post("/api/merged", json={**asked, **more})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    numbers: list[int] = []
+    found = page(end=True)
+    while found["rows"]:
+        numbers = [int(row[3].split()[-1]) for row in found["rows"] if not row[4] & 2] + numbers
+        found = page(before=found["before"])
+    assert numbers == list(range(400))
+    numbers, found = [], page(after=[0, 0])
+    while found["rows"]:
+        numbers += [int(row[3].split()[-1]) for row in found["rows"] if not row[4] & 2]
+        found = page(after=found["after"])
+    assert numbers == list(range(400))
+
+
+def test_the_page_ends_when_it_is_told_to_though_a_tail_is_open(place: Place, receiver: Receiver) -> None:
+    append(place.log, numbered(0, 10))
+    place.sidecar(receiver)
+    receiver.gets(numbered(0, 10))
+    page = Page(place, "--receiver", receiver.address)
+    with tailing(page.browser(), {**STREAM, "from": 0}) as tail:
+        until(lambda: len(tail.texts()) == 10, "rows come")
+        page.program.tell(signal.SIGTERM)
+        assert page.program.ends(10) == 0, page.program.talk()
+    assert page.program.complaints() == []
