@@ -12,6 +12,7 @@ import { bytes, count, moment, percent, several, skew } from "./words.js";
 
 const ORDER = ["failed", "lost link", "silent", "gap", "paused", "sending", "quiet", "open", "ended", "complete"];
 const SHOWN = 200; // sites that are shown at first
+const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
 const SLOWER = 10_000; // ms between two looks for errors and findings
 
 export class RunPage extends HTMLElement {
@@ -78,6 +79,7 @@ export class RunPage extends HTMLElement {
     this.first.hidden = !found;
     if (!found || this.first.dataset.is === found.id + found.offset) return;
     this.first.dataset.is = found.id + found.offset;
+    this.first.dataset.id = found.id;
     const { site, log } = found.stream;
     const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
     this.first.replaceChildren(
@@ -90,18 +92,21 @@ export class RunPage extends HTMLElement {
   }
 
   tellFindings(findings) {
-    this.findings.hidden = findings.length === 0;
-    const text = JSON.stringify(findings);
+    const others = findings.filter((one) => one.id !== this.first.dataset.id);
+    this.findings.hidden = others.length === 0;
+    const text = JSON.stringify(others);
     if (this.findings.dataset.is === text) return;
     this.findings.dataset.is = text;
-    this.findings.replaceChildren(h("h2", {}, several(findings.length, "finding")), h("ul", {}, ...findings.slice(0, 50).map((one) => this.finding(one))));
+    const title = several(others.length, this.first.hidden ? "finding" : "more finding");
+    this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...others.slice(0, 50).map((one) => this.finding(one))));
   }
 
   finding(one) {
-    const stream = one.stream ?? one;
-    const href = stream.site && stream.log ? `${path(this.run, stream.site, stream.log)}${one.offset === undefined ? "" : `#bytes=${one.offset}-${one.end ?? one.offset + 1}`}` : null;
-    const where = h("bdi", {}, `${stream.site ?? ""}${stream.log ? `/${stream.log}` : ""}`);
-    return h("li", {}, h("b", {}, one.title ?? one.id ?? ""), " ", href ? h("a", { href }, where) : where, one.meaning && h("p", {}, one.meaning), one.action && h("p", { class: "action" }, one.action));
+    const href = one.log ? `${path(this.run, one.site, one.log)}#bytes=${one.offset}-${one.offset + Math.max(1, one.length ?? 1)}` : null;
+    const name = h("bdi", {}, one.log ? `${one.site}/${one.log}` : (one.site ?? ""));
+    const often = one.count > 1 ? `, ${count(one.count)} times` : "";
+    return h("li", {}, h("p", {}, h("b", {}, one.event_name ?? ""), " in ", href ? h("a", { href }, name) : name, often),
+      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), h("p", { class: "meaning" }, `${one.meaning ?? ""} ${one.action ?? ""}`.trim()));
   }
 
   // The sites.
@@ -209,7 +214,7 @@ export class RunPage extends HTMLElement {
   bar(one) {
     const done = percent(one.bar);
     const name = one.rank === null || one.rank === undefined ? one.log : `rank ${one.rank}`;
-    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, one.bar));
+    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, one.bar.replace(DRAWN, " ")));
   }
 
   turn(site) {

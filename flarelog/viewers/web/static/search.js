@@ -11,6 +11,16 @@ import { count, several } from "./words.js";
 
 const LISTED = 200; // hits that are listed
 
+let kept = null;
+
+/** The search that goes on over the pages of *run*, or a new one. */
+export function searchOf(run) {
+  const found = kept?.run === run && kept.matcher ? kept : document.createElement("search-bar");
+  if (found !== kept) kept?.drop();
+  kept = found;
+  return found;
+}
+
 export class SearchBar extends HTMLElement {
   constructor() {
     super();
@@ -55,9 +65,10 @@ export class SearchBar extends HTMLElement {
     });
   }
 
-  disconnectedCallback() {
+  drop() {
     this.over?.abort();
     this.matcher?.end();
+    this.matcher = null;
   }
 
   open() {
@@ -67,9 +78,7 @@ export class SearchBar extends HTMLElement {
   }
 
   close() {
-    this.over?.abort();
-    this.matcher?.end();
-    this.matcher = null;
+    this.drop();
     this.hits = [];
     this.hidden = true;
     say(this.said, "");
@@ -117,7 +126,8 @@ export class SearchBar extends HTMLElement {
       } else this.tell(` \u2026 ${this.progress(looked)}`);
     }
     if (!gone) this.tell(", until the connection was lost");
-    if (this.hits.length) this.step(1);
+    if (this.hits.some((hit) => this.here(hit))) this.step(1);
+    else if (this.hits.length) this.list.hidden = false;
   }
 
   progress(looked) {
