@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from integration.harness.pages import STREAM, Page, tailing
+from integration.harness.pages import STREAM, Page, closing, tailing
 from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
 
 SAMPLES = Path(__file__).parent.parent.parent / "shared" / "samples" / "train"
@@ -20,6 +22,12 @@ SAMPLES = Path(__file__).parent.parent.parent / "shared" / "samples" / "train"
 
 def numbered(first: int, last: int) -> bytes:
     return b"".join(b"2026-11-23 08:00:00,%03d - INFO - line %d\n" % (n % 1000, n) for n in range(first, last))
+
+
+@pytest.fixture(autouse=True)
+def closed(place: Place) -> Iterator[None]:
+    with closing(place):
+        yield
 
 
 @pytest.fixture
@@ -47,7 +55,9 @@ def test_what_is_there_is_shown_as_logs_shows_it(place: Place, receiver: Receive
     assert place.once(receiver).process.returncode == 0
     where = ("--receiver", receiver.address) if way == "receiver" else ("--store", str(receiver.store))
     client = Page(place, *where).browser()
-    shown = place.call("logs", RUN, *where, "--bars", "off", "--color", "never", "--prefix", "off").printed.split("\n")[:-1]
+    shown = place.call("logs", RUN, *where, "--bars", "off", "--color", "never", "--prefix", "off").printed.split("\n")[
+        :-1
+    ]
 
     rows, at = [], 0
     while True:  # down, page by page
@@ -136,16 +146,14 @@ def test_what_dies_and_returns_costs_no_row_and_doubles_none(place: Place, recei
         else:
             until(lambda: tail.ended, "the tail ends with the page")
             page = Page(place, "--receiver", receiver.address, listen=page.address)
-            client, at = page.browser(), tail.at[0]
-            rows, given = tail.rows, tail.given
-            tail = tailing(client, {**STREAM, "from": at}).__enter__()
-            tail.rows, tail.given = rows, given
-        until(lambda: len(tail.texts()) == 200, lambda: f"all rows come, not {len(tail.texts())}")
-        append(place.log, numbered(200, 300))
-        until(lambda: len(tail.texts()) == 300, lambda: f"all rows come, not {len(tail.texts())}")
-        assert tail.texts() == [line.decode() for line in numbered(0, 300).split(b"\n")[:-1]]
-        assert tail.given == 300
-        tail.close()
+            client = page.browser()
+        goes_on = tailing(client, {**STREAM, "from": tail.at[0]}, before=tail)
+        with contextlib.nullcontext(tail) if dies == "receiver" else goes_on as tail:
+            until(lambda: len(tail.texts()) == 200, lambda: f"all rows come, not {len(tail.texts())}")
+            append(place.log, numbered(200, 300))
+            until(lambda: len(tail.texts()) == 300, lambda: f"all rows come, not {len(tail.texts())}")
+            assert tail.texts() == [line.decode() for line in numbered(0, 300).split(b"\n")[:-1]]
+            assert tail.given == 300
 
 
 def test_a_sealed_log_ends_its_tail(place: Place, receiver: Receiver) -> None:

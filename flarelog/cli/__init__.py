@@ -175,7 +175,7 @@ def _talk(level: str, speaker: str = "") -> None:
 
     handler = Talk(speaker, all_of_them=level.lower() == "debug")
     handler.addFilter(worth_saying)
-    for name in ("flarelog", "asyncio", "grpc"):  # what the libraries say of a call may quote a peer as well
+    for name in ("flarelog", "asyncio", "grpc", "uvicorn"):  # what the libraries say of a call may quote a peer as well
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
     logging.getLogger("flarelog").setLevel(level.upper())

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -21,6 +22,8 @@ class Page:
 
     def __init__(self, place: Place, *args: str, listen: str = "127.0.0.1:0", **env: Any) -> None:
         self.place = place
+        self.clients: list[httpx.Client] = []
+        pages(place).append(self)
         self._env = {"XDG_RUNTIME_DIR": str(place.directory / "runtime"), **env}
         ready = place.directory / f"{len(place.programs)}.web"
         self.program: Program = place.start("web", *args, "--listen", listen, "--ready-file", str(ready), **self._env)
@@ -43,7 +46,9 @@ class Page:
 
     def stranger(self) -> httpx.Client:
         """A browser that has not logged in."""
-        return httpx.Client(base_url=self.url, timeout=30)
+        client = httpx.Client(base_url=self.url, timeout=30)
+        self.clients.append(client)
+        return client
 
     def browser(self, token: str = "") -> httpx.Client:
         """One that has, with *token* or with the page's own rights."""
@@ -54,13 +59,32 @@ class Page:
         return client
 
 
+_PAGES: WeakKeyDictionary[Place, list[Page]] = WeakKeyDictionary()
+
+
+def pages(place: Place) -> list[Page]:
+    """Those of *place*."""
+    return _PAGES.setdefault(place, [])
+
+
+@contextlib.contextmanager
+def closing(place: Place) -> Iterator[None]:
+    """Close all browsers of *place* at the end."""
+    try:
+        yield
+    finally:
+        for page in pages(place):
+            for client in page.clients:
+                client.close()
+
+
 class Tailing:
     """A tail that is read in a thread, until it ends or is closed."""
 
-    def __init__(self, client: httpx.Client, streams: list[dict[str, Any]]) -> None:
+    def __init__(self, client: httpx.Client, streams: list[dict[str, Any]], before: Tailing | None = None) -> None:
         self.said: list[dict[str, Any]] = []
-        self.rows: dict[int, dict[int, Row]] = {}
-        self.given = 0  # rows, those that came again counted again
+        self.rows: dict[int, dict[int, Row]] = {} if before is None else before.rows
+        self.given: int = 0 if before is None else before.given  # rows, those that came again counted again
         self.at: dict[int, int] = {}
         self.ended = False
         self._stop = threading.Event()
@@ -98,8 +122,8 @@ class Tailing:
 
 
 @contextlib.contextmanager
-def tailing(client: httpx.Client, *streams: dict[str, Any]) -> Iterator[Tailing]:
-    tail = Tailing(client, list(streams))
+def tailing(client: httpx.Client, *streams: dict[str, Any], before: Tailing | None = None) -> Iterator[Tailing]:
+    tail = Tailing(client, list(streams), before)
     try:
         yield tail
     finally:

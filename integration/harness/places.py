@@ -213,7 +213,14 @@ class Program:
             for line in self.said.splitlines()
             if line.strip()
             and not line.startswith(
-                ("Usage: ", "Try ", "receiver: receiving at ", "receiver: token readers connect to ")
+                (
+                    "Usage: ",
+                    "Try ",
+                    "receiver: receiving at ",
+                    "receiver: token readers connect to ",
+                    "web: ",
+                    "http://",
+                )
             )
             and " INFO " not in line[:40]
             and " WARNING " not in line[:40]

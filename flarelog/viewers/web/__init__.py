@@ -11,13 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
-
+    from flarelog.viewers.web.guarding import Guarded
     from flarelog.viewers.web.options import WebOptions
     from flarelog.viewers.web.origins import Sources
 
 
-def app(sources: Sources, options: WebOptions, secrets: bytes = b"") -> ASGIApp:
+def app(sources: Sources, options: WebOptions, secrets: bytes = b"") -> Guarded:
     """The page as an ASGI app, over *sources*. *secrets*: the key of login secrets that another process signs; without
     it nobody logs in but with a token. Raises NotInstalled where the extra ``web`` is missing.
     """

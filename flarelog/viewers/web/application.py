@@ -17,7 +17,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
 
 from flarelog.errors import CannotConnect, FlarelogError, InvalidName, InvalidOption, NotAllowed, NotFound
 from flarelog.viewers.web import files
@@ -79,7 +78,7 @@ def table(rooms: Rooms) -> list[Row]:
     ]
 
 
-def made(sources: Sources, options: WebOptions, key: bytes) -> ASGIApp:
+def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     """The app over *sources*. *key*: what login secrets are signed with."""
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
@@ -105,7 +104,7 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> ASGIApp:
 
     routes = [Route(row.path, guarded(row), methods=[row.method]) for row in table(rooms)]
     inner = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http})
-    return Guarded(inner, hosts_of(options), proxied=options.trust_proxy)
+    return Guarded(inner, hosts_of(options), proxied=options.trust_proxy, end=logins.end)
 
 
 def refused(error: Exception) -> Response:

@@ -25,11 +25,14 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 
 
 class Wanted(NamedTuple):
-    """*rows* rows, the first of which is the one at offset *at*, and *before* rows before that."""
+    """*rows* rows, the first of which is the one at offset *at*, and *before* rows before that. *behind*: the notes at
+    *at* stand before the place; otherwise they are behind it, as the row there is.
+    """
 
     at: int
     rows: int
     before: int = 0
+    behind: bool = False
 
 
 @dataclass(slots=True)
@@ -131,14 +134,24 @@ class Drawing:
                 self._items += [self._ended(line, end) for line in _lines(flow.close(NEVER))]
             self._at = self._index()
         first = max(0, self._at - self._wanted.before)
-        rows = self._items[first : self._at + self._wanted.rows]
-        rest = self._items[self._at + self._wanted.rows :]
+        last = min(len(self._items), self._at + self._wanted.rows)
+        # A note goes with the row behind it: a page that begins at an offset begins with what stands there.
+        while first and not self._wanted.behind and self._goes_with_next(first - 1):
+            first -= 1
+        while last > self._at + 1 and last < len(self._items) and self._goes_with_next(last - 1):
+            last -= 1
+        rows, rest = self._items[first:last], self._items[last:]
         found.rows = rows
         found.time = next((line.time for line in reversed(self._items[:first]) if line.time is not None), None)
         found.begin = rows[0].offset if rows else self._wanted.at
         found.end = rest[0].offset if rest else place
         found.open = [] if rest else found.open
         return found
+
+    def _goes_with_next(self, index: int) -> bool:
+        """Whether the item at *index* is a note of what comes next."""
+        one = self._items[index]
+        return isinstance(one, Note) and index + 1 < len(self._items) and self._items[index + 1].offset == one.offset
 
     def _ended(self, line: Line, end: int) -> Line:
         """*line*, of which not everything was drawn."""
@@ -151,9 +164,9 @@ class Drawing:
 
     def _index(self) -> int:
         """Of the first row that ends behind the place, or the first note at it or behind."""
-        at = self._wanted.at
+        at, notes = self._wanted.at, self._wanted.at + self._wanted.behind
         for index, line in enumerate(self._items):
-            if line.end > at or (line.offset >= at and isinstance(line, Note)):
+            if line.offset >= notes if isinstance(line, Note) else line.end > at:
                 return index
         return len(self._items)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,9 +22,12 @@ _SHOWN = 2  # parts of a path that the access log has: what comes behind them ar
 
 
 class Guarded:
-    """*app* behind the checks. *hosts*: the names of the page; *proxied*: a proxy that ends TLS passes requests on."""
+    """*app* behind the checks. *hosts*: the names of the page; *proxied*: a proxy that ends TLS passes requests on.
+    *end*: makes what is being answered end.
+    """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], *, proxied: bool) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], *, proxied: bool, end: Callable[[], None]) -> None:
+        self.end = end
         self._app, self._hosts, self._proxied = app, hosts, proxied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

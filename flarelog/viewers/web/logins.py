@@ -48,7 +48,7 @@ class Logins:
         self._lasting = options.session_hours * 3600
         self._secrets, self._sessions = Secrets(key), Sessions[Rights](self._lasting)
         self._origins = Origins(sources)
-        self._wrong = 0
+        self._wrong, self._ending = 0, False
         self._free = asyncio.Event()
 
     async def __aenter__(self) -> Logins:
@@ -123,6 +123,16 @@ class Logins:
         }
 
     # --- how long, and how much
+
+    def end(self) -> None:
+        """The page ends: so does what is being answered."""
+        self._ending = True
+
+    def over(self, session: User) -> str:
+        """Why nothing more is answered to *session*; empty as long as something is."""
+        if session.over:
+            return "the login has ended: log in again"
+        return "the page's server has ended: start flarelog web again" if self._ending else ""
 
     async def _end(self, session: User) -> None:
         if not session.over:

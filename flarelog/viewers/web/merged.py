@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from flarelog.model import StreamId, StreamInfo
-from flarelog.render.rows import Line
+from flarelog.render.rows import Line, Note
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
@@ -26,7 +26,9 @@ _MILLISECOND = 1_000_000
 
 
 class Page(NamedTuple):
-    """Rows with the numbers of their streams; *before* and *after*: where each log goes on, either way."""
+    """Rows with the numbers of their streams. *before* and *after*: where each log goes on, either way: twice an
+    offset, and one more where the notes that stand there lie before the place.
+    """
 
     rows: list[tuple[int, Line]]
     before: list[int]
@@ -44,12 +46,17 @@ async def page(
     back: bool,
     arrival: bool,
 ) -> Page:
-    """*rows* rows before *places*, or behind them. Raises NotFound, NotAllowed, CannotConnect."""
+    """*rows* rows before *places*, as an earlier page gave them, or behind them.
+
+    Raises NotFound, NotAllowed, CannotConnect.
+    """
     turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def drawn(info: StreamInfo, at: int) -> Drawn:
         async with turns:
-            return await windows.drawn(origin, info, Wanted(at, 0, rows) if back else Wanted(at, rows), view)
+            at, behind = at // 2, bool(at % 2)
+            wanted = Wanted(at, 0, rows, behind) if back else Wanted(at, rows, 0, behind)
+            return await windows.drawn(origin, info, wanted, view)
 
     found = await asyncio.gather(*(drawn(info, at) for info, at in zip(infos, places, strict=True)))
     lines = [one.rows for one in found]
@@ -57,7 +64,9 @@ async def page(
     chosen = merged[-rows:] if back else merged[:rows]
     before, after = list(places), list(places)
     for k, line in chosen:
-        before[k], after[k] = min(before[k], line.offset), max(after[k], line.end)
+        note = isinstance(line, Note)
+        before[k] = min(before[k], 2 * line.offset + (not note))
+        after[k] = max(after[k], 2 * line.end + note)
     return Page(chosen, before, after)
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -166,13 +167,13 @@ class Reads:
             if not isinstance(cursor, list) or len(cursor) != len(infos):
                 raise Refused(400, "before and after are what an earlier answer gave for the same streams")
             places = [whole({"offset": one}, "offset") or 0 for one in cursor]
-            return [min(place, info.committed) for place, info in zip(places, infos, strict=True)]
+            return [min(place, 2 * info.committed + 1) for place, info in zip(places, infos, strict=True)]
         at = whole(asked, "time")
         if at is None:
-            return [info.committed + 1 if asked.get("end") else 0 for info in infos]
+            return [2 * info.committed + 1 if asked.get("end") else 0 for info in infos]
         sites = tuple(dict.fromkeys(info.stream.site for info in infos))
         lengths = {one.stream: one.lengths for one in await origin.streams(infos[0].stream.run, sites, (at,))}
-        return [min((*lengths.get(info.stream, ()), info.committed)) for info in infos]
+        return [2 * min((*lengths.get(info.stream, ()), info.committed)) for info in infos]
 
     # --- what comes
 
@@ -202,7 +203,7 @@ class Reads:
             for site in {info.stream.site: info.stream for info in infos}.values():
                 await self._permits.demand(session.of.origin, site)
             begins = [info.committed if start is None else start for info, start in zip(infos, starts, strict=True)]
-            tail = Tail(self._hub, self._permits, session.of.origin, infos, begins, lambda: session.over)
+            tail = Tail(self._hub, self._permits, session.of.origin, infos, begins, partial(self._logins.over, session))
             lines = _events(tail.said()) if events else tail.said()
             kind = EVENTS if events else NDJSON
             return Flowing(lines, stack.pop_all(), media_type=kind, headers=UNBUFFERED)
@@ -247,7 +248,7 @@ class Reads:
         async def lines() -> AsyncGenerator[bytes, None]:
             async with contextlib.aclosing(search.said()) as found:
                 async for line in found:
-                    if session.over:
+                    if self._logins.over(session):
                         return
                     yield line
 
@@ -266,7 +267,7 @@ class Reads:
             find = session.of.origin.find(info.stream, begin, sys.maxsize, follow=False, stop=end)
             async with contextlib.aclosing(find) as found:
                 async for at, what in found:
-                    if session.over or end <= begin:
+                    if self._logins.over(session) or end <= begin:
                         return
                     if isinstance(what, Buffer):
                         yield bytes(what[: end - at])

@@ -8,12 +8,12 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from flarelog.errors import CannotListen
 from flarelog.names import parse_address
+from flarelog.viewers.web.guarding import Guarded
 
-GRACE = 1  # seconds that answers which have no end get when the page ends
+GRACE = 2  # seconds that answers which have no end get when the page ends
 CONNECTIONS = 500  # at once; more are answered with 503
 
 
@@ -40,12 +40,13 @@ def bound(address: str) -> socket.socket:
     return found
 
 
-async def serve(app: ASGIApp, listening: socket.socket, stopped: asyncio.Event, ready: Callable[[], object]) -> None:
+async def serve(app: Guarded, listening: socket.socket, stopped: asyncio.Event, ready: Callable[[], object]) -> None:
     """Serve *app* at *listening* until *stopped*; *ready* is called when requests are answered."""
     config = uvicorn.Config(
         *(app,),
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         lifespan="on",
         ws="none",
@@ -61,6 +62,7 @@ async def serve(app: ASGIApp, listening: socket.socket, stopped: asyncio.Event, 
         ready()
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    app.end()
     server.should_exit = True
     stopping.cancel()
     await serving

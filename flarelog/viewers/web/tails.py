@@ -69,8 +69,8 @@ class _Part:
 
 
 class Tail:
-    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*. *over*: whether
-    his session has ended.
+    """The streams of *infos*, each from its offset in *starts*, for one viewer who reads with *origin*. *over*: why it
+    ends before its streams do; empty as long as it does not.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Tail:
         origin: Origin,
         infos: Sequence[StreamInfo],
         starts: Sequence[int],
-        over: Callable[[], bool] = lambda: False,
+        over: Callable[[], str] = lambda: "",
     ) -> None:
         self._hub, self._permits, self._origin, self._over = hub, permits, origin, over
         self._parts = [
@@ -99,7 +99,7 @@ class Tail:
         tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
         try:
             drawn, spoke = 0.0, time.monotonic()
-            while not self._over():
+            while not (why := self._over()):
                 ended = all(task.done() for task in tasks)
                 now = time.monotonic()
                 if now - drawn >= BARS_EVERY:
@@ -118,7 +118,7 @@ class Tail:
                         await self._come.wait()
                 if self._rows < ROWS:
                     await asyncio.sleep(FLUSH)
-            yield _line({"error": "the login has ended: log in again"})
+            yield _line({"error": why})
         finally:
             for task in tasks:
                 task.cancel()

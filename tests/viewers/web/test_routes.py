@@ -1,0 +1,306 @@
+"""Who may ask for what: every method on every route, as a stranger, by another name, from another site, and logged in.
+
+The table of routes is the app's own: a route without a row here fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flarelog.model import StreamId
+from flarelog.stores import choose
+from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.web import app, files
+from flarelog.viewers.web.options import WebOptions
+from flarelog.viewers.web.origins import Sources
+from flarelog.viewers.web.safety import HEADERS
+from flarelog.viewers.web.sessions import new_key, signed
+
+HOST = "127.0.0.1:4780"
+QUERY = "?run=run-1&site=site-1&log=app.log"
+NAMED = {"run": "run-1", "site": "site-1", "log": "app.log"}
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
+
+# Each route: what is asked for, what is sent, and what a stranger and a session get.
+ROUTES: dict[tuple[str, str], tuple[str, Any, int, int]] = {
+    ("POST", "/api/login"): ("/api/login", {}, 401, 401),
+    ("POST", "/api/logout"): ("/api/logout", {}, 401, 200),
+    ("GET", "/api/me"): ("/api/me", None, 401, 200),
+    ("GET", "/api/runs"): ("/api/runs", None, 401, 200),
+    ("GET", "/api/run"): (f"/api/run{QUERY}", None, 401, 200),
+    ("GET", "/api/first-error"): (f"/api/first-error{QUERY}", None, 401, 200),
+    ("GET", "/api/findings"): (f"/api/findings{QUERY}", None, 401, 200),
+    ("GET", "/api/lanes"): (f"/api/lanes{QUERY}", None, 401, 404),
+    ("GET", "/api/command"): (f"/api/command{QUERY}", None, 401, 200),
+    ("POST", "/api/window"): ("/api/window", {"stream": NAMED, "rows": 5}, 401, 200),
+    ("POST", "/api/merged"): ("/api/merged", {"run": "run-1", "streams": [NAMED], "end": True}, 401, 200),
+    ("POST", "/api/tail"): ("/api/tail", {"streams": [NAMED]}, 401, 200),
+    ("GET", "/api/tail/{run}/{site}/{log:path}"): ("/api/tail/run-1/site-1/app.log", None, 401, 200),
+    ("POST", "/api/search"): ("/api/search", {"run": "run-1", "literals": ["line"]}, 401, 200),
+    ("GET", "/api/raw"): (f"/api/raw{QUERY}", None, 401, 200),
+    ("GET", "/static/{name:path}"): ("/static/index.html", None, 200, 200),
+    ("GET", "/"): ("/", None, 200, 200),
+    ("GET", "/run/{rest:path}"): ("/run/run-1/site-1/app.log", None, 200, 200),
+}
+PUBLIC = {path for path, _, stranger, _ in ROUTES.values() if stranger == 200}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """With a sealed log."""
+
+    async def write() -> None:
+        async with choose.store(tmp_path / "store", "memory") as held:
+            appender = await held.appender(StreamId(**NAMED), b"producer")
+            await appender.append(0, b"".join(b"line %d\n" % n for n in range(100)))
+            await appender.sync()
+            from flarelog.model import Receipt
+
+            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+    asyncio.run(write())
+    return tmp_path / "store"
+
+
+@asynccontextmanager
+async def page(store: Path, **options: Any) -> AsyncGenerator[tuple[Any, bytes], None]:
+    """The app, and the key of its logins."""
+    key = new_key()
+    made = app(Sources(str(store), lambda: StoreOrigin(store)), WebOptions(**options), key)
+    inner = made._app
+    async with inner.router.lifespan_context(inner):
+        yield made, key
+
+
+def browser(made: Any, host: str = HOST, **headers: str) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(made), base_url=f"http://{host}", headers=headers)
+
+
+@asynccontextmanager
+async def logged_in(made: Any, key: bytes) -> AsyncGenerator[httpx.AsyncClient, None]:
+    async with browser(made) as client:
+        answer = await client.post("/api/login", json={"secret": signed(key, time.time())})
+        assert answer.status_code == 200, answer.text
+        yield client
+
+
+def played(store: Path, play: Callable[[Any, bytes], Awaitable[None]], **options: Any) -> None:
+    async def run() -> None:
+        async with page(store, **options) as (made, key):
+            await play(made, key)
+
+    asyncio.run(run())
+
+
+async def asked(client: httpx.AsyncClient, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
+    content = {} if body is None else {"content": json.dumps(body), "headers": {"content-type": "application/json"}}
+    content["headers"] = {**content.get("headers", {}), **headers}
+    return await client.request(method, path, **content)
+
+
+def test_the_table_has_each_route_of_the_app(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        routes = {(method, route.path) for route in made._app.routes for method in route.methods - {"HEAD"}}
+        assert routes == set(ROUTES)
+
+    played(store, play)
+
+
+def test_a_stranger_gets_the_page_and_nothing_else(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with browser(made) as client:
+            for (method, _), (path, body, stranger, _) in ROUTES.items():
+                if path == "/api/login":
+                    continue  # which is answered late: with real processes
+                answer = await asked(client, method, path, body)
+                assert answer.status_code == stranger, (method, path)
+
+    played(store, play)
+
+
+def test_a_session_gets_what_the_table_says(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        for (method, _), (path, body, _, session) in ROUTES.items():
+            if path == "/api/login":
+                continue
+            async with logged_in(made, key) as client:
+                answer = await asked(client, method, path, body)
+                assert answer.status_code == session, (method, path, answer.text)
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_other_method_is_known_anywhere(store: Path, method: str) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for (known, _), (path, _, _, _) in ROUTES.items():
+                if method == known or (method, known) == ("HEAD", "GET"):
+                    continue
+                answer = await asked(client, method, path, {} if method == "POST" else None)
+                assert answer.status_code == 405, (method, path)
+            assert (await client.get("/api/me")).status_code == 200
+
+    played(store, play)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:4780", "127.0.0.1:4781", "127.0.0.1.evil.example:4780"])
+def test_by_another_name_nothing_is_answered(store: Path, method: str, host: str) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client, browser(made, host) as other:
+            for path, body, _, _ in ROUTES.values():
+                for each in (other, client):
+                    answer = await asked(each, method, path, body, host=host)
+                    assert answer.status_code == 421, (method, path)
+
+    played(store, play)
+
+
+CROSS = [
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"sec-fetch-site": "none"},
+    {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "iframe"},
+    {"origin": "https://evil.example"},
+    {"origin": "null"},
+    {"sec-fetch-site": "same-origin", "origin": "http://evil.example"},
+]
+
+
+@pytest.mark.parametrize("headers", CROSS, ids=lambda headers: " ".join(headers.values()))
+def test_another_sites_page_gets_nothing(store: Path, headers: dict[str, str]) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for (method, _), (path, body, _, _) in ROUTES.items():
+                for other in {method, "DELETE", "GET", "POST"}:
+                    answer = await asked(client, other, path, body, **headers)
+                    assert answer.status_code in ((405,) if other == "DELETE" else (403,)), (other, path)
+            assert (await client.get("/api/me")).status_code == 200
+
+    played(store, play)
+
+
+def test_a_link_opens_the_page_and_no_data(store: Path) -> None:
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for path, (status) in (("/", 200), ("/run/run-1", 200), ("/api/me", 403), (f"/api/raw{QUERY}", 403)):
+                assert (await asked(client, "GET", path, **link)).status_code == status
+            assert (await asked(client, "POST", "/", {}, **link)).status_code == 403
+
+    played(store, play)
+
+
+def test_each_answer_says_what_a_browser_may_do_with_it(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for (method, _), (path, body, _, _) in ROUTES.items():
+                if path in ("/api/logout", "/api/login"):
+                    continue
+                for each in (method, "DELETE"):
+                    answer = await asked(client, each, path, body)
+                    for name, value in HEADERS.items():
+                        assert answer.headers[name] == value or (name == "cache-control" and path in PUBLIC)
+                    assert "server" not in answer.headers
+                    assert "access-control-allow-origin" not in answer.headers
+            raw = await client.get(f"/api/raw{QUERY}")
+            assert raw.headers["content-disposition"].startswith("attachment;")
+            assert raw.headers["content-type"] == "application/octet-stream"
+
+    played(store, play)
+
+
+def test_only_json_is_taken_and_not_much_of_it(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+                answer = await client.post("/api/window", content=b"{}", headers={"content-type": kind})
+                assert answer.status_code == 415
+            json_ = {"content-type": "application/json"}
+            bodies = (b"", b"[]", b"nul", b'"x"', b"\xff", b"[" * 5000, b'{"stream": 1}', b'{"stream": {"run": 1}}')
+            for body in bodies:
+                assert (await client.post("/api/window", content=body, headers=json_)).status_code == 400, body
+            large = b'{"x": "' + b"x" * (1 << 17) + b'"}'
+            assert (await client.post("/api/window", content=large, headers=json_)).status_code == 413
+
+            async def parts() -> AsyncGenerator[bytes, None]:
+                for _ in range(40):
+                    yield b" " * 4096
+
+            assert (await client.post("/api/window", content=parts(), headers=json_)).status_code == 400
+
+    played(store, play)
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "../..", "a/../b", "/etc/passwd", "a\0b", "a\nb", "\u202ea", "x" * 300, "", ".", "a b", "\ud800"]
+)
+def test_a_name_that_is_none_is_a_sentence(store: Path, name: str) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            for part in NAMED:
+                answer = await asked(client, "POST", "/api/window", {"stream": {**NAMED, part: name}})
+                assert answer.status_code == 400, (part, answer.text)
+                assert "\n" not in answer.json()["error"]
+            answer = await asked(client, "POST", "/api/search", {"run": name, "literals": ["x"]})
+            assert answer.status_code == 400
+
+    played(store, play)
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/../../setup.cfg", "/static/..%2f..%2fsetup.cfg", "/static//etc/passwd", "/x"]
+)
+def test_no_path_leads_out_of_the_page(store: Path, path: str) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with browser(made) as client:
+            assert (await client.get(path)).status_code == 404
+
+    played(store, play)
+
+
+def test_the_files_of_the_page_are_known_beforehand() -> None:
+    assert files.INDEX in files.files()
+
+
+def test_behind_a_proxy_no_header_means_no_rights(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with browser(made, "logs.example") as client:
+            assert (await client.get("/")).status_code == 403
+            assert (await client.get("/", headers={"x-forwarded-proto": "http"})).status_code == 403
+            https = {"x-forwarded-proto": "https"}
+            answer = await asked(client, "POST", "/api/login", {"secret": signed(key, time.time())}, **https)
+            set_ = answer.headers["set-cookie"]
+            assert set_.startswith("__Host-flarelog=")
+            assert {"Secure", "HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in set_.split(";")}
+        async with browser(made) as client:
+            assert (await client.get("/", headers=https)).status_code == 421
+
+    played(store, play, trust_proxy=True, hosts=("logs.example",))
+
+
+def test_a_cookie_ends_with_its_session(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client, logged_in(made, key) as other:
+            cookie = client.cookies["flarelog"]
+            assert (await asked(client, "POST", "/api/logout", {})).status_code == 200
+            client.cookies.set("flarelog", cookie)
+            assert (await client.get("/api/me")).status_code == 401
+            assert (await other.get("/api/me")).status_code == 200
+            twice = {"cookie": f"flarelog={other.cookies['flarelog']}; flarelog=x"}
+            async with browser(made) as third:
+                assert (await third.get("/api/me", headers=twice)).status_code == 401
+
+    played(store, play)
