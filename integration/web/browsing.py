@@ -22,7 +22,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 MISSING = "no Chromium is installed: apt-get install chromium fonts-dejavu-core"
 WATCH = """
 window.violations = [];
-addEventListener("securitypolicyviolation", (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+addEventListener("securitypolicyviolation", (event) => {
+    window.violations.push(`${event.violatedDirective} ${event.blockedURI}`);
+});
 """
 
 expect.set_options(timeout=PATIENCE * 1000)
@@ -44,7 +46,9 @@ def chromium() -> str:
 class Web:
     """A ``flarelog web`` that is ready."""
 
-    def __init__(self, place: Place, *where: str, listen: str = "127.0.0.1:0", env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, place: Place, *where: str, listen: str = "127.0.0.1:0", env: dict[str, str] | None = None
+    ) -> None:
         self.place, self.where = place, where
         ready = place.directory / f"{len(place.programs)}.page"
         self.program: Program = place.start("web", *where, "--listen", listen, "--ready-file", str(ready))
@@ -124,7 +128,9 @@ def tab_of(browser: Browser, web: Web, **context: Any) -> Iterator[Tab]:
 
 def texts(page: Page) -> list[str]:
     """The texts of the rows in the document, from top to bottom."""
-    found: list[str] = page.evaluate('[...document.querySelectorAll("log-list .row")].map((row) => row.text.textContent)')
+    found: list[str] = page.evaluate(
+        '[...document.querySelectorAll("log-list .row")].map((row) => row.text.textContent)'
+    )
     return found
 
 

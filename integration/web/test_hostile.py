@@ -1,4 +1,4 @@
-"""Logs and names that would do something to a page that took them for more than text: nothing runs, nothing complains."""
+"""Logs and names that would do something to a page that takes them for more than text: nothing runs or complains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from integration.harness.places import Place, new_place
 from integration.web.browsing import Tab, Web, filled, held, tab_of
 
 HTML = """<img src=x onerror="document.title='owned'"><script>document.title='owned'</script><svg onload=alert(1)>
-<a href="javascript:document.title='owned'">click</a> javascript:alert(1) {{7*7}} ${alert(1)} <iframe srcdoc="<script>alert(1)</script>">
+<a href="javascript:document.title='owned'">click</a> javascript:alert(1) {{7*7}} ${alert(1)}
+<iframe srcdoc="<script>alert(1)</script>">
 --></title></style><style>*{display:none}</style> &lt;b&gt; &#60;
 """
 TERMINAL = (

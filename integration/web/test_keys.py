@@ -80,7 +80,9 @@ def test_everything_is_reached_by_tab(tab: Tab) -> None:
         reached.append(
             page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
         )
-    assert {"To the content", "run-1", "Log out", "Search", "Level", "Go to", "Link", "Download", "Keys"} <= set(reached)
+    assert {"To the content", "run-1", "Log out", "Search", "Level", "Go to", "Link", "Download", "Keys"} <= set(
+        reached
+    )
     assert "Lines of berlin/train.log" in reached
 
 

@@ -1,11 +1,9 @@
-"""A log that grows, in Chromium: each row once, whatever is killed meanwhile, and a screen that stays where it is put."""
+"""A log that grows, in Chromium: each row once, whatever is killed meanwhile, and a screen that stays where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from integration.harness.places import Place, Receiver, append, free_address, until
 from integration.web.browsing import Tab, Web, held, numbered, offsets, tab_of
@@ -14,16 +12,16 @@ LIVE = "/run/run-1/site-1/app.log"
 
 
 @pytest.fixture
-def growing(place: Place) -> Iterator[tuple[Place, Receiver, Web]]:
+def growing(place: Place) -> tuple[Place, Receiver, Web]:
     """A log of 500 lines that a sidecar sends, and a page."""
     receiver = place.serve(listen=free_address())
     append(place.log, numbered(500))
     place.sidecar(receiver)
     receiver.gets(numbered(500))
-    yield place, receiver, Web(place, "--receiver", receiver.address)
+    return place, receiver, Web(place, "--receiver", receiver.address)
 
 
-def row(page: Page, text: str):  # type: ignore[no-untyped-def]
+def row(page: Page, text: str) -> Locator:
     return page.locator("log-list .row", has_text=text)
 
 
@@ -97,7 +95,9 @@ def test_what_was_killed_comes_back_and_each_row_is_there_once(
         expect(page.locator(".trouble")).to_be_hidden()
         places = offsets(page)
         assert places == list(range(places[0], 12 * 750, 12))
-        assert [text for text in held(page) if "step" in text][-750:] == numbered(750).decode().splitlines()[-len(places) :]
+        assert [text for text in held(page) if "step" in text][-750:] == numbered(750).decode().splitlines()[
+            -len(places) :
+        ]
         assert tab.violations() == []
 
 

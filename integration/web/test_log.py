@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from integration.harness.places import Place
 from integration.web.browsing import Tab, Web, held, texts
@@ -20,7 +26,7 @@ def at(place: float) -> str:
     return data[data.rindex(b"\n", 0, offset) + 1 :].split(b"\n")[0].decode()
 
 
-def row(page: Page, text: str):  # type: ignore[no-untyped-def]
+def row(page: Page, text: str) -> Locator:
     return page.locator("log-list .row", has_text=text)
 
 
@@ -39,7 +45,7 @@ def test_a_log_that_has_ended_shows_its_end_and_every_wheel_turn_shows_what_is_b
     assert page.locator("log-list .row").count() < 100
 
 
-def test_g_and_G_go_to_both_ends(tab: Tab) -> None:
+def test_two_keys_go_to_both_ends(tab: Tab) -> None:
     page = tab.show(BERLIN)
     page.keyboard.press("g")
     expect(row(page, "000000 step")).to_be_in_viewport()
@@ -68,7 +74,7 @@ def test_the_map_leads_to_any_share_of_the_log(tab: Tab) -> None:
     page.mouse.down()
     page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2, steps=8)
     page.mouse.up()
-    expect(page.locator(".status .where")).to_contain_text("50 %")
+    expect(page.locator(".status .where")).to_have_text(re.compile("(49|50|51) %"))
 
 
 def test_a_traceback_is_folded_and_opens(tab: Tab) -> None:
@@ -95,14 +101,14 @@ def test_a_permalink_marks_its_bytes_and_is_what_the_address_says(tab: Tab) -> N
     expect(page.locator(".row.marked")).to_have_count(4)
 
 
-def test_the_link_s_command_shows_the_same_lines(tab: Tab, stored: tuple[Place, Web]) -> None:
+def test_the_link_s_command_shows_the_same_lines(tab: Tab) -> None:
     page = tab.open(f"{BERLIN}#bytes={12 * 150}-{12 * 153}")
     expect(page.locator(".row.marked")).to_have_count(3)
     page.keyboard.press("c")
     command = page.locator("dialog code", has_text="flarelog logs").inner_text()
-    shown = stored[0].call(*command.split()[1:], "--notes", "off")
-    assert shown.ends() == 0, shown.talk()
-    assert shown.printed.splitlines()[:3] == ["000150 step", "000151 step", "000152 step"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shown = subprocess.run(command, shell=True, capture_output=True, env={**os.environ, "PATH": path}, check=False)
+    assert shown.stdout == b"000150 step\n000151 step\n000152 step\n", shown.stderr
 
 
 def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
@@ -114,7 +120,9 @@ def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
     expect(long).to_have_class("row open marked")
     expect(long).to_contain_text("END")
     after, below = long.bounding_box(), row(page, "000000 step").bounding_box()
-    assert before and after and below
+    assert before
+    assert after
+    assert below
     assert after["height"] > 3 * before["height"]
     assert below["y"] >= after["y"] + after["height"] - 1
 
@@ -153,7 +161,7 @@ def test_a_selection_over_more_than_the_screen_is_copied_whole(tab: Tab) -> None
     page.wait_for_function('document.querySelector("log-list").selection')
     page.keyboard.press("Control+c")
     copied = page.evaluate("navigator.clipboard.readText()").split("\n")
-    assert copied == ["03 step"[0:], *[f"{n:06d} step" for n in range(4, 140)], "000140"]
+    assert copied == ["03 step", *[f"{n:06d} step" for n in range(4, 140)], "000140"]
 
 
 def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) -> None:

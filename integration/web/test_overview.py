@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, expect
 
 import flarelog
-from integration.harness.places import Place, append, until
+from integration.harness.places import Place, append
 from integration.web.browsing import Tab, Web, filled, tab_of
 
 MOST_GZIPPED = 60_000
@@ -91,7 +91,9 @@ def test_a_page_that_is_left_asks_nothing_any_more(tab: Tab) -> None:
     expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    until(lambda: page.wait_for_timeout(50) or sum("/api/runs" in url for url in asked) >= 2, "the runs are asked for")
+    for _ in range(2):
+        with page.expect_request(re.compile("/api/runs")):
+            pass
     assert [url for url in asked if "/api/run?" in url] == []
 
 

@@ -175,7 +175,8 @@ export class LogList extends HTMLElement {
   scrolled() {
     const moved = this.scrollTop - this.expected;
     if (Math.abs(moved) >= 2) {
-      const bottom = this.whole - this.clientHeight - this.scrollTop < this.height;
+      // Of the document, not of the rows: those that have come since it was drawn are no reason to stop following.
+      const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
       if (moved < 0 && this.follow && !bottom) this.turn(false);
       else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
       this.expected = this.scrollTop;
@@ -226,7 +227,7 @@ export class LogList extends HTMLElement {
     const y = this.top(index);
     const [high, low] = [this.scrollTop, this.scrollTop + this.clientHeight - 2 * this.height];
     if (share === null && y >= high && y <= low) return this.draw();
-    this.scroll(share === null ? (y < high ? y : y - this.clientHeight + 2 * this.height) : y - this.clientHeight * share);
+    this.scroll(share === null ? (y < high ? y : y - this.clientHeight + 2 * this.height) : y - (this.clientHeight - this.height) * share);
     this.draw();
   }
 

@@ -65,7 +65,8 @@ export class Tail {
           return;
         }
         misses += 1;
-        this.listener.lost(`${error.message}; trying again`);
+        // A stream that was left a moment ago still counts: it is not worth a word.
+        if (error.status !== 429 || misses > 3) this.listener.lost(`${error.message}; trying again`);
       }
       await this.pause(WAITS[Math.min(misses, WAITS.length) - 1] ?? WAITS[0]);
     }
