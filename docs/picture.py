@@ -208,7 +208,7 @@ def take_page(receiver: str, work: Path) -> None:
             browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             for name, place, wait, look in (
                 ("page-run", f"/run/{RUN}", "run-page .first .what", {"viewport": WIDE, "color_scheme": "light"}),
-                ("page-log", f"/run/{RUN}?merged=time", ".row", {"viewport": WIDE, "color_scheme": "dark"}),
+                ("page-log", f"/run/{RUN}?merged=arrival", ".row", {"viewport": WIDE, "color_scheme": "dark"}),
                 ("page-phone", f"/run/{RUN}", "run-page .first .what", {"viewport": PHONE, "color_scheme": "dark"}),
             ):
                 page = logged_in(browser, address, look)

@@ -58,6 +58,7 @@ class Web:
         )
         assert ready.exists(), self.program.talk()
         self.address = ready.read_text().strip()
+        self.session: Any = None  # the cookie of a browser that has logged in
 
     def login(self) -> str:
         """An address that logs one browser in."""
@@ -77,7 +78,8 @@ class Tab:
 
     def __init__(self, browser: Browser, web: Web, **context: Any) -> None:
         self.web = web
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **context})
+        sizes = {"viewport": {"width": 1280, "height": 800}}
+        self.context = browser.new_context(**{**sizes, "storage_state": web.session, **context})
         self.context.set_default_timeout(PATIENCE * 1000)
         self.context.add_init_script(WATCH)
         self.page: Page = self.context.new_page()
@@ -91,8 +93,10 @@ class Tab:
             self.complaints.append(f"{message.type}: {message.text}")
 
     def login(self) -> None:
-        self.page.goto(self.web.login())
-        expect(self.page.locator("runs-page")).to_be_visible()
+        if self.web.session is None:
+            self.page.goto(self.web.login())
+            expect(self.page.locator("runs-page")).to_be_visible()
+            self.web.session = self.context.storage_state()
 
     def open(self, path: str) -> Page:
         self.page.goto(self.web.url(path))

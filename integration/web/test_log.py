@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from integration.harness.places import Place
-from integration.web.browsing import Tab, Web, held, texts
+from integration.web.browsing import Tab, held, texts
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"

@@ -84,7 +84,7 @@ export function fill(node, item, how) {
   node.open = how.open;
   const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
   node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace",
-    tail && "folded", hidden && "head", how.open && "open"].filter(Boolean).join(" ");
+    tail && "folded", hidden && "folds", how.open && "open"].filter(Boolean).join(" ");
   node.number.textContent = flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`;
   node.time.textContent = time ? clock(time, true) : "";
   if (how.names.length > 1) {
