@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 
 import click
 
+from flarelog.cli.beside import Beside
 from flarelog.cli.notify import Service
 from flarelog.cli.options import Access, Whole, asks, option, tls_options
 from flarelog.cli.running import checked, on_hangup, on_stop, run, say
@@ -66,6 +68,11 @@ COLLECT_EVERY = 60.0  # seconds
     help="TOML file that grants roles. By default a certificate pushes as its site; OU=reader reads.",
 )
 @option(
+    "--web",
+    metavar="HOST:PORT",
+    help="Serve the page of flarelog web at this address as well, by a process that ends with the receiver.",
+)
+@option(
     "--ready-file",
     type=click.Path(dir_okay=False),
     metavar="FILE",
@@ -81,6 +88,7 @@ def command(
     access: Access,
     tls_crl: str | None,
     policy_file: str | None,
+    web: str | None,
     ready_file: str | None,
 ) -> None:
     """Receive the logs of all sites and store them as DIR/RUN/SITE/LOG.
@@ -101,7 +109,8 @@ def command(
     checked(lambda: check(workers))
     kept = checked(keep)
     service = Service()
-    announce = partial(_announce, service, store, ready_file)
+    page = None if web is None or as_worker else checked(lambda: _page(web, tls, settings))
+    announce = partial(_announce, service, store, ready_file, page)
     if as_worker:
         place = place_of()
         settings = divided(settings, place.count)
@@ -109,9 +118,9 @@ def command(
         run(_serve(mine, settings, kept, workers=Workers(place)))
         forget(place)
     elif workers > 1:
-        run(_watched(service, supervise(choose.store(store, durability), settings, workers, announce)))
+        run(_watched(service, page, supervise(choose.store(store, durability), settings, workers, announce)))
     else:
-        run(_watched(service, _serve(choose.store(store, durability), settings, kept, announce)))
+        run(_watched(service, page, _serve(choose.store(store, durability), settings, kept, announce)))
 
 
 def _heeding(tls: Tls | None, crl: str | None) -> Tls | None:
@@ -131,8 +140,16 @@ def _policy(path: str, tls: Tls | None) -> PolicyFile:
     return PolicyFile(path)
 
 
-async def _watched(service: Service, work: Coroutine[object, None, None]) -> None:
-    async with service.alive():
+def _page(listen: str, tls: Tls | None, options: ServerOptions) -> Beside:
+    """Raises InvalidOption, NotInstalled."""
+    from flarelog.cli.web import installed  # who serves no page does not wait for it
+
+    installed()
+    return Beside(listen, tls, readers=bool(options.reader_listen))
+
+
+async def _watched(service: Service, page: Beside | None, work: Coroutine[object, None, None]) -> None:
+    async with service.alive(), page or contextlib.nullcontext():
         await work
 
 
@@ -173,7 +190,9 @@ async def _serve(
                 await asyncio.wait(left, timeout=1.0)
 
 
-def _announce(service: Service, store: str, ready_file: str | None, address: str, reader_address: str) -> None:
+def _announce(
+    service: Service, store: str, ready_file: str | None, page: Beside | None, address: str, reader_address: str
+) -> None:
     """Say where connections are accepted."""
     if ready_file is not None:
         if reader_address:  # first: who sees the other file may look for this one
@@ -183,6 +202,8 @@ def _announce(service: Service, store: str, ready_file: str | None, address: str
     service.ready(f"STATUS=receiving at {address}")
     if reader_address:
         say(f"receiver: token readers connect to {reader_address}")
+    if page is not None:
+        page.begin(address, reader_address)
 
 
 def _write(path: str, address: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from flarelog.cli.options import Access, asks, client_options, one_source, option
-from flarelog.cli.running import checked, on_stop, run, say
+from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
@@ -49,6 +49,7 @@ shows what its holder may read.
 @asks(page=WebOptions)
 @click.option("--ready-file", type=click.Path(dir_okay=False), metavar="FILE",
               help="Write the address of the page to this file when it is ready.")  # fmt: skip
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when stdin does, as serve --web wants it.")
 def command(
     action: str,
     store: str | None,
@@ -56,6 +57,7 @@ def command(
     access: Access,
     page: partial[WebOptions],
     ready_file: str | None,
+    until_stdin_ends: bool,
 ) -> None:
     options = checked(page)
     if action == "login":
@@ -63,22 +65,33 @@ def command(
         click.echo(address(options, key))
         return
     store, receiver = one_source(click.get_current_context(), store, receiver)
-    checked(_installed)
-    run(_serve(options, store, receiver or "", access, ready_file))
+    checked(installed)
+    run(_serve(options, store, receiver or "", access, ready_file, until_stdin_ends=until_stdin_ends))
 
 
-def _installed() -> None:
+def installed() -> None:
+    """Raises NotInstalled."""
     if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise NotInstalled("the page needs starlette and uvicorn: pip install 'flarelog[web]'")
 
 
-async def _serve(options: WebOptions, store: str | None, receiver: str, access: Access, ready_file: str | None) -> None:
+async def _serve(
+    options: WebOptions,
+    store: str | None,
+    receiver: str,
+    access: Access,
+    ready_file: str | None,
+    *,
+    until_stdin_ends: bool,
+) -> None:
     from flarelog.viewers.web import app
     from flarelog.viewers.web.origins import Sources
     from flarelog.viewers.web.serving import bound, serve
 
     stopped = asyncio.Event()
     on_stop(stopped.set)
+    if until_stdin_ends:
+        on_end_of_stdin(stopped.set)
 
     def own() -> Origin:
         return StoreOrigin(store) if store is not None else ReceiverOrigin(receiver, lambda: access.client(receiver))
@@ -98,6 +111,9 @@ async def _serve(options: WebOptions, store: str | None, receiver: str, access: 
             def ready() -> None:
                 if ready_file is not None:
                     replace_file(ready_file, f"{options.listen}\n".encode(), 0o644)
+                if until_stdin_ends:  # somebody else's talk: it is kept for longer than a login may be
+                    say(f"web: the page is at {options.origin}/; flarelog web login prints a login")
+                    return
                 say(f"web: the page is at {options.origin}/; this address logs one browser in, within 60 s:")
                 say(address(options, key))
 

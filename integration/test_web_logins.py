@@ -1,0 +1,207 @@
+"""Who may look at the page: links and tokens, what each may read, and the end of it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from integration.harness.pages import STREAM, Page, closing, tailing
+from integration.harness.places import RUN, SITE, Place, Receiver, append, free_address, lines, until
+from tests.certificates import Authority
+
+
+@pytest.fixture(autouse=True)
+def closed(place: Place) -> Iterator[None]:
+    with closing(place):
+        yield
+
+
+@pytest.fixture
+def receiver(place: Place) -> Receiver:
+    """With a port for readers, and a log of two runs that go on."""
+    ca = Authority.new(place.directory / "certs")
+    own = ca.issue("receiver", hosts=("127.0.0.1", "localhost"))
+    receiver = place.serve(
+        *("--tls-ca", own.ca, "--tls-cert", own.cert, "--tls-key", own.key, "--reader-listen", "127.0.0.1:0")
+    )
+    tls = ca.issue(SITE)
+    append(place.log, b"begin\n")
+    for run in (RUN, "other"):
+        place.sidecar(receiver, "--tls-ca", tls.ca, "--tls-cert", tls.cert, "--tls-key", tls.key, run=run)
+        receiver.gets(b"begin\n", run=run)
+    return receiver
+
+
+def page_of(place: Place, receiver: Receiver, *args: str) -> Page:
+    ca = str(place.directory / "certs" / "ca.crt")
+    return Page(place, "--receiver", receiver.reader_address, "--tls-ca", ca, *args)
+
+
+def token(place: Place, name: str, *runs: str) -> tuple[str, str]:
+    """The id and the secret of a new token."""
+    file = place.token(name, *(part for run in runs for part in ("--runs", run)))
+    (id,) = [r["id"] for r in place.call("token", "list", "--store", "store", "--json").records() if r["name"] == name]
+    return id, file.read_text().strip()
+
+
+def status(client: httpx.Client, run: str) -> int:
+    return client.get("/api/run", params={"run": run}).status_code
+
+
+def test_a_person_sees_what_the_token_may_read(place: Place, receiver: Receiver) -> None:
+    page = page_of(place, receiver)
+    all_, one = page.browser(token(place, "all")[1]), page.browser(token(place, "one", RUN)[1])
+    assert {run["run"] for run in all_.get("/api/runs").json()["runs"]} == {RUN, "other"}
+    assert {run["run"] for run in one.get("/api/runs").json()["runs"]} == {RUN}
+    assert [status(all_, run) for run in (RUN, "other")] == [200, 200]
+    assert (status(one, RUN), status(one, "other")) == (200, 403)
+    other = {**STREAM, "run": "other"}
+    with tailing(all_, other) as tail:  # there is a feed of it now
+        until(lambda: tail.at, "it is there")
+        append(place.log, b"more\n")
+        until(lambda: tail.texts() == ["more"], "whoever may gets it")
+        for path, body in (
+            ("/api/window", {"stream": other, "rows": 5}),
+            ("/api/tail", {"streams": [{**other, "from": 0}]}),
+            ("/api/search", {"run": "other", "literals": ["begin"]}),
+            ("/api/merged", {"run": "other", "streams": [other], "end": True}),
+        ):
+            assert one.post(path, json=body).status_code == 403, path
+        assert one.get("/api/raw", params=other).status_code == 403
+        assert one.get("/api/findings", params=other).status_code == 403
+
+
+def test_a_revoked_token_ends_its_session_in_mid_stream_and_nobody_elses(place: Place, receiver: Receiver) -> None:
+    page = page_of(place, receiver)
+    (first_id, first), (_, second) = token(place, "first"), token(place, "second")
+    revoked, stays = page.browser(first), page.browser(second)
+    with tailing(revoked, {**STREAM, "from": 0}) as ended, tailing(stays, {**STREAM, "from": 0}) as going:
+        until(lambda: (ended.texts(), going.texts()) == (["begin"], ["begin"]), "both get it")
+        place.call("token", "revoke", first_id, "--store", "store")
+        began = time.monotonic()
+        until(lambda: ended.ended, "the tail ends")
+        assert time.monotonic() - began < 6
+        append(place.log, b"secret\n")
+        until(lambda: going.texts() == ["begin", "secret"], "the other one goes on")
+        assert ended.texts() == ["begin"]
+    assert revoked.get("/api/me").status_code == 401
+    assert stays.get("/api/me").status_code == 200
+    assert page.stranger().post("/api/login", json={"token": first}).status_code == 401
+
+
+def test_a_link_logs_in_once_and_wrong_ones_are_answered_late(place: Place) -> None:
+    receiver = place.serve()
+    page = Page(place, "--receiver", receiver.address, FLARELOG_LOG_LEVEL="debug")
+    secret = page.secret()
+    browser = page.stranger()
+    assert browser.post("/api/login", json={"secret": secret}).status_code == 200
+    for wrong in ({"secret": secret}, {"secret": "x"}, {"token": ""}, {}):
+        began = time.monotonic()
+        answer = page.stranger().post("/api/login", json=wrong)
+        assert (answer.status_code, time.monotonic() - began > 0.9) == (401, True)
+    answer = page.stranger().post("/api/login", json={"token": "flarelog_" + "x" * 43})
+    assert answer.status_code in (400, 401, 403)
+    browser.post("/api/search", json={"run": "run-1", "literals": ["needle-in-a-haystack"]})
+    browser.get("/api/raw", params={**STREAM, "run": "hidden-run"})
+    page.program.says("/api/raw")
+    said = page.program.said
+    assert re.search(r"POST /api/login 200 \d+ bytes", said)
+    cookie = browser.cookies["flarelog"]
+    assert all(text not in said for text in (secret, cookie, "needle", "hidden-run"))
+
+
+def test_another_user_of_the_machine_has_no_key(place: Place) -> None:
+    page = Page(place, "--receiver", place.serve().address)
+    key = next((place.directory / "runtime" / "flarelog").glob("*.key"))
+    assert key.stat().st_mode & 0o077 == 0
+    gone = place.call("web", "login", "--listen", "127.0.0.1:1", XDG_RUNTIME_DIR=str(place.directory / "runtime"))
+    assert (gone.process.returncode, "no page" in gone.sentence()) == (3, True)
+    page.program.tell(signal.SIGTERM)
+    assert page.program.ends() == 0
+    assert not key.exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        pytest.param(["--store", "s", "--listen", "0.0.0.0:0"], 2, "--trust-proxy", id="not-on-loopback"),
+        pytest.param(["--store", "s", "--trust-proxy"], 2, "--host", id="behind-a-proxy-without-a-name"),
+        pytest.param(["--store", "s"], 3, "there is no store at s", id="no-store"),
+        pytest.param([], 2, "no place was given", id="nowhere"),
+        pytest.param(["--store", "s", "--listen", "x"], 2, "HOST:PORT", id="no-address"),
+    ],
+)
+def test_a_page_that_cannot_be_says_why(place: Place, args: list[str], code: int, says: str) -> None:
+    program = place.call("web", *args)
+    assert (program.process.returncode, says in program.sentence()) == (code, True), program.talk()
+
+
+def test_two_pages_do_not_share_an_address(place: Place) -> None:
+    receiver = place.serve()
+    page = Page(place, "--receiver", receiver.address)
+    other = place.call("web", "--receiver", receiver.address, "--listen", page.address)
+    assert (other.process.returncode, "cannot listen" in other.sentence()) == (1, True)
+    page.browser()
+
+
+def test_many_windows_wait_and_many_tails_are_refused(place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, lines(2000))
+    place.once(receiver)
+    append(place.log, b"more")
+    client = Page(place, "--receiver", receiver.address).browser()
+    live: Any = place.sidecar(receiver, run="live")
+    receiver.gets(lines(2000) + b"more", run="live")
+    named = {**STREAM, "run": "live"}
+    with tailing(client, named) as one, tailing(client, named) as two:
+        until(lambda: one.said and two.said, "both are there")
+        answer = client.post("/api/tail", json={"streams": [named]})
+        assert (answer.status_code, "2 of these" in answer.json()["error"]) == (429, True)
+    assert live.process.poll() is None
+
+
+def test_a_receivers_own_page_begins_and_ends_with_it(place: Place) -> None:
+    address = free_address()
+    runtime: dict[str, Any] = {"XDG_RUNTIME_DIR": str(place.directory / "runtime")}
+    receiver = place.serve("--web", address, **runtime)
+    receiver.program.says("the page is at")
+    append(place.log, lines(10))
+    place.once(receiver)
+
+    def secret() -> str:
+        login = place.call("web", "login", "--listen", address, **runtime)
+        return login.printed.strip().partition("#login=")[2]
+
+    with httpx.Client(base_url=f"http://{address}") as client:
+        assert client.post("/api/login", json={"secret": secret()}).status_code == 200
+        assert [run["run"] for run in client.get("/api/runs").json()["runs"]] == [RUN]
+        receiver.program.kill()  # which leaves it no time
+        until(lambda: not answers(client), "the page ends with it")
+    again = place.serve("--web", address, store=receiver.store, **runtime)
+    again.program.says("the page is at")
+    assert again.stop() == 0
+    with httpx.Client(base_url=f"http://{address}") as client:
+        assert not answers(client)
+    assert again.program.complaints() == []
+
+
+def answers(client: httpx.Client) -> bool:
+    try:
+        client.get("/")
+    except httpx.HTTPError:
+        return False
+    return True
+
+
+def test_a_receiver_with_tls_wants_a_port_for_those_who_look(place: Place, receiver: Receiver) -> None:
+    tls = ("--tls-ca", "--tls-cert", "--tls-key")
+    args = receiver.program.args
+    own = [part for name in tls for part in (name, args[args.index(name) + 1])]
+    program = place.call("serve", "--store", "s2", "--listen", "127.0.0.1:0", "--web", "127.0.0.1:0", *own)
+    assert (program.process.returncode, "--reader-listen" in program.sentence()) == (2, True)
