@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -128,6 +129,14 @@ def tab_of(browser: Browser, web: Web, **context: Any) -> Iterator[Tab]:
         yield tab
     finally:
         tab.close()
+
+
+def comes_true(page: Page, expression: str) -> None:
+    """Wait until *expression* is true in *page*. Playwright's own way is forbidden by the page's policy."""
+    deadline = time.monotonic() + PATIENCE
+    while not page.evaluate(f"Boolean({expression})"):
+        assert time.monotonic() < deadline, expression
+        page.wait_for_timeout(20)
 
 
 def texts(page: Page) -> list[str]:

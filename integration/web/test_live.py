@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from integration.harness.places import Place, Receiver, append, free_address, until
-from integration.web.browsing import Tab, Web, held, numbered, offsets, tab_of
+from integration.web.browsing import Tab, Web, comes_true, held, numbered, offsets, tab_of
 
 LIVE = "/run/run-1/site-1/app.log"
 
@@ -127,10 +127,10 @@ def test_a_hidden_tab_lets_its_stream_go_and_takes_it_up_where_it_was(
     with tab_of(browser, web) as tab:
         tab.page.clock.install()
         page = tab.show(LIVE)
-        page.wait_for_function("document.querySelector('log-page').live")
+        comes_true(page, "document.querySelector('log-page').live")
         page.evaluate(HIDE, "hidden")
         page.clock.run_for(31_000)
-        page.wait_for_function("document.querySelector('log-page').live.resting")
+        comes_true(page, "document.querySelector('log-page').live.resting")
         append(place.log, numbered(40, 500))
         page.evaluate(HIDE, "visible")
         page.clock.resume()

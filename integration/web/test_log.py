@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from integration.web.browsing import Tab, held, texts
+from integration.web.browsing import Tab, comes_true, held, texts
 from integration.web.conftest import LOGS
 
 BERLIN = "/run/run-1/berlin/train.log"
@@ -38,7 +38,7 @@ def test_a_log_that_has_ended_shows_its_end_and_every_wheel_turn_shows_what_is_b
         page.wait_for_timeout(20)
         if "000000 step" in held(page):
             break
-    page.wait_for_function('document.querySelector("log-list").lines.rows[0][1] === 0')
+    comes_true(page, 'document.querySelector("log-list").lines.rows[0][1] === 0')
     rows = [text for text in held(page) if text.endswith("step")]
     assert rows == [f"{n:06d} step" for n in range(int(rows[0][:6]), int(rows[-1][:6]) + 1)]
     assert page.locator("log-list .row").count() < 100
@@ -147,7 +147,7 @@ def test_a_selection_over_more_than_the_screen_is_copied_whole(tab: Tab) -> None
             getSelection().setBaseAndExtent(text, 4, text, 6);
         }"""
     )
-    page.wait_for_function('document.querySelector("log-list").selection')
+    comes_true(page, 'document.querySelector("log-list").selection')
     page.evaluate('document.querySelector("log-list").scrollTop = 3000')
     expect(row(page, "000140 step")).to_be_visible()
     page.evaluate(
@@ -157,7 +157,7 @@ def test_a_selection_over_more_than_the_screen_is_copied_whole(tab: Tab) -> None
             getSelection().setBaseAndExtent(from, 4, to, 6);
         }"""
     )
-    page.wait_for_function('document.querySelector("log-list").selection')
+    comes_true(page, 'document.querySelector("log-list").selection')
     page.keyboard.press("Control+c")
     copied = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert copied == ["03 step", *[f"{n:06d} step" for n in range(4, 140)], "000140"]

@@ -105,3 +105,9 @@ def test_the_page_is_small_and_asks_nobody_else(tab: Tab) -> None:
     static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
     size = sum(len(gzip.compress(path.read_bytes(), 9)) for path in static.rglob("*") if path.is_file())
     assert size <= MOST_GZIPPED
+
+
+def test_every_module_is_asked_for_at_once() -> None:
+    static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
+    told = re.findall(r'rel="modulepreload" href="/static/([^"]+)"', (static / "index.html").read_text())
+    assert sorted(told) == sorted(path.name for path in static.glob("*.js") if path.name != "matcher.js")

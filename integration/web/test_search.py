@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from integration.web.browsing import Tab
+from integration.web.browsing import Tab, comes_true
 
 BERLIN = "/run/run-1/berlin/train.log"
 
@@ -29,7 +29,7 @@ def test_hits_are_gone_through_and_marked(tab: Tab) -> None:
     assert len(set(texts)) == 3
     page.keyboard.press("N")
     expect(page.locator('[aria-current="true"] .text')).to_have_text(texts[-2])
-    page.wait_for_function('CSS.highlights.get("hit")?.size > 0')
+    comes_true(page, 'CSS.highlights.get("hit")?.size > 0')
     page.keyboard.press("/")
     page.keyboard.press("Escape")
     expect(page.locator("search-bar")).to_be_hidden()

@@ -107,19 +107,28 @@ listen({ "?": () => document.querySelector("log-page") || help() });
 
 document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
 
-async function begin() {
+/** Says who is logged in; a stranger is asked by the login, and so is everything that the page asks meanwhile. */
+async function greet() {
   try {
-    const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
-    if (secret) {
-      history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
-      known(await login.with({ secret: decodeURIComponent(secret) }));
-    } else known(await ask("/api/me"));
+    known(await ask("/api/me"));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    if (error.status === 0) setTimeout(begin, 1000);
-    else await session.ask(error.message);
-    if (error.status === 0) return main.replaceChildren(h("p", { class: "trouble", role: "alert" }, `${error.message}; trying again.`));
+    setTimeout(greet, 2000);
   }
+}
+
+async function begin() {
+  const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
+  if (secret) {
+    history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
+    try {
+      await login.with({ secret: decodeURIComponent(secret) });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      await login(known, error.message);
+    }
+  }
+  greet();
   show(new URL(location.href));
 }
 

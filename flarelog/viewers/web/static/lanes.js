@@ -10,7 +10,7 @@ import { clock, moment } from "./words.js";
 const EVERY = 5000;
 const LANE = 18; // pixels
 const TOP = 16; // of the rounds
-const NAMES = 130;
+const NAMES = 130; // at most; on a narrow screen a quarter of it
 
 export class Lanes extends HTMLElement {
   constructor(run) {
@@ -22,7 +22,7 @@ export class Lanes extends HTMLElement {
   connectedCallback() {
     if (this.canvas) return;
     this.hidden = true;
-    this.canvas = h("canvas", { role: "img", tabindex: "0" });
+    this.canvas = h("canvas", { role: "img" });
     this.said = h("p", { class: "said", role: "status" });
     this.append(h("h2", {}, "Timeline"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, this.canvas), this.said);
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
@@ -78,18 +78,19 @@ export class Lanes extends HTMLElement {
 
   x(time) {
     const { from, to } = this.record;
-    return NAMES + ((time - from) / (to - from)) * (this.width - NAMES - 8);
+    return this.names + ((time - from) / (to - from)) * (this.width - this.names - 8);
   }
 
   time(x) {
     const { from, to } = this.record;
-    return from + (Math.min(1, Math.max(0, (x - NAMES) / (this.width - NAMES - 8)))) * (to - from);
+    return from + (Math.min(1, Math.max(0, (x - this.names) / (this.width - this.names - 8)))) * (to - from);
   }
 
   render() {
     const lanes = this.lanes();
     const scale = devicePixelRatio || 1;
     this.width = this.canvas.parentElement.clientWidth;
+    this.names = Math.min(NAMES, this.width / 4);
     const height = TOP + lanes.length * LANE + 18;
     this.canvas.style.blockSize = `${height}px`;
     this.canvas.width = Math.round(this.width * scale);
@@ -100,11 +101,14 @@ export class Lanes extends HTMLElement {
     pen.scale(scale, scale);
     pen.font = `12px ${style.fontFamily}`;
     pen.textBaseline = "middle";
+    let free = 0; // from where on there is room for another name
     for (const [at, text] of this.record.rounds ?? []) {
       pen.fillStyle = ink("--line");
       pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - 12);
       pen.fillStyle = ink("--soft");
+      if (this.x(at) < free) continue;
       pen.fillText(text, this.x(at) + 3, 7);
+      free = this.x(at) + pen.measureText(text).width + 8;
     }
     lanes.forEach((lane, at) => this.lane(pen, ink, lane, TOP + at * LANE));
     this.axis(pen, ink, height);
@@ -119,26 +123,53 @@ export class Lanes extends HTMLElement {
 
   lane(pen, ink, lane, y) {
     pen.fillStyle = ink("--ink");
-    pen.fillText(lane.site.length > 19 ? `${lane.site.slice(0, 18)}\u2026` : lane.site, 0, y + LANE / 2, NAMES - 8);
+    pen.fillText(lane.site.length > 19 ? `${lane.site.slice(0, 18)}\u2026` : lane.site, 0, y + LANE / 2, this.names - 8);
     pen.fillStyle = ink("--line");
-    pen.fillRect(NAMES, y + LANE - 3, this.width - NAMES - 8, 1);
+    pen.fillRect(this.names, y + LANE - 3, this.width - this.names - 8, 1);
     for (const [from, to, state] of lane.states ?? []) {
       pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}`) || ink("--line");
       const high = state === "quiet" ? 2 : LANE - 8;
-      pen.fillRect(this.x(from), y + LANE - 3 - high, Math.max(1, this.x(to) - this.x(from)), high);
+      const width = Math.max(1, this.x(to) - this.x(from));
+      pen.fillRect(this.x(from), y + LANE - 3 - high, width, high);
+      this.hatch(pen, ink("--soft"), state, this.x(from), y + LANE - 3 - high, width, high);
     }
     const most = Math.max(1, ...lane.density);
-    const step = (this.width - NAMES - 8) / lane.density.length;
+    const step = (this.width - this.names - 8) / lane.density.length;
     pen.fillStyle = ink("--lane-sending");
     lane.density.forEach((size, at) => {
       if (!size) return;
       const high = 2 + (Math.log1p(size) / Math.log1p(most)) * (LANE - 6);
-      pen.fillRect(NAMES + at * step, y + LANE - 2 - high, Math.max(1, step - 0.25), high);
+      pen.fillRect(this.names + at * step, y + LANE - 2 - high, Math.max(1, step - 0.25), high);
     });
     for (const [at, what] of lane.marks ?? []) {
       pen.fillStyle = ink(`--mark-${what}`) || ink("--soft");
       this.mark(pen, what, this.x(at), y + LANE / 2);
     }
+  }
+
+  /** Lines over a stretch, of its own kind each: a colour alone would not tell. */
+  hatch(pen, colour, state, x, y, width, high) {
+    if (state === "quiet") return;
+    const slant = state === "lost link" ? high : 0;
+    const step = state === "paused" ? 3 : 6;
+    pen.save();
+    pen.beginPath();
+    pen.rect(x, y, width, high);
+    pen.clip();
+    pen.beginPath();
+    if (state === "silent") {
+      pen.moveTo(x, y + high / 2);
+      pen.lineTo(x + width, y + high / 2);
+    } else {
+      for (let at = x - slant; at < x + width; at += step) {
+        pen.moveTo(at, y + high);
+        pen.lineTo(at + slant, y);
+      }
+    }
+    pen.strokeStyle = colour;
+    pen.lineWidth = 0.75;
+    pen.stroke();
+    pen.restore();
   }
 
   /** A shape of its own a kind: a colour alone would not tell. */
@@ -156,7 +187,7 @@ export class Lanes extends HTMLElement {
 
   axis(pen, ink, height) {
     pen.fillStyle = ink("--soft");
-    const steps = Math.max(1, Math.floor((this.width - NAMES) / 160));
+    const steps = Math.max(1, Math.floor((this.width - this.names) / 160));
     for (let at = 0; at <= steps; at += 1) {
       const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;
       pen.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
@@ -190,7 +221,7 @@ export class Lanes extends HTMLElement {
   }
 
   down(event) {
-    if (event.offsetX < NAMES) return;
+    if (event.offsetX < this.names) return;
     this.begun = event.offsetX;
     this.canvas.setPointerCapture(event.pointerId);
   }

@@ -4,7 +4,7 @@ import { ask, query } from "./api.js";
 
 const PAGE = 400; // rows of a question
 const MOST = 64; // logs that are merged
-const AROUND = 160; // rows before the place that was asked for
+const AROUND = 80; // rows before and behind the place that was asked for: soon there, and more come as one scrolls
 
 export class OneLog {
   constructor(stream) {
@@ -28,7 +28,7 @@ export class OneLog {
 
   /** The rows around *where*: `{end}`, `{at}`, `{line}`, `{time}` or `{share}`. */
   open(where, signal) {
-    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, before: AROUND, rows: PAGE - AROUND }, signal);
+    return this.window(where.end ? { end: true, rows: 1, before: PAGE } : { ...where, before: AROUND, rows: AROUND }, signal);
   }
 
   /** Those before *lines*; null where there are none. */
