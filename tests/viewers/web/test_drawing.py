@@ -70,3 +70,72 @@ def test_a_window_of_a_sample_is_what_the_whole_shows(path: Path, sealed: bool) 
         first = next((n for n, row in enumerate(rows) if row.end > at or (row.offset == row.end >= at)), len(rows))
         expected = rows[max(0, first - 9) : first + 17]
         assert [tuple(row) for row in found.rows] == [tuple(row) for row in expected], at
+
+
+def synthetic(seed: int) -> bytes:
+    """What a terminal is told: colours that go on, bars in several rows, wide characters, lines of any length."""
+    chance = random.Random(seed)
+    parts = []
+    for n in range(6000):
+        kind = chance.random()
+        if kind < 0.02:
+            parts.append(b"".join(b"\r%3d%%|%s" % (p, b"#" * (p // 4)) for p in range(0, 101, 7)) + b"\n")
+        elif kind < 0.04:
+            parts.append(b"row a\nrow b\n\x1b[2A\x1b[Kagain a %d\n\x1b[Kagain b\n" % n)
+        elif kind < 0.06:
+            parts.append(b"\x1b[3%dmfrom here on %d\n" % (chance.randrange(8), n))
+        elif kind < 0.08:
+            parts.append(b"\x1b[0mplain\n")
+        elif kind < 0.09:
+            parts.append("\u4e16\u754c \U0001f600 \u05e9\u05dc\u05d5\u05dd".encode() + b" \xff\n")
+        else:
+            parts.append(b"line %d %s\n" % (n, b"x" * chance.randrange(120)))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_window_of_what_drives_a_terminal_is_what_the_whole_shows(seed: int) -> None:
+    data = synthetic(seed)
+    marks = tuple(Gap(at, 0, 5, "lost") for at in sorted(random.Random(seed).randrange(len(data)) for _ in range(20)))
+    info = info_of(data, *marks)
+    rows = whole(data, info)
+    for at in places(len(data), seed, 40):
+        found = drawn(data, info, Wanted(at, rows=30, before=20))
+        shown = [tuple(row) for row in found.rows]
+        first = next(n for n, row in enumerate(rows) if tuple(row) == shown[0] and n + len(shown) <= len(rows))
+        assert shown == [tuple(row) for row in rows[first : first + len(shown)]], at
+        assert len(shown) >= 20 or at in (0, len(data))
+
+
+def test_pages_down_and_up_show_each_row_and_each_note_once() -> None:
+    data = synthetic(9)
+    marks = tuple(Gap(at, 0, 5, "lost") for at in sorted({0, 100, data.index(b"\n", 5000) + 1, len(data)}))
+    info = info_of(data, *marks)
+    expected = [tuple(row) for row in whole(data, info)]
+    down: list[tuple[object, ...]] = []
+    at = 0
+    while True:
+        found = drawn(data, info, Wanted(at, rows=333))
+        down += [tuple(row) for row in found.rows]
+        if found.end == len(data):
+            break
+        at = found.end
+    assert down == expected
+    up: list[tuple[object, ...]] = []
+    at = len(data) + 1
+    while at:
+        found = drawn(data, info, Wanted(at, rows=0, before=333))
+        up = [tuple(row) for row in found.rows] + up
+        at = found.begin
+    assert up == expected
+
+
+def test_a_line_that_is_too_long_to_draw_has_its_end_all_the_same() -> None:
+    data = b"first\n" + b"y" * (9 << 20) + b"\nlast\n"
+    info = info_of(data)
+    found = drawn(data, info, Wanted(0, rows=3), step=1 << 20)
+    assert [(row.offset, row.end) for row in found.rows] == [(0, 6), (6, len(data) - 5), (len(data) - 5, len(data))]
+    middle = drawn(data, info, Wanted(5 << 20, rows=1))
+    assert not middle.whole
+    assert middle.rows[0].end == len(data) - 5
+    assert len(middle.rows[0].text) <= 1 << 16

@@ -1,0 +1,111 @@
+"""Lines as a browser gets them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from flarelog.render.container import Renderer
+from flarelog.render.rows import Line, Note
+from flarelog.viewers.web.rows import BAR, CUT, ERROR, INSIDE, NOTE, STDERR, WARNING, Encoder, bar, classes_of, numbered
+
+
+def rows(data: bytes, k: int = 0) -> list[list[Any]]:
+    renderer = Renderer("plain")
+    found: list[list[Any]] = json.loads(
+        f"[{numbered(k, chr(10).join(Encoder().rows(renderer.feed(data) + renderer.close())))}]"
+    )
+    return found
+
+
+def test_a_row_is_what_stands_between_two_offsets() -> None:
+    assert rows(b'a "b"\nc\td\n', 3) == [[3, 0, 6, 'a "b"', 0], [3, 6, 10, "c\td", 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("INFO all is well", 0),
+        ("WARNING: it is not", WARNING),
+        ("ERROR no", ERROR),
+        ("FATAL no", ERROR),
+        ("x" * 70_000, CUT),
+    ],
+)
+def test_a_rows_flags_are_what_its_writer_says(text: str, flags: int) -> None:
+    assert rows(f"{text}\n".encode())[0][4] == flags
+
+
+def test_the_lines_of_a_traceback_can_be_folded_behind_its_first() -> None:
+    data = b"Traceback (most recent call last):\n  File x\nValueError: no\nINFO on\n"
+    assert [row[4] for row in rows(data)] == [ERROR, ERROR | INSIDE, ERROR | INSIDE, 0]
+
+
+def test_notes_and_outputs_are_told_apart() -> None:
+    note = json.loads(f"[{numbered(0, Encoder().row(Note.at(7, 'gap: x', {'event': 'gap'})))}]")[0]
+    assert (note[1], note[2], note[4]) == (7, 7, NOTE)
+    line = json.loads(f"[{numbered(0, Encoder().row(Line(0, 1, 'x', 'stderr', 1_795_420_801_123_456_789)))}]")[0]
+    assert line == [0, 0, 1, "x", STDERR, 1_795_420_801_123]
+    assert json.loads(f"[{numbered(1, bar(5, chr(27) + '[1m50%' + chr(27) + '[0m'))}]") == [
+        [1, 5, 5, "50%", BAR, None, [[0, 3, "b"]]]
+    ]
+
+
+def test_colours_are_spans_in_the_units_of_a_browser() -> None:
+    (row,) = rows("\U0001f600 \x1b[31mred\x1b[1m bold\x1b[0m \u00e9\n".encode())
+    assert row[3:] == ["\U0001f600 red bold \u00e9", 0, None, [[3, 3, "f1"], [6, 5, "b f1"]]]
+
+
+@pytest.mark.parametrize(
+    ("style", "classes"),
+    [
+        ("", ""),
+        ("1;2;3;4;7;9", "b d i u r s"),
+        ("4:3", "u"),
+        ("31;44", "f1 g4"),
+        ("97;100", "f15 g8"),
+        ("38;5;208", "x208"),
+        ("38:5:208", "x208"),
+        ("48;2;255;0;0", "y196"),
+        ("38:2::255:255:255", "x231"),
+        ("38;2;128;128;128", "x243"),
+        ("58;5;1;4", "u"),
+        ("53;5", ""),
+    ],
+)
+def test_a_style_is_classes(style: str, classes: str) -> None:
+    assert classes_of(style) == classes
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "javascript:alert(1)",
+    "\x1b]8;;javascript:alert(1)\x07click\x1b]8;;\x07",
+    "\x1b]52;c;ZXZpbA==\x07",
+    "\u202egnirts\u202c",
+    "\u2066a\u2069",
+    "a\u0301" * 1000,
+    "\x00\x01\x1b[2J\x9b31m\x7f",
+    "\u2028\u2029",
+    '"],[0,0,0,"',
+    "\\n\\u0000",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_log_says_stays_text(text: str) -> None:
+    for row in rows(text.encode() + b"\xed\xa0\x80\xff\n"):
+        shown = row[3]
+        assert all(char == "\t" or char.isprintable() or char > "\x9f" for char in shown)
+        assert not set(shown) & set("\u202e\u202c\u2066\u2069\x1b\x9b")
+        assert shown.encode()
+
+
+def test_rows_that_streams_share_can_be_numbered_for_each_viewer() -> None:
+    encoded = "\n".join(Encoder().rows([Line(0, 3, 'a",\n', ""), Line(3, 5, "[0,", "")]))
+    assert encoded.count("\n") == 1
+    assert [row[0] for row in json.loads(f"[{numbered(12, encoded)}]")] == [12, 12]
+    assert numbered(3, "") == ""

@@ -1,0 +1,59 @@
+"""What a search looks for, and what it gives to a receiver to leave out."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.errors import InvalidOption
+from flarelog.render.levels import Level
+from flarelog.viewers.web.search import LONGEST, Query
+
+
+def query(*literals: str, regex: str = "", ignore: bool = False, level: Level | None = None) -> Query:
+    return Query.of(literals, regex, ignore=ignore, level=level)
+
+
+@pytest.mark.parametrize(
+    ("asked", "line", "found"),
+    [
+        (query("loss"), "the loss is 1", True),
+        (query("loss", "gain"), "the gain is 1", True),
+        (query("loss"), "the LOSS is 1", False),
+        (query("LOSS", ignore=True), "the loss is 1", True),
+        (query(regex=r"loss \d+$"), "the loss 12", True),
+        (query(regex=r"loss \d+$"), "the loss 12 x", False),
+        (query(regex="LOSS", ignore=True), "the loss", True),
+        (query(regex="(a+)+$"), "a" * 5000 + "b", False),
+    ],
+)
+def test_lines_match(asked: Query, line: str, found: bool) -> None:
+    assert (asked.matches(line), asked.exact) == (found, True)
+
+
+def test_what_cannot_be_run_in_bounded_time_is_judged_by_the_browser() -> None:
+    asked = query(regex=r"(?<=the )loss")
+    assert (asked.exact, asked.matches("my loss"), asked.matches("gain")) == (False, True, False)
+    for regex in (r"(?=a)a\1|", r"(x)\1", r"(?!a)"):
+        with pytest.raises(InvalidOption):
+            query(regex=regex)
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept"),
+    [
+        (query("loss"), (b"loss",)),
+        (query("Loss", ignore=True), (b"loss",)),
+        (query("x"), None),
+        (query("gr\u00fc\u00df", ignore=True), None),
+        (query("loss", level=Level.ERROR), None),
+        (query(regex=r"loss \d"), (b"loss ",)),
+    ],
+)
+def test_a_receiver_leaves_out_what_cannot_match(asked: Query, kept: tuple[bytes, ...] | None) -> None:
+    assert (None if asked.keep is None else asked.keep.any_of) == kept
+
+
+@pytest.mark.parametrize("regex", ["", "(", "x" * (LONGEST + 1), "(x{99}){99}"])
+def test_what_is_no_search_is_a_sentence(regex: str) -> None:
+    with pytest.raises(InvalidOption):
+        query(regex=regex)
