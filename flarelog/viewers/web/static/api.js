@@ -60,14 +60,18 @@ export async function answered(where, body, { signal, headers, login = true } = 
   }
 }
 
-export async function ask(where, body, options) {
-  const response = await answered(where, body, options);
+/** What *response* holds. */
+export async function read(response) {
   try {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "the connection to flarelog web broke in the middle of an answer");
   }
+}
+
+export async function ask(where, body, options) {
+  return read(await answered(where, body, options));
 }
 
 /** The objects of an answer in NDJSON, each as it comes. What is not read yet holds the server up. */

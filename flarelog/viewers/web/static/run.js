@@ -3,7 +3,7 @@
  * with several logs opens to a row a log.
  */
 
-import { ask, path, query } from "./api.js";
+import { answered, ask, path, query, read } from "./api.js";
 import { arrange, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { meter } from "./paint.js";
@@ -11,6 +11,7 @@ import { again, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
 
 const ORDER = ["failed", "lost link", "silent", "gap", "paused", "sending", "quiet", "open", "ended", "complete"];
+const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
 const SLOWER = 10_000; // ms between two looks for errors and findings
@@ -56,8 +57,12 @@ export class RunPage extends HTMLElement {
 
   async look() {
     try {
-      this.record = await ask(`/api/run?${query({ run: this.run })}`);
+      const headers = this.etag ? { "If-None-Match": this.etag } : {};
+      const response = await answered(`/api/run?${query({ run: this.run })}`, undefined, { headers });
       trouble(this.trouble, null);
+      if (response.status === 304) return;
+      this.record = await read(response);
+      this.etag = response.headers.get("ETag");
       this.draw();
     } catch (error) {
       trouble(this.trouble, error);
@@ -115,6 +120,7 @@ export class RunPage extends HTMLElement {
     const name = this.filter.value.trim().toLowerCase();
     return this.record.sites
       .filter((site) => site.site.toLowerCase().includes(name) || site.streams.some((one) => one.log.toLowerCase().includes(name)))
+      .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // what is in trouble first, else as they come
       .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
   }
 
