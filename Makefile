@@ -77,6 +77,7 @@ bench-profile: .venv/developing
 # What README and docs/web.md show of a terminal and of the page, taken of real processes; the page needs chromium.
 picture: .venv/developing
 	$(BIN)/python -m docs.picture
+	$(BIN)/python -m docs.report_picture
 
 # The way of a line, from a file to a screen, drawn from the code.
 way: .venv/developing

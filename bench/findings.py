@@ -15,8 +15,9 @@ from pathlib import Path
 
 from bench.content import line
 from bench.results import Row
+from flarelog.detect.base import PIECES
 from flarelog.detect.detector import AFTER, BEFORE, Detector
-from flarelog.detect.table import PIECES, Table
+from flarelog.detect.table import Table
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve

@@ -22,6 +22,7 @@ from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import parse_address
 from flarelog.render.sieve import Sieve
 from flarelog.security.tls import Tls, why
+from flarelog.stores.moments import Moment
 from flarelog.wire import calls, codec, listing, statuses
 
 T = TypeVar("T")
@@ -233,6 +234,21 @@ class Client:
         except TimeoutError as error:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
+    async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
+        """What the receiver knows of *run* over time, or of *site* in it and of the run as a whole, in the order of
+        time. *points*: of the growth of each log, at most; 0: a few hundred. Raises CannotConnect, InvalidName,
+        NotAllowed.
+        """
+
+        async def ask() -> list[Moment]:
+            return await listing.timeline(self._channel, codec.Times(run, site, points), RUN_TIMEOUT)
+
+        older = "cannot tell what happened in a run over time"
+        try:
+            return await self._answer(lambda: self._newer(ask, older))
+        except TimeoutError as error:
+            raise TimedOut(f"{self.address} did not answer in time") from error
+
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* though streams of it are open.
 
@@ -244,7 +260,7 @@ class Client:
 
         return await self._answer(lambda: self._newer(ask))
 
-    async def _newer(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _newer(self, ask: Callable[[], Awaitable[T]], why: str = "cannot list or remove runs") -> T:
         """What *ask* returns, of a receiver that may be older than the call."""
         try:
             return await ask()
@@ -252,7 +268,7 @@ class Client:
             if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
                 raise
             raise NotAllowed(
-                f"{self.address} runs an older flarelog, which cannot list or remove runs: install this version there"
+                f"{self.address} runs an older flarelog, which {why}: install this version there"
             ) from error
 
     async def _run_call(self, method: str, run: str) -> ReceiverInfo:

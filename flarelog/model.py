@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from flarelog.exits import Exit
 from flarelog.names import log_name, run_name, site_name
@@ -79,6 +79,7 @@ class Action(enum.Enum):
     END_RUN = "end"
     DELETE = "delete"
     LIST_RUNS = "look for"
+    TIMELINE = "ask for the timeline of"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -253,11 +254,45 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """How the processes fare that write a log, with their children and the rest of their process groups."""
+
+    processes: int  # that live; 0: those that were seen to write have ended
+    cpu: float = 0.0  # cores that they used since the look before
+    idle: float = 0.0  # seconds for which they have used none to speak of; 0: they compute
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How the machine of a site fares; None: not visible there. Bytes, and what else is said."""
+
+    memory: int | None = None  # that are used, of the cgroup that limits it, else of the machine
+    memory_max: int | None = None
+    memory_peak: int | None = None
+    oom_kills: int | None = None  # processes that the kernel has killed in that cgroup
+    cores: float | None = None  # that the cgroup grants
+    throttled: int | None = None  # milliseconds for which its processes were held back for that
+    load: float | None = None  # processes that run or wait, over a minute
+    cpu_pressure: float | None = None  # percent of the last 10 s in which some process waited for it
+    memory_pressure: float | None = None
+    io_pressure: float | None = None
+    disk_free: int | None = None  # of the file system that the logs are on
+    disk_size: int | None = None
+    inodes_free: int | None = None  # a number, and so is the next
+    inodes: int | None = None
+    uptime: int | None = None  # seconds
+
+    FRACTIONS: ClassVar[frozenset[str]] = frozenset(("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure"))
+
+
+@dataclass(frozen=True, slots=True)
 class News:
     """What a producer knows of its source by now: a hint for people."""
 
     clock: int  # milliseconds since 1970, by the producer's clock; 0: not said
     end: int  # where the stream would end if all that its source has were sent
+    activity: Activity | None = None  # None: not known
+    health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +341,8 @@ class State:
     rate: int = 0  # bytes a second
     end: int = 0  # where the stream would end if all that its source has were sent; 0: not said
     skew: float | None = None  # seconds that the producer's clock is ahead of the receiver's
+    activity: Activity | None = None  # of its writers, as the producer told; None: nothing is known since bytes came
+    health: Health | None = None  # of its machine; None: it was told with another log of the site, or never
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ class Role(enum.Enum):
 
 
 _MAY = {
-    Role.SITE: {Action.PUSH, Action.LIST, Action.LIST_RUNS, Action.GET_RUN},
-    Role.READER: {Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN},
+    Role.SITE: {Action.PUSH, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE},
+    Role.READER: {Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE},
     # Who removes runs must see which there are, how large and how old; of what they say it shows nothing.
     Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.LIST_RUNS, Action.GET_RUN},
 }
@@ -125,6 +125,8 @@ class Policy:
             run, site = run or None, site or None  # on the wire nothing stands for all
         elif run is None:
             raise ValueError(f"{action} needs the run")
+        if action is Action.TIMELINE:
+            site = site or None
         if action in (Action.PUSH, Action.READ) and site is None:
             raise ValueError(f"{action} needs the site")
         if self.unguarded:
@@ -153,7 +155,7 @@ class Policy:
         if of_others and run is not None:
             runs = ", ".join(pattern for patterns in of_others for pattern in patterns)
             return f"{identity} may not {asked}: its role {needed} covers the runs {runs}; ask for one of those"
-        if action is Action.LIST and site is not None and self._is_other_site(identity, site):
+        if action in (Action.LIST, Action.TIMELINE) and site is not None and self._is_other_site(identity, site):
             own = site_of(identity)
             return (
                 f"{identity} is of site {own}, but the call asks for site {quoted(site)}:"

@@ -69,6 +69,13 @@ def answers(method: str) -> list[Any]:
             return [marks[0], pb.ReadResponse(data=DATA[:4]), *marks[1:], pb.ReadResponse(offset=4, data=DATA[4:])]
         case "ListRuns":
             return [pb.RunInfo(run=RUN, state="running", sites=2, streams=2)]
+        case "Timeline":
+            moments = [pb.Moment(at_ms=5, what=mark.WhichOneof("kind") or "exit", mark=mark) for mark in all_marks()]
+            moments += [pb.Moment(at_ms=6, what="left", why="gone", count=1, logs=[LOG])]
+            return [
+                pb.Moments(moments=[pb.Moment(at_ms=5, what="run", why="running")]),
+                pb.Moments(site=SITE, log=LOG, moments=moments, grown_ms=[5, 6], lengths=[1, 4]),
+            ]
         case "RemoveRun":
             return [pb.RemoveRunResponse(streams=1)]
     return [pb.RunResponse(state="running", version=pb.Version(major=1), agent="flarelog/1")]

@@ -81,6 +81,10 @@ async def remove_run(channel: grpc.aio.Channel) -> bool:
     return True
 
 
+async def timeline(channel: grpc.aio.Channel) -> bool:
+    return bool(await listing.timeline(channel, codec.Times(RUN, SITE), 10))
+
+
 CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "Push": push,
     "Read": read,
@@ -90,6 +94,7 @@ CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "GetRun": run_call("GetRun"),
     "ListRuns": list_runs,
     "RemoveRun": remove_run,
+    "Timeline": timeline,
 }
 SHAPES = {
     "Push": "stream_stream",
@@ -100,6 +105,7 @@ SHAPES = {
     "GetRun": "unary_unary",
     "ListRuns": "unary_stream",
     "RemoveRun": "unary_unary",
+    "Timeline": "unary_stream",
 }
 #                  its own site, another site, a reader, an operator, a guest of other runs
 MAY = {
@@ -111,6 +117,7 @@ MAY = {
     "GetRun": (True, True, True, True, True),
     "ListRuns": (True, False, True, True, False),
     "RemoveRun": (False, False, False, True, False),
+    "Timeline": (True, False, True, False, False),
 }
 ROLES = (SITE, "site-2", "reader", "boss", "guest-7")
 #                  a reader, an operator, a reader of other runs, an operator of others
@@ -123,6 +130,7 @@ TOKENS_MAY = {
     "GetRun": (True, True, False, False),
     "ListRuns": (True, True, False, False),
     "RemoveRun": (False, True, False, False),
+    "Timeline": (True, False, False, False),
 }
 TOKENS = ("reader", "operator", "reader of public-*", "operator of public-*")
 STRANGERS = ("no token", "an unknown token", "a revoked token", "an expired token", "another scheme", "two tokens")

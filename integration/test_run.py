@@ -165,7 +165,8 @@ def test_everything_arrives_at_the_receiver_and_the_spool_is_gone(place: Place) 
     assert (code, out, err) == (7, said, b"bad\n")
     receiver.holds(said, "stdout.log", SITE, RUN)
     receiver.holds(b"bad\n", "stderr.log", SITE, RUN)
-    assert [path for path in ran.spool.rglob("*") if path.is_file()] == []
+    assert list(ran.spool.rglob("*")) == []
+    assert ran.spool.is_dir(), "the directory that was named is the user's"
 
 
 def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(place: Place) -> None:
@@ -342,6 +343,17 @@ def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], co
     assert (ended, out) == (code, b"")
     assert said in err
     assert err.count(b"\n") == 1
+
+
+def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:
+    of_its_own = ("--receiver", "127.0.0.1:9", "--run", RUN, "--site", SITE)
+    ran = Ran(tmp_path, *of_its_own, command=["no-such-command"])
+    assert ran.ends()[0] == 127
+    assert list(ran.spool.iterdir()) == []
+    earlier = Ran(tmp_path, command=["echo", "earlier"])
+    assert earlier.ends()[0] == 0
+    assert Ran(tmp_path, command=["no-such-command"]).ends()[0] == 127
+    assert earlier.spooled() == b"earlier\n", "another command's output stays"
 
 
 COUNTS = """

@@ -9,6 +9,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import termios
 from typing import Any
 
@@ -164,3 +165,52 @@ def test_watch_refreshes_in_place_and_ends_with_the_run(place: Place) -> None:
     last = text.rsplit("\x1b[3A", 1)[1]
     assert "ended: receipt" in last
     assert "run-1 ended: 1 site: 1 ended" in last
+
+
+def test_a_silent_log_is_told_apart_by_what_its_processes_do(place: Place) -> None:
+    """Processes that compute, that do nothing, and that have ended; they are looked at every 15 seconds."""
+    receiver = place.serve()
+    place.sidecar(receiver)
+    programs = {
+        "busy.log": ("-c", "print(1, flush=True)\nwhile True: pass"),
+        "idle.log": ("-c", "import time; time.sleep(600)"),
+    }
+    place.root.mkdir(exist_ok=True)
+    running: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for log, arguments in programs.items():
+            with open(place.root / log, "wb") as file:
+                # In groups of their own: what shares a writer's group counts as the writer.
+                running[log] = subprocess.Popen((sys.executable, *arguments), stdout=file, start_new_session=True)
+        until(lambda: status(receiver, "busy.log").get("state") == "busy", "one computes", 90)
+        assert re.fullmatch(r"its 1 process uses .* cores?", status(receiver, "busy.log")["reason"])
+
+        def idle() -> bool:
+            return "its 1 process used less than 1 % of a core" in status(receiver, "idle.log").get("reason", "")
+
+        until(idle, "the other does nothing", 90)
+        running["idle.log"].kill()
+        running["idle.log"].wait()
+        until(lambda: status(receiver, "idle.log").get("state") == "gone", "it has ended", 90)
+        said = place.call("status", "run-1", "--receiver", receiver.address, *QUIET)
+        assert said.ends() == 0
+        assert "\ngone: the processes that wrote it have ended (run-1/site-1/idle.log)" in said.printed, said.talk()
+    finally:
+        for process in running.values():
+            process.kill()
+            process.wait()
+
+
+def test_how_a_site_s_machine_fares_is_shown(place: Place) -> None:
+    receiver = place.serve()
+    place.sidecar(receiver)
+    append(place.log, b"one\n")
+    until(lambda: status(receiver).get("health"), "its sidecar told how the machine fares")
+    health = status(receiver)["health"]
+    assert 0 < health["memory"] <= health["memory_max"]
+    assert 0 <= health["disk_free"] < health["disk_size"]
+    shown = place.call("status", "run-1", "--receiver", receiver.address, "--wide")
+    assert shown.ends() == 0
+    head, row = shown.printed.splitlines()[-2:]
+    assert head.split()[:2] == ["SITE", "MEMORY"]
+    assert re.match(r"site-1 +[\d.]+ of [\d.]+ [KMGT]iB ", row), shown.talk()

@@ -20,7 +20,10 @@ HOSTILE = (
 )
 HUGE = 900_000  # characters
 SERVICE = pb.DESCRIPTOR.services_by_name["LogService"]
-NAMES = {("StreamId", "run"), ("StreamId", "site"), ("StreamId", "log"), ("RunInfo", "run")}
+NAMES = {
+    *(("StreamId", "run"), ("StreamId", "site"), ("StreamId", "log"), ("RunInfo", "run")),
+    *(("Moments", "site"), ("Moments", "log"), ("Moment", "logs")),
+}
 """What is validated instead: a message in which they are hostile is refused."""
 
 Path = tuple[FieldDescriptor, ...]

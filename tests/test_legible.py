@@ -32,6 +32,8 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "ListRunsRequest": codec.decode_list_runs,
     "RunInfo": codec.decode_run_info,
     "RemoveRunRequest": codec.decode_remove,
+    "TimelineRequest": codec.decode_timeline,
+    "Moments": codec.decode_moments,
 }
 WITHOUT_TEXT = {"RemoveRunResponse"}
 STREAM = pb.StreamId(run="run-1", site="site-1", log="app.log")
@@ -48,6 +50,9 @@ def valid(path: Path) -> Any:
         made.run = "run-1"
     if isinstance(made, pb.Reply):
         made.code = pb.REJECTED
+    if isinstance(made, pb.Moments):
+        made.site = "site-1"
+        made.moments.add(what="left")
     if isinstance(made, pb.PushRequest):
         one = made.several.add() if path[0].name == "several" else made
         if "open" in [field.name for field in path]:

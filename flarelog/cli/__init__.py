@@ -31,6 +31,7 @@ _COMMANDS = {
     "logs": "Show the logs of a run as far as they are stored.",
     "web": "Show the runs of a receiver or a store in a browser.",
     "findings": "Show what went wrong in a run, the earliest cause first.",
+    "report": "Write a report of a run: a page, Markdown or a picture.",
     "streams": "List the stored logs, their files and gaps.",
     "runs": "List the stored runs: state, sites, bytes, gaps, times.",
     "view": "Show log files as a terminal would: plain, of a container, or compressed.",

@@ -79,6 +79,7 @@ class Asked:
     tail: int | None = None
     follow: bool = False
     first_error: bool = False
+    findings: str = "off"
     pager: bool = False
 
     def origin(self) -> Origin:

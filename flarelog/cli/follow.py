@@ -40,6 +40,11 @@ class FollowOptions:
         metavar="N",
         least=-1,
     )
+    findings: str = typed(
+        "auto",
+        "Say what goes wrong below the line that tells it. auto: on a terminal.",
+        choices=("auto", "on", "off"),
+    )
     first_error: bool = typed(
         False,
         "Show the earliest cause, or else error, with 5 lines around it, and end. -i says what an error is.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import sys
 import time
 from functools import partial
@@ -11,11 +12,16 @@ from functools import partial
 import click
 
 from flarelog.cli.options import asks, option
+from flarelog.cli.report import form_of, gathered, utc, written
 from flarelog.cli.running import aligned, checked, run
+from flarelog.errors import FAILED
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, chosen
 from flarelog.poc.judge import IntruderVerdict, SiteVerdict, judge, record, word
 from flarelog.poc.options import PocOptions
 from flarelog.poc.simulation import Simulation, workplace
+from flarelog.poc.talk import RUN
+from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.report.facts import Report
 
 
 @click.command(
@@ -34,8 +40,11 @@ from flarelog.poc.simulation import Simulation, workplace
     type=click.Path(file_okay=False),
     help="Keep the logs, the store and the messages of all processes in this directory.",
 )
+@option("--report", type=click.Path(dir_okay=False), help="Write a report of the run: .html, .md or .svg.")
 @option("--json", "as_json", is_flag=True, help="Print the table as JSON, one object a site.")
-def command(poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None, as_json: bool) -> None:
+def command(
+    poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None, report: str | None, as_json: bool
+) -> None:
     """Simulate a run on this machine: sites that write and rotate logs, their sidecars, a receiver, and faults.
 
     The command ends with a table that compares the written bytes with the stored bytes. Exit code 1 means that a byte
@@ -45,13 +54,24 @@ def command(poc: partial[PocOptions], faults: tuple[str, ...], keep: str | None,
     Examples:
       flarelog poc
       flarelog poc --tls
+      flarelog poc --fault all --report poc.html
       flarelog poc --sites 8 --fault all --seconds 120
     """
     struck = chosen(faults, poc.keywords["tls"])
-    sites, intruders = run(_prove(checked(lambda: poc(faults=struck)), keep))
+    form = checked(lambda: form_of(report)) if report is not None else ""
+    sites, intruders, told = run(_prove(checked(lambda: poc(faults=struck)), keep, form))
     verdicts: list[SiteVerdict | IntruderVerdict] = [*sites, *intruders]
     for line in (json.dumps(record(verdict)) for verdict in verdicts) if as_json else _table(sites, intruders):
         click.echo(line)
+    if report is not None and told is not None and not written(told, report, form):
+        sys.exit(FAILED)
+    if report is None:
+        how = (
+            f"flarelog report {RUN} --store {shlex.quote(f'{keep}/store')} -o run.html"
+            if keep
+            else "add --report run.html"
+        )
+        click.echo(f"flarelog: a report of this run, for a browser: {how}", err=True)
     if not all(verdict.ok for verdict in sites):
         click.echo("flarelog: the stored bytes differ from the written bytes", err=True)
     if not all(verdict.ok for verdict in intruders):
@@ -94,7 +114,10 @@ def _intruder(verdict: IntruderVerdict, columns: int) -> tuple[str, ...]:
     return (*known, *("-" for _ in range(columns - len(known) - 1)), word(verdict))
 
 
-async def _prove(options: PocOptions, keep: str | None) -> tuple[list[SiteVerdict], list[IntruderVerdict]]:
+async def _prove(
+    options: PocOptions, keep: str | None, form: str
+) -> tuple[list[SiteVerdict], list[IntruderVerdict], Report | None]:
+    """The verdicts, and where a *form* is named, what a report of the run tells."""
     async with workplace(keep) as work:
         progress = _Progress()
         simulation = Simulation(options, work, progress.say)
@@ -104,7 +127,8 @@ async def _prove(options: PocOptions, keep: str | None) -> tuple[list[SiteVerdic
         finally:
             showing.cancel()
             progress.clear()
-        return await judge(evidence)
+        told = await gathered(StoreOrigin(work / "store"), RUN, utc, ()) if form else None
+        return *await judge(evidence), told
 
 
 class _Progress:

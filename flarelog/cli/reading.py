@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
@@ -28,9 +29,13 @@ from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
+from flarelog.viewers.noting import Noting
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
+
+if TYPE_CHECKING:
+    from flarelog.detect.table import Table
 
 _GLOB = set("*?[")
 AROUND = (5, 5)  # lines before and behind the first error
@@ -105,6 +110,9 @@ def _read(context: click.Context, asked: Asked) -> int:
         one = names_one(chosen)
         prefix = None if one and shown.template is None else shown.template is None
         ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+        noting = None
+        if shown.notes and (asked.findings == "on" or (asked.findings == "auto" and live)):
+            noting = Noting(lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)), _signatures)
         display = ConsoleDisplay(
             console,
             pipe,
@@ -114,6 +122,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             colour=lines.colour,
             live=live,
             ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),
+            noting=noting,
         )
         timed = options.timed or shown.order == "time" or shown.template is not None
         view = View(
@@ -137,6 +146,12 @@ def _read(context: click.Context, asked: Asked) -> int:
                 _talk(f"continue with: {_again(context, asked.run, reader.places)}")
             raise
     return OK  # the user has left the pager
+
+
+def _signatures() -> Table:
+    from flarelog.detect.table import Table  # who follows logs in which nothing goes wrong does not wait for it
+
+    return Table()
 
 
 def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> str:

@@ -108,6 +108,10 @@ def command(
         )
     )
     status = guard.run()
+    if status is None and place is not None:
+        if receivers or not (outer or options.spool):  # the directory is this command's own
+            names.discard(place)
+        sys.exit(guard.code)
     if place is not None and not (receivers or outer or options.spool):
         say(f"the command's output is in {place.root}: neither --receiver nor --spool was given")
     sys.exit(guard.code if status is None else end_as(status))

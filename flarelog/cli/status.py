@@ -27,7 +27,8 @@ from flarelog.model import State, StreamInfo
 from flarelog.names import meant
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
-from flarelog.viewers.standings import ahead, called, paused_lines, status_record
+from flarelog.viewers import health
+from flarelog.viewers.standings import ahead, called, reason_lines, status_record
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,10 @@ TEXT = """\b
 STATE of a log:
   live       bytes have come lately
   quiet      its sidecar is connected, and has sent no byte for so long
+  busy       quiet, but the processes that write it use the CPU
+  hung       quiet, and the processes that write it have done nothing for a
+             minute or more
+  gone       quiet, and the processes that wrote it have ended
   silent     its sidecar is connected, and no heartbeat came for so long
   lost link  no sidecar has sent it for so long, and it has not ended
   paused     the receiver makes its sidecar wait; why stands below the table
@@ -71,6 +76,7 @@ STATE of a log:
               help="Seconds between two refreshes of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
+@click.option("--wide", is_flag=True, help="Also show how each site's machine fares: memory, CPU, disk.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of the output. json: one object a line.")  # fmt: skip
 def command(
@@ -80,11 +86,12 @@ def command(
     watch: bool,
     interval: float,
     quiet_after: float,
+    wide: bool,
     output: str,
 ) -> None:
     terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = terminal_size().columns if terminal else None
-    asked = _Asked(run_id, patterns, quiet_after, output == "json", columns)
+    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns)
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -114,6 +121,7 @@ class _Asked:
     patterns: tuple[str, ...]
     quiet_after: float
     as_json: bool
+    wide: bool = False
     columns: int | None = None  # of the terminal
 
     def lines(self, found: list[StreamInfo], state: str) -> list[str]:
@@ -124,9 +132,18 @@ class _Asked:
         return [
             head,
             *fitting(self._table(found), self.columns),
-            *paused_lines(found, self.quiet_after),
+            *reason_lines(found, self.quiet_after),
             *exit_lines(found),
+            *health.warnings(found),
+            *(self._health(found) if self.wide else ()),
         ]
+
+    def _health(self, found: list[StreamInfo]) -> list[str]:
+        rows = [row[bool(self.run) :] for row in health.table(found)]
+        if not rows:
+            return ["health: no sidecar has told how its machine fares"]
+        shown = narrowed(rows, [name for name in _LEAST_HEALTH if name in rows[0]], self.columns)
+        return ["", *aligned(shown, range(len(shown[0]) - 1, len(shown[0])))]
 
     def _table(self, found: list[StreamInfo]) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
@@ -148,6 +165,7 @@ class _Asked:
 
 
 _LEAST = ("CLOCK", "BYTES/S", "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
+_LEAST_HEALTH = ("UP", "PEAK", "LOAD", "CORES", "WAITING", "OOM KILLS", "DISK FREE")
 _SHORTEST = 8  # columns to which names are shortened
 
 

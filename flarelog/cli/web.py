@@ -18,7 +18,7 @@ from flarelog.cli.options import Access, asks, client_options, one_source, optio
 from flarelog.cli.running import checked, on_end_of_stdin, on_stop, run, say
 from flarelog.errors import NotAllowed, NotFound, NotInstalled
 from flarelog.replace import make_directory, replace_file
-from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
+from flarelog.viewers.origin import ReceiverOrigin, RunsOrigin, StoreOrigin
 from flarelog.viewers.web.options import WebOptions
 from flarelog.viewers.web.sessions import KEY_SIZE, new_key, signed
 
@@ -93,10 +93,10 @@ async def _serve(
     if until_stdin_ends:
         on_end_of_stdin(stopped.set)
 
-    def own() -> Origin:
+    def own() -> RunsOrigin:
         return StoreOrigin(store) if store is not None else ReceiverOrigin(receiver, lambda: access.client(receiver))
 
-    def of_token(token: str) -> Origin:
+    def of_token(token: str) -> RunsOrigin:
         return ReceiverOrigin(receiver, lambda: access.client(receiver, token))
 
     own()  # raises what makes no sense at once

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from flarelog.delivery.producer import DeliveryOptions, Producer, State
-from flarelog.model import MAX_CHUNK, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
+from flarelog.model import MAX_CHUNK, Activity, Chunk, Code, Gap, Mark, News, Open, Receipt, Reply, StreamId
 from flarelog.version import __version__
 
 LONGEST_PACE = 4.0  # seconds, whatever a receiver asks for
@@ -39,6 +39,8 @@ class Source(Protocol):
     end: int  # the stream's offset behind the last byte that was read
     draining: bool
 
+    @property
+    def activity(self) -> Activity | None: ...
     @property
     def has_more(self) -> bool: ...
     @property
@@ -84,6 +86,7 @@ class Delivery:
         self._answered_at = math.inf  # when the present one was
         self._pace, self._sent_at = 0.0, -math.inf  # seconds between two small chunks, and when the last one was sent
         self._told, self._news_at = 0, math.inf  # the end that was told last, and when it may be told again
+        self._fared: Activity | None = None  # how the writers fared, as it was told last
 
     @property
     def sealed(self) -> bool:
@@ -108,7 +111,7 @@ class Delivery:
         # A receiver that takes a little at each Open, and ends the call, is not to be called without a pause.
         self._due, self._answered_at = now + self.producer.options.first_delay, math.inf
         epoch = max(self.producer.epoch, epoch)
-        news = self._news(now, wall)
+        news = self.word(now, wall)
         return Open(self.stream, producer, epoch, agent=AGENT, news=news, moves=1 + moves, several=True)
 
     @property
@@ -206,16 +209,20 @@ class Delivery:
         return URGENT_POLL if self._source.urgent else LOOK_AGAIN
 
     def news(self, now: float, wall: float) -> News | None:
-        """How far the source is ahead of what is sent, if it is, or is less than was said."""
+        """How far the source is ahead of what is sent, if it is, or is less than was said; and how its writers fare,
+        where that is new.
+        """
         if now < self._news_at:
             return None
-        told, news = self._told, self._news(now, wall)
-        return news if news.end < told or (news.end > told and news.end > self.producer.position) else None
+        told, fared, news = self._told, self._fared, self.word(now, wall)
+        moved = news.end < told or (news.end > told and news.end > self.producer.position)
+        return news if moved or news.activity != fared else None
 
-    def _news(self, now: float, wall: float) -> News:
+    def word(self, now: float, wall: float) -> News:
+        """What is to be told of the source now."""
         self._news_at = now + NEWS_EVERY
-        self._told = self._source.end + self._source.unread()
-        return News(max(0, round(wall * 1000)), self._told)
+        self._told, self._fared = self._source.end + self._source.unread(), self._source.activity
+        return News(max(0, round(wall * 1000)), self._told, self._fared)
 
     def beat(self) -> Chunk | None:
         """A heartbeat, where one may be sent."""

@@ -20,6 +20,14 @@ LOOKED = 4096  # characters of a line in which anything is looked for
 SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
+PIECES = (
+    *("rror", "illed", "ailed", "failures", "raceback", "ntation f", "egfault", "core dumped", "of memory"),
+    *("No space", "NVRM", "NCCL", "CANCELLED", "NaN", "nan", "_E"),
+)
+"""Each line that a signature knows has one of them, so that others need not travel: as many as a receiver takes of a
+sieve.
+"""
+
 Fact = str | int
 Role = Literal["root", "cascade", "symptom", "advice"]
 """*root*: it may be the cause. *cascade*: it is one where nothing earlier is; mostly another rank was the cause.

@@ -1,7 +1,5 @@
-"""All signatures that flarelog knows, and the pieces of text of which each of their lines has one.
-
-``PIECES`` are as many as a receiver takes of a sieve: lines without any of them need not travel. The first signature
-that a line is one of wins, so that the particular ones stand before the general ones.
+"""All signatures that flarelog knows. The first one that a line is one of wins, so that the particular ones stand
+before the general ones.
 """
 
 from __future__ import annotations
@@ -10,12 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flarelog.detect import collective, gpu, host, training
-from flarelog.detect.base import Fact, Signature
-
-PIECES = (
-    *("rror", "illed", "ailed", "failures", "raceback", "ntation f", "egfault", "core dumped", "of memory"),
-    *("No space", "NVRM", "NCCL", "CANCELLED", "NaN", "nan", "_E"),
-)
+from flarelog.detect.base import PIECES, Fact, Signature
 
 SIGNATURES = (*gpu.SIGNATURES, *training.SIGNATURES, *collective.SIGNATURES, *host.SIGNATURES)
 

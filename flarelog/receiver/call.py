@@ -26,7 +26,7 @@ from flarelog.model import Code, Open, Reply
 from flarelog.receiver.answers import Answers
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.session import LOST, Session
-from flarelog.stores.base import SILENT
+from flarelog.stores.moments import SILENT
 from flarelog.wire import codec, several
 
 log = logging.getLogger(__name__)

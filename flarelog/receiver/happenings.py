@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from flarelog.errors import StoreError
 from flarelog.model import StreamId
-from flarelog.stores.base import CALL, LONGEST, PAUSED, RESUMED, Happening, Store
+from flarelog.stores.base import Store
+from flarelog.stores.moments import CALL, LONGEST, PAUSED, RESUMED, Happening
 
 log = logging.getLogger(__name__)
 

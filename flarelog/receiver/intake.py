@@ -24,7 +24,8 @@ from flarelog.receiver.session import Session
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
-from flarelog.stores.base import CLOSED, LEFT, OPENED, Appender
+from flarelog.stores.base import Appender
+from flarelog.stores.moments import CLOSED, LEFT, OPENED
 from flarelog.talk import each
 from flarelog.wire.packing import Unpacking
 

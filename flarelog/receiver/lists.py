@@ -1,4 +1,4 @@
-"""What a receiver says of what it holds: List and ListRuns, page by page, and to each only what he may see.
+"""What a receiver says of what it holds: List, ListRuns and Timeline, piece by piece, and to each only what he may see.
 
 Laws that hold here: what nobody asked for, or whoever asks may not see, is not read; each who lists has his turn, and
 what is being received goes in between.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from flarelog.receiver.states import States
 from flarelog.receiver.workers.relay import Passed
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, totals
+from flarelog.stores.moments import POINTS, Moment
 from flarelog.wire import codec
 
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
@@ -135,3 +136,43 @@ class Lists:
         ):
             async for info in found:
                 yield info
+
+    # --- times
+
+    async def timeline(self, asked: codec.Times, context: Any) -> AsyncIterator[Sequence[Moment] | bytes]:
+        """What Timeline answers."""
+        callers, workers = self._callers, self._callers.workers
+        async with callers.reading(context) as (peer, patience):
+            run_name(asked.run)
+            if asked.site:
+                site_name(asked.site)
+            passed = isinstance(context, Passed)
+            identity = (
+                identity_of(context) if passed else callers.guard.asks(context, Action.TIMELINE, asked.run, asked.site)
+            )
+            found: AsyncGenerator[Any, None] = self._moments(asked, peer, identity, whole=not passed)
+            if workers is not None and not passed:
+                found = workers.relay.timeline(asked, found, context, callers.who(context))
+            async with contextlib.aclosing(found) as messages:
+                async for message in messages:
+                    with patience:
+                        yield message
+
+    async def _moments(
+        self, asked: codec.Times, peer: str, identity: Identity, *, whole: bool
+    ) -> AsyncGenerator[Sequence[Moment], None]:
+        """What the store knows of it, as far as *identity* may see it, in messages. *whole*: of the run as well."""
+
+        def wanted(run: str, site: str) -> bool:
+            return self._callers.guard.policy.permits(identity, Action.TIMELINE, run=run, site=site)
+
+        told = self._store.timeline(asked.run, asked.site, asked.points or POINTS, wanted)
+        async with contextlib.aclosing(told) as found:
+            while True:
+                async with self._turns.one(peer):
+                    moments = await anext(found, None)
+                if moments is None:
+                    return
+                for message in codec.moments_in_messages(moments):
+                    if whole or message[0].site:
+                        yield message

@@ -136,6 +136,7 @@ class Server:
             meet=meet,
             list_runs=self.lists.runs,
             remove_run=control.remove_run,
+            timeline=self.lists.timeline,
         )
 
     async def push(self, _: Any, context: Any) -> None:

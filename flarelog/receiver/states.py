@@ -10,11 +10,12 @@ import enum
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from flarelog.model import News, State, StreamId, StreamInfo
+from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
+HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
 REMEMBERED = 20_000  # streams that nobody has open
 HELD_FOR = 5.0  # seconds that a stream which was held must be open before it counts as going on by itself
 _SPAN = 10.0  # seconds that a rate is taken over
@@ -24,6 +25,9 @@ _SAMPLES = 8  # of a producer's clock: the message that was fastest on its way t
 class Phase(enum.StrEnum):
     LIVE = "live"
     QUIET = "quiet"  # its producer is there, and sends no byte
+    BUSY = "busy"  # quiet, and the processes that write it compute
+    HUNG = "hung"  # quiet, and the processes that write it do nothing, for a while
+    GONE = "gone"  # quiet, and the processes that wrote it have ended
     SILENT = "silent"  # open, and not even a heartbeat comes
     LOST = "lost link"  # nobody has it open, and it has not ended
     PAUSED = "paused"  # the receiver has told its producer to wait
@@ -56,7 +60,21 @@ def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
     if state.heard is not None and 0 < state.idle_timeout < 2 * state.heard:
         return Standing(Phase.SILENT, state.heard)
     still = state.grown if state.grown is not None else state.changed or 0.0
-    return Standing(Phase.QUIET, still) if still > quiet_after else Standing(Phase.LIVE)
+    return _quiet(still, state.activity) if still > quiet_after else Standing(Phase.LIVE)
+
+
+def _quiet(still: float, activity: Activity | None) -> Standing:
+    """What a stream is called that has been *still* for so many seconds, whose writers have that *activity*."""
+    if activity is None:
+        return Standing(Phase.QUIET, still)
+    if not activity.processes:
+        return Standing(Phase.GONE, still, "the processes that wrote it have ended")
+    those = f"{activity.processes} process{'' if activity.processes == 1 else 'es'}"
+    if not activity.idle:
+        cores = f"{activity.cpu:.0%} of a core" if activity.cpu < 1 else f"{activity.cpu:.1f} cores"
+        return Standing(Phase.BUSY, still, f"its {those} use{'s' * (activity.processes == 1)} {cores}")
+    why = f"its {those} used less than 1 % of a core for {spoken(activity.idle)}"
+    return Standing(Phase.HUNG if min(still, activity.idle) >= HUNG_AFTER else Phase.QUIET, still, why)
 
 
 def lag(info: StreamInfo) -> int | None:
@@ -67,7 +85,10 @@ def lag(info: StreamInfo) -> int | None:
 
 
 # What is said of a site is what is worst of its logs, as far as people can do something; then what is best.
-_FIRST = (Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE, Phase.QUIET, Phase.OPEN)
+_FIRST = (
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
+    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN),
+)
 
 
 def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
@@ -86,6 +107,12 @@ def _of_several(standings: list[Standing]) -> Standing:
     return next((one for one in standings if one.why != "receipt"), standings[0])
 
 
+_SAID = (
+    *(Phase.LIVE, Phase.BUSY, Phase.QUIET, Phase.HUNG, Phase.GONE),
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.OPEN, Phase.ENDED),
+)
+
+
 def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> str:
     """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. An age stands where one site is so."""
     found = sites(infos, quiet_after)
@@ -93,7 +120,7 @@ def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> st
     ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
     parts = [
         f"{counts[phase]} {phase}{f' {spoken(ages[phase])}' if phase in ages and phase is not Phase.ENDED else ''}"
-        for phase in (Phase.LIVE, Phase.QUIET, Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.OPEN, Phase.ENDED)
+        for phase in _SAID
         if counts[phase]
     ]
     sentence = f"{len(found)} site{'' if len(found) == 1 else 's'}"
@@ -119,6 +146,7 @@ class _Producer:
 
     heard: float | None = None
     skews: tuple[float, ...] = ()
+    health: tuple[StreamId, Health] | None = None  # of its machine, and with which stream it was told
     streams: int = 0  # that are remembered with it
 
 
@@ -133,6 +161,8 @@ class _Stream:
     rate: float = 0.0
     rated: float = 0.0
     end: int = 0
+    activity: Activity | None = None
+    told: float = 0.0  # when its activity was
 
 
 class States:
@@ -163,7 +193,9 @@ class States:
 
     def news(self, stream: StreamId, producer: bytes, news: News) -> None:
         found = self._of(stream, producer)
-        found.end = news.end
+        found.end, found.activity, found.told = news.end, news.activity, self._clock()
+        if news.health is not None:
+            self._producers[found.key].health = stream, news.health
         if news.clock:
             known = self._producers[found.key]
             known.skews = (*known.skews, news.clock / 1000 - self._wall())[-_SAMPLES:]
@@ -175,7 +207,7 @@ class States:
             now = self._clock()
             found.rate = _faded(found, now) + size / _SPAN
             found.grown = found.rated = now
-            found.held = ""
+            found.held, found.activity = "", None
 
     def held(self, stream: StreamId, producer: bytes, why: str) -> None:
         """*producer* was told to wait."""
@@ -244,6 +276,8 @@ class States:
             rate=round(_faded(found, now)),
             end=found.end,
             skew=max(producer.skews, default=None),
+            activity=_now(found.activity, now - found.told),
+            health=producer.health[1] if producer.health is not None and producer.health[0] == stream else None,
         )
 
     def _is_held(self, found: _Stream, now: float) -> bool:
@@ -251,6 +285,11 @@ class States:
         if found.linked and found.changed is not None and now - found.changed >= HELD_FOR:
             return False
         return now - found.held_at < self._idle_timeout
+
+
+def _now(activity: Activity | None, age: float) -> Activity | None:
+    """What *activity* is by now, which was told *age* seconds ago."""
+    return replace(activity, idle=activity.idle + age) if activity is not None and activity.idle else activity
 
 
 def _faded(found: _Stream, now: float) -> float:

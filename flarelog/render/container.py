@@ -154,10 +154,12 @@ class Renderer:
         """It is known from the log's first lines whether a container runtime wrote it."""
         self._decided, self._plain = True, plain
 
-    def jump(self, position: int) -> None:
-        """What is fed next stands at *position*. Of a log that is not known to be plain only before the first byte."""
+    def jump(self, position: int, style: str = "") -> None:
+        """What is fed next stands at *position*, where the colours *style* go on. Of a log that is not known to be
+        plain only before the first byte.
+        """
         self.position = position
-        self._screens[""].jump(position)
+        self._screens[""].jump(position, style)
 
     @property
     def replaced(self) -> int:

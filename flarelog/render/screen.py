@@ -179,9 +179,11 @@ class Screen:
         self._undrawn = 0
         return out
 
-    def jump(self, position: int) -> None:
-        """What is fed next stands at *position*, and what lies before it is not shown: both are whole lines."""
-        self.position = position
+    def jump(self, position: int, style: str = "") -> None:
+        """What is fed next stands at *position*, and what lies before it is not shown: both are whole lines. *style*:
+        the colours that go on there.
+        """
+        self.position, self._style = position, style or self._style
 
     # --- many lines at a time
 

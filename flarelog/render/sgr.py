@@ -12,6 +12,8 @@ from functools import lru_cache
 
 SGR = re.compile(r"\x1b\[[0-9;:]*m")
 RESET = "\x1b[0m"
+RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one of them it is known which colours there are
+_SGR_BYTES = re.compile(rb"\x1b\[([0-9;:]*)m")
 
 # Each attribute: the codes that set it, and the one that takes it away.
 _SLOTS = (
@@ -73,6 +75,18 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
         else:
             found += [(slot, "") for slot in _TAKE.get(number, ())]
     return found
+
+
+def style_behind(style: str, data: bytes) -> str:
+    """The style that *data*, bytes of a log, makes of *style*."""
+    if b"\x1b[" not in data:
+        return style
+    last = max(data.rfind(reset) for reset in RESETS)
+    if last >= 0:
+        style, data = "", data[last:]
+    for found in _SGR_BYTES.finditer(data):
+        style = changed(style, found[1].decode())
+    return style
 
 
 def painted(now: str, style: str) -> str:

@@ -18,7 +18,7 @@ import grpc
 
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError
-from flarelog.model import Chunk, Code, Gap, Generation, Packed, Receipt, Reply, StreamId
+from flarelog.model import Chunk, Code, Gap, Generation, Health, News, Packed, Receipt, Reply, StreamId
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
@@ -37,7 +37,7 @@ _MARKS = 64  # that are said at a time
 
 class Site(Protocol):
     """What a log asks of the sidecar that has it, and tells it: something was acknowledged, the receiver says that the
-    run is ending, the log has come to its end.
+    run is ending, the log has come to its end. ``health``: how the machine fares, where that is to be said now.
     """
 
     options: SidecarOptions
@@ -47,6 +47,7 @@ class Site(Protocol):
     consents: Consents
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
+    def health(self) -> Health | None: ...
     def brought(self) -> None: ...
     def drain_early(self) -> None: ...
     def ended(self, ended: Log) -> None: ...
@@ -96,6 +97,11 @@ class Log:
             self.error,
             unsent,
         )
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether it is connected, and can say something now."""
+        return self._stream is not None and not self.delivery.sealed
 
     async def run(self) -> None:
         """Deliver until the stream is sealed or cannot go on."""
@@ -266,7 +272,7 @@ class Log:
             return said, False
         while len(said) < _MARKS:
             item = delivery.next(now, wall, room)
-            if not said and (news := delivery.news(now, wall)):
+            if not said and (news := self._news(now, wall)):
                 said.append(news)
             if item is None:
                 self._full = not delivery.producer.room()
@@ -278,6 +284,10 @@ class Log:
                 item = self._receipt = replace(item, redacted=self._site.finder.masked(self.stream.log))
             said.append(item)
         return said, True
+
+    def _news(self, now: float, wall: float) -> News | None:
+        news, health = self.delivery.news(now, wall), self._site.health()
+        return news if health is None else replace(news or self.delivery.word(now, wall), health=health)
 
     def _chunk(self, chunk: Chunk, said: list[Request]) -> tuple[list[Request], bool]:
         packed = self._packing.at_once(chunk)

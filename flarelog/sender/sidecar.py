@@ -27,8 +27,9 @@ from flarelog.errors import (
     TimedOut,
 )
 from flarelog.lifecycle import Event, RunState
-from flarelog.model import StreamId
+from flarelog.model import Health, StreamId
 from flarelog.sender.consents import Consents
+from flarelog.sender.healths import Healths
 from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
@@ -69,6 +70,7 @@ class Sidecar:
         )
         self.consents = Consents(options.source.sites)
         self.unmatched = Unmatched(self.finder, once=options.once)
+        self.healths = Healths(options.source.directory)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
@@ -106,7 +108,10 @@ class Sidecar:
             return Outcome((), (), refused)
         try:
             async with asyncio.TaskGroup() as group:
-                minding = (self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind())
+                minding = (
+                    *(self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind()),
+                    self.healths.mind(self._telling),
+                )
                 beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
                 if self.options.once:
@@ -231,6 +236,14 @@ class Sidecar:
                 ask = calls.run_call(self.link.channels.current(), "GetRun")
                 if (await ask(self.options.run, timeout=HEED_EVERY)).state in _OVER:
                     self.drain_early()
+
+    def _telling(self) -> Log | None:
+        """A log that can tell something now."""
+        return next((one for one in self._logs.values() if one.can_tell), None)
+
+    def health(self) -> Health | None:
+        """How the machine fares, once a look."""
+        return self.healths.take()
 
     # --- what logs tell
 

@@ -48,7 +48,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from flarelog.model import Mark, Redaction, StreamInfo
+from flarelog.model import Activity, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 
 
@@ -59,6 +59,10 @@ class Source(Protocol):
     marks: list[Mark]  # all of the stream; their digests are filled in by whoever sends them
     end: int  # behind the last byte that was given
     draining: bool
+
+    @property
+    def activity(self) -> Activity | None:
+        """How those fare who write it while it is silent, its age as of the latest look; None: not known."""
 
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         """What stands at *offset*, *marks* marks having been taken: a mark, at most *room* bytes, or nothing yet.
@@ -116,6 +120,10 @@ class Wanted(Protocol):
     @property
     def sites(self) -> tuple[Consent, ...]:
         """What the site's administrators let go: all of them must."""
+
+    @property
+    def directory(self) -> str:
+        """On whose file system the logs are; empty where they are on none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 A spool is a row of files, its segments: ``NAME`` is the newest, ``NAME.00000007`` are older. ``.NAME.spool`` has a line
 of JSON for each, which is there before the segment is: the command's *token*, the inode, and *base*, the place in the
-command's output at which the segment begins. So whoever read the segment before knows how many bytes are missing. A
-line behind the last one says how the command ended, once all that it said is spooled.
+command's output at which the segment begins. So whoever read the segment before knows how many bytes are missing. One
+more line says which process the command is, and a last one how it ended, once all that it said is spooled.
 
 A generation's notes carry the same as ``spool:TOKEN:BASE``: the receiver's record tells it to the next sidecar.
 """
@@ -67,6 +67,23 @@ def segments(path: str) -> list[Segment]:
         if one.base >= 0 and _NOTE.fullmatch(one.note):
             found.append(one)
     return found
+
+
+def command_line(token: str, pid: int, started: int) -> bytes:
+    """What is written for ``command`` to read: *started* is when, in clock ticks since the machine was booted."""
+    return json.dumps({"command": token, "pid": pid, "started": started}).encode() + b"\n"
+
+
+def command(path: str, note: str) -> tuple[int, int] | None:
+    """(pid, when it was started) of the command whose output is the generation with *note*, as the file at *path* says;
+    None where it does not.
+    """
+    of = spooled(note)
+    for said in reversed(_lines(path)):
+        if of is not None and isinstance(said, dict) and said.get("command") == of.token:
+            pid, started = said.get("pid"), said.get("started")
+            return (pid, started) if isinstance(pid, int) and isinstance(started, int) else None
+    return None
 
 
 def ending(path: str, token: str) -> Exit | None:

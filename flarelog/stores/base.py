@@ -22,7 +22,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
@@ -32,6 +32,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.stores.moments import POINTS, Happening, Moment
 
 Durability = Literal["disk", "memory"]
 """What a store promises of committed bytes: that they survive a power cut, or only that process."""
@@ -69,37 +70,6 @@ class Evidence(NamedTuple):
     lengths: Sequence[tuple[int, int]]  # (length, digest) of prefixes, growing; the last is what is committed
     size: int  # bytes that are there, committed or not
     read: Bytes
-
-
-# --- what became of streams
-
-NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
-LONGEST = 300  # characters of a reason
-OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
-CALL, FORGOTTEN = "call ended", "forgotten"
-
-
-@dataclass(frozen=True, slots=True)
-class Happening:
-    """What happened to streams of one site in one run.
-
-    *what*: ``opened``: a producer has them. ``left``: nobody has them any more, and they are not sealed. ``paused``:
-    their producer was told to wait, ``resumed``: it goes on. ``silent``: nothing was heard any more, since *since*.
-    ``closed``: they count as ended without a receipt. ``call ended``: one that had so many of them. ``forgotten``: so
-    many lines were, from *since* on.
-    """
-
-    at: int  # the receiver's time, as all others milliseconds since 1970
-    what: str
-    why: str = ""
-    count: int = 1  # streams
-    logs: tuple[str, ...] = ()  # the names of some of them
-    since: int = 0  # 0: nothing more is known
-
-    def with_more(self, log: str) -> Happening:
-        """To one more stream."""
-        room = len(self.logs) < NAMED and sum(map(len, self.logs)) + len(log) <= NAMES
-        return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
 # --- the contract
@@ -192,6 +162,18 @@ class Reader(Protocol):
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         """How long *stream* was at each of *times*, in milliseconds since 1970 by the receiver's clock; nothing where
         nobody wrote that down.
+        """
+
+    def timeline(
+        self,
+        run: str,
+        site: str = "",
+        points: int = POINTS,
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[Sequence[Moment], None]:
+        """What is known of *run* over time, or of *site* in it and of the run as a whole, in pieces: each of one log,
+        of a site or of the run. Of the growth of one log at most so many *points*. What is not there, or cannot be
+        read, tells nothing. Raises InvalidName as well.
         """
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:

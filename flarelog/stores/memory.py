@@ -21,7 +21,9 @@ from flarelog.errors import Fenced, Full, Hole, InUse, NotFound, StoreLocked, Un
 from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
 from flarelog.names import run_name, site_name
-from flarelog.stores.base import Bytes, Evidence, Extent, Happening, RunRecord, absent, in_use, lengths_at, pieces
+from flarelog.stores import moments
+from flarelog.stores.base import Bytes, Evidence, Extent, RunRecord, absent, in_use, lengths_at, pieces
+from flarelog.stores.moments import POINTS, Happening, Moment
 
 
 def _now() -> int:
@@ -134,6 +136,7 @@ class MemoryStore:
         self.happened: list[tuple[str, str, Happening]] = []
         self._logs: dict[StreamId, _Log] = {}
         self._runs: dict[str, RunRecord] = {}
+        self._states: dict[str, list[tuple[int, str]]] = {}  # when each run was in which
         self._epochs: dict[tuple[str, str], Epochs] = {}
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
@@ -222,6 +225,20 @@ class MemoryStore:
         log = self._logs.get(stream)
         return lengths_at(log.grown if log is not None else (), times)
 
+    async def timeline(
+        self,
+        run: str,
+        site: str = "",
+        points: int = POINTS,
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[Sequence[Moment], None]:
+        yield moments.of_run(self._states.get(run_name(run), ()))
+        for one in await self.sites(run):
+            if site in ("", one) and wanted(run, one):
+                yield moments.of_site(one, [found for where, at, found in self.happened if (where, at) == (run, one)])
+                for log in sorted(self._of(run, one), key=lambda log: log.info.stream):
+                    yield moments.of_log(log.told(), log.grown, points)
+
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         there = sorted({*self._runs, *(stream.run for stream in self._logs)})
         return {one: self._runs.get(one, RunRecord()) for one in there if run in ("", one)}
@@ -280,6 +297,7 @@ class MemoryStore:
 
     async def set_run(self, run: str, state: RunState, maker: str = "") -> None:
         self._runs[run_name(run)] = RunRecord(state, maker)
+        self._states.setdefault(run, []).append((_now(), state.value))
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
@@ -312,6 +330,7 @@ class MemoryStore:
             raise InUse(f"run {run} has changed, so it was not removed")
         if not site:
             self._runs.pop(run, None)
+            self._states.pop(run, None)
         for log in self._of(run, site):
             del self._logs[log.info.stream]
             log.removed = True

@@ -79,12 +79,60 @@ class Leave(_message.Message):
     def __init__(self) -> None: ...
 
 class News(_message.Message):
-    __slots__ = ("clock_ms", "end")
+    __slots__ = ("clock_ms", "end", "activity", "health")
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     clock_ms: int
     end: int
-    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+    activity: Activity
+    health: Health
+    def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
+
+class Health(_message.Message):
+    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime")
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MAX_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PEAK_FIELD_NUMBER: _ClassVar[int]
+    OOM_KILLS_FIELD_NUMBER: _ClassVar[int]
+    CORES_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    CPU_PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    IO_PRESSURE_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_FIELD_NUMBER: _ClassVar[int]
+    DISK_SIZE_FIELD_NUMBER: _ClassVar[int]
+    INODES_FREE_FIELD_NUMBER: _ClassVar[int]
+    INODES_FIELD_NUMBER: _ClassVar[int]
+    UPTIME_FIELD_NUMBER: _ClassVar[int]
+    memory: int
+    memory_max: int
+    memory_peak: int
+    oom_kills: int
+    cores: int
+    throttled: int
+    load: int
+    cpu_pressure: int
+    memory_pressure: int
+    io_pressure: int
+    disk_free: int
+    disk_size: int
+    inodes_free: int
+    inodes: int
+    uptime: int
+    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ...) -> None: ...
+
+class Activity(_message.Message):
+    __slots__ = ("processes", "cpu", "idle_ms")
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    CPU_FIELD_NUMBER: _ClassVar[int]
+    IDLE_MS_FIELD_NUMBER: _ClassVar[int]
+    processes: int
+    cpu: int
+    idle_ms: int
+    def __init__(self, processes: _Optional[int] = ..., cpu: _Optional[int] = ..., idle_ms: _Optional[int] = ...) -> None: ...
 
 class Open(_message.Message):
     __slots__ = ("version", "stream", "producer", "epoch", "agent", "news", "moves", "several")
@@ -371,7 +419,7 @@ class StreamInfo(_message.Message):
     def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., first: _Optional[int] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., sealed: bool = ..., marks: _Optional[_Iterable[_Union[Mark, _Mapping]]] = ..., first_mark: _Optional[int] = ..., redacted: _Optional[_Union[Redaction, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ..., begun_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., sealed_ms: _Optional[int] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms")
+    __slots__ = ("linked", "changed_ms", "heard_ms", "grown_ms", "idle_timeout_ms", "held", "rate", "end", "skew_ms", "activity", "health")
     LINKED_FIELD_NUMBER: _ClassVar[int]
     CHANGED_MS_FIELD_NUMBER: _ClassVar[int]
     HEARD_MS_FIELD_NUMBER: _ClassVar[int]
@@ -381,6 +429,8 @@ class State(_message.Message):
     RATE_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     SKEW_MS_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     linked: bool
     changed_ms: int
     heard_ms: int
@@ -390,7 +440,9 @@ class State(_message.Message):
     rate: int
     end: int
     skew_ms: int
-    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ...) -> None: ...
+    activity: Activity
+    health: Health
+    def __init__(self, linked: bool = ..., changed_ms: _Optional[int] = ..., heard_ms: _Optional[int] = ..., grown_ms: _Optional[int] = ..., idle_timeout_ms: _Optional[int] = ..., held: _Optional[str] = ..., rate: _Optional[int] = ..., end: _Optional[int] = ..., skew_ms: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
     __slots__ = ("run",)
@@ -459,3 +511,47 @@ class RemoveRunResponse(_message.Message):
     streams: int
     bytes: int
     def __init__(self, streams: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+
+class TimelineRequest(_message.Message):
+    __slots__ = ("run", "site", "points")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    points: int
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., points: _Optional[int] = ...) -> None: ...
+
+class Moments(_message.Message):
+    __slots__ = ("site", "log", "moments", "grown_ms", "lengths")
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    LOG_FIELD_NUMBER: _ClassVar[int]
+    MOMENTS_FIELD_NUMBER: _ClassVar[int]
+    GROWN_MS_FIELD_NUMBER: _ClassVar[int]
+    LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    site: str
+    log: str
+    moments: _containers.RepeatedCompositeFieldContainer[Moment]
+    grown_ms: _containers.RepeatedScalarFieldContainer[int]
+    lengths: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, site: _Optional[str] = ..., log: _Optional[str] = ..., moments: _Optional[_Iterable[_Union[Moment, _Mapping]]] = ..., grown_ms: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Moment(_message.Message):
+    __slots__ = ("at_ms", "what", "length", "mark", "why", "count", "logs", "since_ms")
+    AT_MS_FIELD_NUMBER: _ClassVar[int]
+    WHAT_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MARK_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    at_ms: int
+    what: str
+    length: int
+    mark: Mark
+    why: str
+    count: int
+    logs: _containers.RepeatedScalarFieldContainer[str]
+    since_ms: int
+    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...

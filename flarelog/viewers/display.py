@@ -16,6 +16,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Item
+from flarelog.viewers.noting import Noting
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.prefixes import prefixes
 
@@ -42,7 +43,7 @@ def label(stream: StreamId, style: str = "", ranks: Ranks = lambda stream, line:
 
 class ConsoleDisplay:
     """*console*, which writes into *pipe*. *prefix*: each line bears its stream's name, None: once there are several;
-    *align*: in a column; *short*: without what all names share.
+    *align*: in a column; *short*: without what all names share; *noting*: what goes wrong is said between the lines.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class ConsoleDisplay:
         colour: bool = False,
         live: bool = False,
         ranks: Ranks = lambda stream, line: None,
+        noting: Noting | None = None,
     ) -> None:
-        self.terminal = live
+        self.terminal, self._noting = live, noting
         self._ranks = ranks
         self._console, self._pipe = console, pipe
         self._prefix, self._align, self._short, self._colour = prefix, align, short, colour
@@ -83,11 +85,15 @@ class ConsoleDisplay:
         return True
 
     def show(self, blocks: Sequence[Block]) -> None:
+        if self._noting is not None:
+            blocks = [(stream, self._noting.noted(stream, items)) for stream, items in blocks]
         self._console.show_all([(items, self._labels[stream]) for stream, items in blocks])
 
     def draw(self, rows: Callable[[], list[str]], now: float) -> None:
         if self._pipe.closed:  # where nothing comes any more no write would tell
             raise BrokenPipeError
+        if self._noting is not None and (late := self._noting.settled(now)):
+            self._console.show_all([(items, self._labels[stream]) for stream, items in late])
         if self.terminal:
             self._console.draw(rows, now)
 

@@ -122,8 +122,8 @@ def _is_line(item: Item) -> bool:
 class Flow:
     """*stream* from *start* on. With *tail* that many of the lines before *until* are shown, and all behind it.
 
-    *over*: nothing more than that will come. Then the last lines are those that there are in the end, and no row that
-    may still change is shown before another one.
+    *style*: the colours that go on at *start*. *over*: nothing more than that will come. Then the last lines are those
+    that there are in the end, and no row that may still change is shown before another one.
     """
 
     def __init__(
@@ -138,13 +138,14 @@ class Flow:
         plain: bool | None = None,
         arrived: Arrived = UNKNOWN,
         ahead: int = 0,
+        style: str = "",
     ) -> None:
         self.stream = stream
         self.position = start  # of the byte that comes next
         self.marks = 0  # how many are known
         self._view, self._start = view, start
         self._renderer = view.new()
-        self._renderer.jump(start)
+        self._renderer.jump(start, style)
         if plain is not None:
             self._renderer.decide(plain)
         self.stamps = view.stamps(stream) if view.stamps is not None else None

@@ -16,6 +16,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
+from flarelog.stores.moments import POINTS, Moment, in_order
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
@@ -30,7 +31,6 @@ class Origin(Protocol):
     """Use as an asynchronous context manager."""
 
     name: str
-    live: bool  # it is known which streams a producer has
 
     async def __aenter__(self) -> Origin: ...
 
@@ -46,11 +46,13 @@ class Origin(Protocol):
     async def runs(self) -> list[str]:
         """The names of the runs that are held. Raises CannotConnect, NotAllowed."""
 
-    async def infos(self, run: str = "") -> list[RunInfo]:
-        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
-
     async def state(self, run: str) -> RunState:
         """What is known of *run*. Raises CannotConnect, NotAllowed."""
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        """What is known of *run* over time, or of *site* in it and of the run as a whole, in the order of time.
+        *points*: of the growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
+        """
 
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
@@ -62,6 +64,15 @@ class Origin(Protocol):
 
         Raises NotFound, NotAllowed, CannotConnect, Unavailable.
         """
+
+
+class RunsOrigin(Origin, Protocol):
+    """An origin that tells of runs as well."""
+
+    live: bool  # it is known which streams a producer has
+
+    async def infos(self, run: str = "") -> list[RunInfo]:
+        """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
 
 
 class ReceiverOrigin:
@@ -98,6 +109,9 @@ class ReceiverOrigin:
 
     async def state(self, run: str) -> RunState:
         return await self._client.state(run)
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        return await self._client.timeline(run, site, points)
 
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
@@ -148,6 +162,9 @@ class StoreOrigin:
     async def state(self, run: str) -> RunState:
         recorded = (await self._store.runs(run)).get(run)
         return RunState.UNKNOWN if recorded is None else recorded.state
+
+    async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
+        return await in_order(self._store.timeline(run, site, points))
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0

@@ -22,6 +22,7 @@ from flarelog.names import natural
 from flarelog.render.container import may_be_records
 from flarelog.render.past import Past
 from flarelog.render.rows import WINDOW, Note
+from flarelog.render.sgr import RESETS
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
@@ -36,7 +37,6 @@ WORK = 250_000  # units of work a second, a tenth of a core, that a stream may t
 TAIL_WINDOW, TAIL_MOST = 64 << 10, 8 << 20  # bytes
 TAIL_MORE = WINDOW  # rows that a cursor can reach: so many more lines than are wanted are read
 _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
-RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one of them it is known which colours there are
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 
 

@@ -1,23 +1,30 @@
 """A search for findings in what a reading finds, and the lines around one, as ``flarelog findings``, ``--first-error``
-and the report make it. The reading's origin is open while these run.
+and the report make it; and one for rounds. The origin is open while these run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
-from flarelog.model import Buffer, StreamId
+from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
+from flarelog.stores.moments import Moment
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.findings import Search
-from flarelog.viewers.reading import Reading
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 
 AROUND = (5, 5)  # lines before and behind the first error
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
@@ -66,3 +73,44 @@ async def lines_around(
     inside = [line for line in shown if found.offset <= line.offset < end]
     behind = [line for line in shown if line.offset >= end]
     return before[len(before) - around[0] if around[0] < len(before) else 0 :] + inside + behind[: around[1]]
+
+
+async def rounds_of(
+    origin: Origin,
+    infos: Iterable[StreamInfo],
+    moments: Iterable[Moment],
+    stamps: Callable[[StreamId], Stamps],
+    ahead: Callable[[StreamId], int],
+) -> list[Round]:
+    """The rounds of the run of *infos*, by the receiver's clock: by the times that lines tell, which are *ahead*
+    nanoseconds of it, else by those at which the lines came, of which *moments* tell. Raises FlarelogError.
+    """
+    streams = tellers(info.stream for info in infos)
+    if not streams:
+        return []
+    wanted = {(stream.site, stream.log) for stream in streams}
+    grown: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    end = 0
+    for one in moments:
+        end = max(end, one.at)
+        if one.what == "grown" and (one.site, one.log) in wanted:
+            grown.setdefault((one.site, one.log), []).append((one.length, one.at))
+    clocks: dict[StreamId, Stamps] = {}
+
+    def time(stream: StreamId, line: Line) -> int | None:
+        if stream not in clocks:
+            clocks[stream] = stamps(stream)
+            clocks[stream].learn(reading.streams[stream].info.marks)
+        told = line.time if line.time is not None else clocks[stream].time(plain(line.text), line.offset)
+        if told is not None:
+            return told - ahead(stream)
+        points = grown.get((stream.site, stream.log), [])
+        at = bisect_right(points, (line.offset, sys.maxsize))
+        return points[at][1] * 1_000_000 if at < len(points) else None
+
+    selection = Selection(streams[0].run, starts=dict.fromkeys(wanted, 0))
+    view = View(new=partial(Renderer, steps=False), notes=False, keep=SIEVE)
+    reading = Reading(origin, selection, view, lambda text: None, ordered=True)
+    search = RoundSearch(time)
+    await Batch(reading, search).run()
+    return search.rounds(end)

@@ -10,6 +10,7 @@ from flarelog.model import State, StreamInfo
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
+from flarelog.viewers import health
 
 
 def called(one: Standing) -> str:
@@ -26,16 +27,19 @@ def ahead(seconds: float) -> str:
     return f"{seconds:+.1f} s" if abs(seconds) < 100 else f"{'-' if seconds < 0 else '+'}{spoken(abs(seconds))}"
 
 
-def paused_lines(found: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> list[str]:
-    """A line for each reason for which streams are paused, with their names."""
-    said: dict[str, list[str]] = {}
+_EXPLAINED = (Phase.PAUSED, Phase.HUNG, Phase.GONE)
+
+
+def reason_lines(found: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> list[str]:
+    """A line for each reason for which streams are paused, hung or gone, with their names."""
+    said: dict[tuple[Phase, str], list[str]] = {}
     for info in found:
         one = standing(info, quiet_after)
-        if one.phase is Phase.PAUSED:
-            said.setdefault(one.why, []).append(str(info.stream))
+        if one.phase in _EXPLAINED:
+            said.setdefault((one.phase, one.why), []).append(str(info.stream))
     return [
-        f"paused: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
-        for why, names in said.items()
+        f"{phase}: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
+        for (phase, why), names in said.items()
     ]
 
 
@@ -56,5 +60,6 @@ def status_record(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> dict[st
         "last_byte_seconds": state.grown,
         "last_heard_seconds": state.heard,
         "clock_ahead_seconds": state.skew,
+        "health": health.record(info),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
     }

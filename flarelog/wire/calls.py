@@ -30,6 +30,7 @@ from flarelog.wire.codec import (
     encode_read,
     encode_remove,
     encode_run,
+    encode_timeline,
 )
 from flarelog.wire.several import replies_or_malformed
 from flarelog.wire.wakeups import relieve
@@ -159,6 +160,11 @@ def run_call(channel: grpc.aio.Channel, method: str, **how: Any) -> Any:
 def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None) -> AsyncGenerator[RunInfo, None]:
     """What ListRuns answers."""
     return cast("AsyncGenerator[RunInfo, None]", _answers(raw_list_runs(channel), decode_run_info)(run, timeout))
+
+
+def timeline(channel: grpc.aio.Channel) -> Any:
+    """Undecoded, as that of List."""
+    return channel.unary_stream(f"/{SERVICE}/Timeline", request_serializer=encode_timeline)
 
 
 async def remove_run(

@@ -40,14 +40,15 @@ from flarelog.model import (
     Removed,
     Reply,
     RunInfo,
-    State,
     StreamId,
     StreamInfo,
 )
-from flarelog.names import run_name
+from flarelog.names import log_name, run_name, site_name
 from flarelog.render.sieve import Sieve
+from flarelog.stores.moments import HAPPENINGS, LONGEST, Happening, Moment
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
+from flarelog.wire.news import news_of, set_news, set_state, state_of
 
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
@@ -119,9 +120,9 @@ def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
         message.open.moves = request.moves
         message.open.several = request.several
         if request.news is not None:
-            _set_news(message.open.news, request.news)
+            set_news(message.open.news, request.news)
     elif isinstance(request, News):
-        _set_news(message.news, request)
+        set_news(message.news, request)
     elif isinstance(request, Packed):
         message.chunk.offset, message.chunk.digest = request.offset, request.digest
         message.chunk.codec, message.chunk.raw_length = int(request.codec), request.raw_length  # type: ignore[assignment]
@@ -198,12 +199,12 @@ def _request(message: pb.PushRequest) -> Request:
                     f"the producer speaks version {opened.version.major} of the protocol, this receiver"
                     f" version {MAJOR}; install matching versions of flarelog"
                 )
-            news = _news(opened.news) if opened.HasField("news") else None
+            news = news_of(opened.news) if opened.HasField("news") else None
             stream = _stream(opened.stream)
             agent = _text(opened.agent)
             return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves, opened.several)
         case "news":
-            return _news(message.news)
+            return news_of(message.news)
         case "chunk":
             return _chunk(message.chunk)
         case "mark":
@@ -398,42 +399,6 @@ def _set_stream(message: pb.StreamId, stream: StreamId) -> None:
 
 def _stream(message: pb.StreamId) -> StreamId:
     return StreamId(message.run, message.site, message.log)
-
-
-def _set_news(message: pb.News, news: News) -> None:
-    message.clock_ms, message.end = news.clock, news.end
-
-
-def _news(message: pb.News) -> News:
-    """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET))
-
-
-_AGES = ("changed", "heard", "grown", "skew")
-_OLDEST = 1 << 50  # milliseconds, which a float still holds
-
-
-def _set_state(message: pb.State, state: State) -> None:
-    message.linked = bool(state.linked)
-    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[: 2 * MAX_TEXT]
-    message.rate, message.end = state.rate, state.end
-    for name in _AGES:
-        value = getattr(state, name)
-        if value is not None:
-            setattr(message, f"{name}_ms", round(value * 1000))
-
-
-def _state(message: pb.State) -> State:
-    said = {name: int(getattr(message, f"{name}_ms")) for name in _AGES if message.HasField(f"{name}_ms")}
-    ages = {name: max(-_OLDEST, min(value, _OLDEST)) / 1000 for name, value in said.items()}
-    return State(
-        linked=message.linked,
-        idle_timeout=message.idle_timeout_ms / 1000,
-        held=legible(message.held, 2 * MAX_TEXT),
-        rate=min(message.rate, MAX_OFFSET),
-        end=min(message.end, MAX_OFFSET),
-        **ages,
-    )
 
 
 def _set_redaction(message: pb.Receipt | pb.StreamInfo, redacted: Redaction | None) -> None:
@@ -698,7 +663,7 @@ def encode_info(part: tuple[StreamInfo, int]) -> bytes:
     _set_redaction(message, info.redacted)
     if info.state is not None:
         message.state.SetInParent()
-        _set_state(message.state, info.state)
+        set_state(message.state, info.state)
     return message.SerializeToString()
 
 
@@ -715,7 +680,7 @@ def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
         message.sealed,
         _marks(message.marks),
         _redaction(message),
-        _state(message.state) if message.HasField("state") else None,
+        state_of(message.state) if message.HasField("state") else None,
         begun=min(message.begun_ms, MAX_OFFSET),
         grown=min(message.grown_ms, MAX_OFFSET),
         ended=min(message.sealed_ms, MAX_OFFSET),
@@ -794,3 +759,94 @@ def decode_receiver(raw: bytes) -> ReceiverInfo:
         min(found.clock_ms, MAX_OFFSET),
         _text(found.agent),
     )
+
+
+# --- times
+
+MOST_POINTS = 4096  # of the growth of one log
+_MOMENTS_A_MESSAGE, _POINTS_A_MESSAGE = 300, 20_000
+_NAMES_A_HAPPENING = 64
+
+
+class Times(NamedTuple):
+    """What a Timeline asks for."""
+
+    run: str
+    site: str = ""  # empty: all
+    points: int = 0  # of the growth of each log, at most; 0: a few hundred
+
+
+def encode_timeline(asked: Times) -> bytes:
+    return pb.TimelineRequest(run=asked.run, site=asked.site, points=asked.points).SerializeToString()
+
+
+def decode_timeline(raw: bytes) -> Times:
+    message = _parse(pb.TimelineRequest, raw)
+    return Times(_text(message.run), _text(message.site), min(message.points, MOST_POINTS))
+
+
+def moments_in_messages(moments: Sequence[Moment]) -> Iterator[Sequence[Moment]]:
+    """*moments* of one site in messages of a bounded size, each of one log, or of none."""
+    begin = size = 0
+    for number, one in enumerate(moments):
+        new = 1 if one.what == "grown" else _POINTS_A_MESSAGE // _MOMENTS_A_MESSAGE
+        if number > begin and (size + new > _POINTS_A_MESSAGE or one.log != moments[begin].log):
+            yield moments[begin:number]
+            begin, size = number, 0
+        size += new
+    if moments:
+        yield moments[begin:]
+
+
+def encode_moments(moments: Sequence[Moment]) -> bytes:
+    """One of those messages."""
+    message = pb.Moments(site=moments[0].site, log=moments[0].log)
+    for one in moments:
+        if one.what == "grown":
+            message.grown_ms.append(one.at)
+            message.lengths.append(one.length)
+            continue
+        found = message.moments.add(at_ms=one.at, what=one.what, why=one.text)
+        if one.mark is not None:
+            found.mark.CopyFrom(_mark_to_pb(one.mark))
+        elif one.happening is not None:
+            found.why, found.count, found.since_ms = one.happening.why, one.happening.count, one.happening.since
+            found.logs.extend(one.happening.logs)
+        else:
+            found.length = one.length
+    return message.SerializeToString()
+
+
+def decode_moments(raw: bytes) -> list[Moment]:
+    """Those of a message that this version knows. Raises Malformed, InvalidName."""
+    message = _parse(pb.Moments, raw)
+    site = site_name(message.site) if message.site else ""
+    log = log_name(message.log) if message.log else ""
+    if len(message.grown_ms) != len(message.lengths):
+        raise Malformed("the times at which a log grew are not as many as its lengths")
+    grown = zip(message.grown_ms, message.lengths, strict=True)
+    found = [Moment(min(at, MAX_OFFSET), "grown", site, log, min(length, MAX_OFFSET)) for at, length in grown]
+    return found + [one for each in message.moments if (one := _moment(site, log, each)) is not None]
+
+
+_PLAIN = ("begun", "sealed")
+
+
+def _moment(site: str, log: str, message: pb.Moment) -> Moment | None:
+    at, what = min(message.at_ms, MAX_OFFSET), message.what
+    if not site:
+        return Moment(at, what, text=legible(message.why, 20)) if what == "run" else None
+    if message.HasField("mark"):
+        try:
+            mark = _mark(message.mark)
+        except Malformed:
+            return None  # of a kind of a later version
+        return Moment(at, type(mark).__name__.lower(), site, log, mark.offset, mark)
+    if what in _PLAIN:
+        return Moment(at, what, site, log, min(message.length, MAX_OFFSET))
+    if what not in HAPPENINGS:
+        return None
+    logs = tuple(log_name(one) for one in message.logs[:_NAMES_A_HAPPENING])
+    why, since = legible(message.why, LONGEST), min(message.since_ms, MAX_OFFSET)
+    happening = Happening(at, what, why, min(message.count, MAX_OFFSET), logs, since)
+    return Moment(at, what, site, log, happening=happening)

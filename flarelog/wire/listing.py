@@ -1,4 +1,5 @@
-"""The asking end of List: page by page, each with a deadline of its own, and together what was asked for.
+"""The asking end of List and of Timeline: page by page, each with a deadline of its own, and together what was asked
+for.
 
 Laws that hold here: no number of streams of one site makes a list too long to be had; an older receiver, which knows no
 pages, answers everything at once, and nothing is listed twice; what is collected is bounded whatever a receiver says.
@@ -14,6 +15,7 @@ from typing import Any
 import grpc
 
 from flarelog.model import MAX_OFFSET, Mark, StreamInfo
+from flarelog.stores.moments import Moment
 from flarelog.wire import calls, codec
 
 PAGE = 2_000
@@ -53,6 +55,28 @@ async def streams(
             missing(workers)
         if not more:
             return listed.found
+
+
+async def timeline(channel: grpc.aio.Channel, asked: codec.Times, silence: float) -> list[Moment]:
+    """What Timeline answers, in the order of time. *silence*: seconds that each message may take.
+
+    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    """
+    call, size, found = calls.timeline(channel)(asked), 0, list[Moment]()
+    try:
+        while True:
+            async with asyncio.timeout(silence):
+                raw = await call.read()
+            if raw is grpc.aio.EOF:
+                return sorted(found, key=lambda moment: moment.at)
+            size += len(raw)
+            if size > MAX_LISTED:
+                raise codec.Malformed(
+                    f"the receiver tells of more than {MAX_LISTED >> 20} MiB of moments, the most that a reader accepts"
+                )
+            found += (one for one in codec.decode_moments(raw) if asked.site in ("", one.site) or not one.site)
+    finally:
+        call.cancel()
 
 
 class _Listed:

@@ -68,6 +68,7 @@ def handlers(
     *,
     list_runs: Any,
     remove_run: Any,
+    timeline: Any,
     counted: Any,
     meet: Meet | None = None,
 ) -> list[Any]:
@@ -147,6 +148,7 @@ def handlers(
                 "EndRun": run_handler(end_run, Action.END_RUN),
                 "GetRun": run_handler(get_run, Action.GET_RUN),
                 "ListRuns": stream_handler(list_runs, Action.LIST_RUNS, codec.decode_list_runs, codec.encode_run_info),
+                "Timeline": stream_handler(timeline, Action.TIMELINE, codec.decode_timeline, codec.encode_moments),
                 "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),

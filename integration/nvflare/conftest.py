@@ -154,26 +154,32 @@ class Project:
 
     def start(self, *names: str) -> None:
         for name in names or ("server", *self.sites):
-            role = "server" if name == "server" else "client"
-            who = () if role == "server" else (f"uid={name}",)
-            command = [
-                str(self.venv / "bin" / "python"), "-u", "-m", f"nvflare.private.fed.app.{role}.{role}_train",
-                "-m", str(self.kit(name)), "-s", f"fed_{role}.json",
-                "--set", "secure_train=true", *who, "org=nvidia", "config_folder=config",
-            ]  # fmt: skip
-            with open(self.directory / f"{name}.out", "ab") as out:
-                out.write(f"{START_MARK}\n".encode())
-                out.flush()
-                self.processes[name] = subprocess.Popen(
-                    command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
-                )
+            self._start(name)
         for name in [name for name in names or self.sites if name != "server"]:
             until(partial(self._joined, name), lambda: f"all are connected:\n{self.talk()}", START)
 
+    def _start(self, name: str) -> None:
+        role = "server" if name == "server" else "client"
+        who = () if role == "server" else (f"uid={name}",)
+        command = [
+            str(self.venv / "bin" / "python"), "-u", "-m", f"nvflare.private.fed.app.{role}.{role}_train",
+            "-m", str(self.kit(name)), "-s", f"fed_{role}.json",
+            "--set", "secure_train=true", *who, "org=nvidia", "config_folder=config",
+        ]  # fmt: skip
+        with open(self.directory / f"{name}.out", "ab") as out:
+            out.write(f"{START_MARK}\n".encode())
+            out.flush()
+            self.processes[name] = subprocess.Popen(
+                command, env=self.env, cwd=self.kit(name), stdout=out, stderr=out, start_new_session=True
+            )
+
     def _joined(self, name: str) -> bool:
         """Whether *name*'s present process has been told its token."""
-        out = self.directory / f"{name}.out"
-        return "Successfully registered client" in out.read_text(errors="replace").rpartition(START_MARK)[2]
+        said = (self.directory / f"{name}.out").read_text(errors="replace").rpartition(START_MARK)[2]
+        if "Login failed" in said and self.processes[name].poll() is not None:
+            # NVFlare's server takes connections before it knows its own configuration: a site that is early ends.
+            self._start(name)
+        return "Successfully registered client" in said
 
     def talk(self) -> str:
         logs = [*self.directory.glob("*.out")] or [self.kit(name) / "log.txt" for name in ("server", *self.sites)]

@@ -15,6 +15,7 @@ from flarelog.exits import Exit
 from flarelog.lifecycle import RunState
 from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
+from flarelog.stores.moments import Happening, in_order
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -633,6 +634,46 @@ async def how_long_a_stream_was_at_a_time_is_known(store: Store) -> None:
     later = time.time_ns() // 1_000_000 + 1
     assert await store.lengths(STREAM, (before, later, 0)) == (0, len(DATA), 0)
     assert await store.lengths(OTHER_SITE, (later,)) == ()
+
+
+@fact
+async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> None:
+    await store.set_run(STREAM.run, RunState.RUNNING)
+    appender = await store.appender(STREAM, b"producer")
+    await appended(appender, DATA)
+    await appender.mark(Gap(len(DATA), appender.digest, 9, "gone"))
+    await appended(appender, b"more")
+    await appender.seal(receipt(appender))
+    await appender.close()
+    await (await filled(store, OTHER_SITE)).close()
+    await store.record(STREAM.run, STREAM.site, [Happening(5, "left", "gone", 2, (STREAM.log,), 3)])
+    found = await in_order(store.timeline(STREAM.run))
+    assert [one.at for one in found] == sorted(one.at for one in found)
+    own = [one for one in found if one.site == STREAM.site]
+    told = sorted((one.what, one.log, one.length) for one in own)
+    log, size = STREAM.log, len(DATA)
+    assert told == sorted(
+        [("left", "", 0), ("begun", log, 0), ("grown", log, size), ("grown", log, size + 4), ("gap", log, size),
+         ("sealed", log, size + 4)]
+    )  # fmt: skip
+    assert own[0].happening == Happening(5, "left", "gone", 2, (log,), 3)
+    assert [one.text for one in found if not one.site] == ["running"]
+    assert OTHER_SITE.site in {one.site for one in found}
+    assert {one.site for one in await in_order(store.timeline(STREAM.run, STREAM.site))} == {"", STREAM.site}
+    assert {one.site for one in await in_order(store.timeline(STREAM.run, wanted=lambda run, site: False))} == {""}
+    assert await in_order(store.timeline("no-such-run")) == []
+
+
+@fact
+async def of_a_log_that_grew_often_few_times_are_told(store: Store) -> None:
+    appender = await store.appender(STREAM, b"producer")
+    for _ in range(100):
+        await appended(appender, b"a line\n")
+        await asyncio.sleep(0.002)
+    await appender.close()
+    few = [one for one in await in_order(store.timeline(STREAM.run, points=8)) if one.what == "grown"]
+    assert 2 <= len(few) <= 8
+    assert few[-1].length == 700
 
 
 @fact

@@ -17,7 +17,7 @@ from flarelog.delivery.sending import (
     Lost,
     Miss,
 )
-from flarelog.model import Chunk, Code, News, Receipt, Reply, StreamId, extend
+from flarelog.model import Activity, Chunk, Code, News, Receipt, Reply, StreamId, extend
 from tests.joined.link import Memory
 
 STREAM, ME = StreamId("run-1", "site-1", "log.txt"), b"a-producer-of-16"
@@ -160,3 +160,15 @@ def test_how_far_the_source_is_ahead_is_told_now_and_then_while_it_is() -> None:
     assert delivery.news(NEWS_EVERY, 8.0) is None
     delivery.next(NEWS_EVERY, 0.0)
     assert delivery.news(2 * NEWS_EVERY, 9.0) is None, "all of it is sent"
+
+
+def test_how_the_writers_fare_is_told_once_it_has_changed() -> None:
+    source = Memory(b"")
+    delivery = Delivery(STREAM, source, DeliveryOptions())
+    source.activity = Activity(2, 0.5)
+    assert delivery.open(ME, 0, 0, 0.0, 1.0).news == News(1000, 0, Activity(2, 0.5))
+    assert delivery.news(NEWS_EVERY, 2.0) is None, "it was told"
+    source.activity = Activity(2, 0.0, 15.0)
+    assert delivery.news(2 * NEWS_EVERY, 4.0) == News(4000, 0, Activity(2, 0.0, 15.0))
+    source.activity = None
+    assert delivery.news(3 * NEWS_EVERY, 6.0) == News(6000, 0)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.detect.base import Finding
+from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, MOST, Detector
-from flarelog.detect.table import PIECES, Absence, Table
+from flarelog.detect.table import Absence, Table
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flarelog.detect.base import LOOKED, SHOWN, Signature
-from flarelog.detect.table import PIECES, SIGNATURES
+from flarelog.detect.base import LOOKED, PIECES, SHOWN, Signature
+from flarelog.detect.table import SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
 from tests.detect.cases import DATA, Case, cases, searched
 

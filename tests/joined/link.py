@@ -12,7 +12,7 @@ from flarelog.delivery.receiver import Epochs, Holder, Receiver, Refused
 from flarelog.delivery.receiving import Reception
 from flarelog.delivery.sending import Again, Delivery
 from flarelog.errors import FlarelogError, Full
-from flarelog.model import Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
+from flarelog.model import Activity, Chunk, Code, Generation, Mark, Open, Receipt, Reply, StreamId, extend
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 PRODUCER = b"a-producer-of-16"
@@ -55,6 +55,7 @@ class Memory:
     end: int = 0
     draining = True
     has_more = at_rest = urgent = False
+    activity: Activity | None = None
 
     def next(self, offset: int, marks: int, room: int, now: float) -> Mark | bytes | None:
         end = min(len(self.data), offset + room)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from flarelog.model import News, State, StreamId, StreamInfo
+from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
 from flarelog.receiver.states import Phase, Standing, States, lag, spoken, standing, summary
 
@@ -145,6 +145,60 @@ def test_the_message_that_was_fastest_tells_the_clock_and_a_clock_that_was_set_s
     for _ in range(8):
         told(-3.0, 0.0)
     assert receiver.states.of(STREAM).skew == pytest.approx(-3.0, abs=0.002)
+
+
+def test_a_silent_log_is_told_apart_by_what_its_writers_do(receiver: Receiver) -> None:
+    def told(activity: Activity | None) -> None:
+        receiver.states.news(STREAM, PRODUCER, News(0, 5, activity))
+
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 5)
+    receiver.later(30)
+    told(Activity(3, 2.5))
+    assert receiver.called() == Standing(Phase.BUSY, 30, "its 3 processes use 2.5 cores")
+    told(Activity(1, 0.42))
+    assert receiver.called() == Standing(Phase.BUSY, 30, "its 1 process uses 42% of a core")
+    told(Activity(1, 0.0, 20.0))
+    idle = "its 1 process used less than 1 % of a core for"
+    assert receiver.called() == Standing(Phase.QUIET, 30, f"{idle} 20 s"), "not for long enough"
+    receiver.later(25)
+    told(Activity(1, 0.0, 45.0))
+    receiver.later(15)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.HUNG, 70, f"{idle} 60 s"), "an age goes on by itself"
+    told(Activity(0))
+    assert receiver.called() == Standing(Phase.GONE, 70, "the processes that wrote it have ended")
+    told(None)
+    assert receiver.called() == Standing(Phase.QUIET, 70)
+
+
+def test_what_was_told_of_its_writers_is_forgotten_when_bytes_come(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(0)))
+    receiver.states.took(STREAM, 5)
+    assert receiver.called() == Standing(Phase.LIVE)
+    receiver.later(20)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called() == Standing(Phase.QUIET, 20)
+
+
+def test_what_was_told_before_the_latest_byte_makes_no_log_hung(receiver: Receiver) -> None:
+    receiver.states.opened(STREAM, PRODUCER)
+    receiver.states.took(STREAM, 5)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, Activity(1, 0.0, 3600.0)))  # it was on its way with the byte
+    receiver.later(20)
+    receiver.states.heard(STREAM, PRODUCER)
+    assert receiver.called().phase is Phase.QUIET
+
+
+def test_how_a_machine_fares_is_told_with_the_log_that_brought_it(receiver: Receiver) -> None:
+    for stream in (STREAM, OTHER):
+        receiver.states.opened(stream, PRODUCER)
+    receiver.states.news(STREAM, PRODUCER, News(0, 5, health=Health(memory=1)))
+    receiver.states.news(STREAM, PRODUCER, News(0, 9))
+    assert receiver.states.of(STREAM).health == Health(memory=1), "it holds until another comes"
+    receiver.states.news(OTHER, PRODUCER, News(0, 5, health=Health(memory=2)))
+    assert (receiver.states.of(STREAM).health, receiver.states.of(OTHER).health) == (None, Health(memory=2))
 
 
 def test_a_rate_is_of_the_last_seconds(receiver: Receiver) -> None:

@@ -45,7 +45,7 @@ class Origin:
 class MemorySource:
     """The log of *origin*. ``_segments``: from (offset of the stream) on, bytes come from (incarnation, its offset)."""
 
-    urgent, at_rest, withheld = False, True, ""
+    urgent, at_rest, withheld, activity = False, True, "", None
 
     def __init__(self, origin: Origin) -> None:
         self.log = origin.log
@@ -147,6 +147,7 @@ class Place:
     origins: dict[str, Origin] = field(default_factory=dict)
     finished: bool = False  # whether nobody will write any more
     sites: tuple[Consent, ...] = ()
+    directory: str = ""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def write(self, log: str, data: bytes) -> None:

@@ -434,6 +434,7 @@ def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]
     [
         *(codec.decode_read, codec.decode_piece, codec.decode_list, codec.decode_info, codec.decode_run),
         *(codec.decode_list_runs, codec.decode_run_info, codec.decode_remove),
+        *(codec.decode_timeline, codec.decode_moments),
     ],
 )
 def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[bytes], object]) -> None:

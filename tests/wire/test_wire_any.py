@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -13,16 +14,20 @@ from hypothesis import strategies as st
 from flarelog.errors import InvalidName
 from flarelog.model import (
     MAX_OFFSET,
+    Activity,
     Chunk,
     Code,
     Codec,
     Ended,
     Gap,
     Generation,
+    Health,
+    News,
     Open,
     Packed,
     Receipt,
     Reply,
+    State,
     StreamId,
     StreamInfo,
 )
@@ -40,7 +45,23 @@ marks = st.one_of(
     st.builds(Ended, offsets, words, texts),
     st.builds(Gap, offsets, words, offsets, texts),
 )
+thousandths = st.integers(0, 1 << 40).map(lambda number: number / 1000)
+activities = st.builds(Activity, words, st.integers(0, 1 << 31).map(lambda number: number / 1000), thousandths)
+healths = st.builds(
+    Health,
+    **{one.name: st.none() | (thousandths if one.name in Health.FRACTIONS else offsets) for one in fields(Health)},
+)
+news = st.builds(News, offsets, offsets, st.none() | activities, st.none() | healths)
+states = st.builds(
+    State,
+    linked=st.booleans(),
+    grown=st.none() | thousandths,
+    end=offsets,
+    activity=st.none() | activities,
+    health=st.none() | healths,
+)
 requests = st.one_of(
+    news,
     st.builds(Open, streams, st.binary(max_size=70), words, st.just(codec.MAJOR), texts),
     st.builds(Chunk, offsets, st.binary(max_size=200), words),
     st.builds(Packed, offsets, st.binary(max_size=200), words, st.sampled_from(Codec), words),
@@ -55,7 +76,16 @@ replies = st.builds(
     codecs=st.sampled_from([(), tuple(Codec)]),
 )
 infos = st.tuples(
-    st.builds(StreamInfo, streams, offsets, offsets, words, st.booleans(), st.lists(marks, max_size=4).map(tuple)),
+    st.builds(
+        StreamInfo,
+        streams,
+        offsets,
+        offsets,
+        words,
+        st.booleans(),
+        st.lists(marks, max_size=4).map(tuple),
+        state=st.none() | states,
+    ),
     words,
 )
 sieves = st.builds(

@@ -188,6 +188,22 @@ class Relay:
         if now is not None:
             yield now
 
+    async def timeline(
+        self, asked: codec.Times, own: AsyncGenerator[Any, None], context: Any, who: bytes
+    ) -> AsyncGenerator[Any, None]:
+        """What all workers answer to a Timeline, one after the other; *own* is what this one does."""
+        others = sorted(self._channels)
+        if asked.site or self._place.whole_runs:
+            others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
+        async with contextlib.aclosing(own) as found:
+            async for message in found:
+                yield message
+        for number in others:
+            call = calls.timeline(self._channels[number])(asked, metadata=((CALLER, who),))
+            async with contextlib.aclosing(_pieces(call, context)) as pieces:
+                async for raw in pieces:
+                    yield raw
+
     async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Any, who: bytes) -> Removed:
         try:
             return await calls.remove_run(self._channels[HOME], *request, metadata=((CALLER, who),))

@@ -13,7 +13,7 @@ import stat
 import time
 from dataclasses import dataclass
 
-from flarelog.model import extend
+from flarelog.model import Activity, extend
 from flarelog.sources import spool
 from flarelog.sources.files.identity import HEAD, Sight, birth, head, identity
 from flarelog.sources.files.lineage import Age
@@ -52,6 +52,7 @@ class SourceFile:
     born: int | None = None  # when it was created, in ns since the epoch; None where that is not kept
     lacks: tuple[str, ...] = ()  # what its file system cannot tell, in the words of Generation.notes
     attributes: str = ""  # what is known of who writes it, in the words of Attributes
+    activity: Activity | None = None  # how they fare while it is silent
     spool: str = ""  # the note of a generation that is a part of a command's output
     beside: str = ""  # where it is written down, of such a one, what it is a part of
     linked: bool = True  # the path still leads to it

@@ -60,6 +60,10 @@ class SourceOptions:
     )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
 
+    @property
+    def directory(self) -> str:
+        return self.root
+
     def __post_init__(self) -> None:
         check((*self.include, *self.exclude))
         Rules(self.redact)

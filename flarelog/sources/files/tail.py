@@ -14,7 +14,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, StreamId, StreamInfo, extents
+from flarelog.model import (
+    EMPTY_DIGEST,
+    Activity,
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    StreamId,
+    StreamInfo,
+    extents,
+)
 from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
 from flarelog.sources.files.endings import Endings, of_one
@@ -75,6 +86,10 @@ class Tail:
     _kept: int = 0  # files that were begun and could not be let go when it was tried last
     _since_release: int = 0  # files that were begun since
     _held_since: float | None = None  # since when a newer file waits for the current one
+
+    @property
+    def activity(self) -> Activity | None:
+        return None if self._current is None else self._current.activity
 
     # --- reading
 

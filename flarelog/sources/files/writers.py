@@ -1,4 +1,4 @@
-"""Which processes write a file, and which ranks their environments name: read, and never guessed.
+"""Which processes write a file, which ranks their environments name, and how they fare: read, and never guessed.
 
 A launcher such as torchrun gives each process RANK, LOCAL_RANK, GROUP_RANK and WORLD_SIZE. These numbers, and nothing
 else, are taken of the processes that have a file open for writing or, where those are none of a gang, of their
@@ -10,16 +10,19 @@ processes that this one may look at: those of the same user, or all with CAP_SYS
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from flarelog.backoff import delay
+from flarelog.sources import spool
+from flarelog.sources.files.activity import Fares, Process
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
@@ -29,6 +32,10 @@ T = TypeVar("T")
 TICK = 0.25  # seconds between two looks at which files are to be asked for
 FIRST, LONGEST = 0.25, 60.0  # seconds until a file whose writers are not known is asked for again, doubling
 STILL = 5.0  # seconds between two looks at whether those that were found still live
+SILENT, FARES = (
+    5.0,
+    15.0,
+)  # seconds without a byte after which it is looked how writers fare, and between two such looks
 SHARE = 0.003  # of one core that looking takes
 _ENVIRON = 1 << 20  # bytes of an environment that are read
 _GENERATIONS = 4  # of children whose environments are read
@@ -38,21 +45,22 @@ _NAMES = {b"RANK": "rank", b"LOCAL_RANK": "local-rank", b"GROUP_RANK": "group-ra
 _LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
 _NUMBER = re.compile(rb"[0-9]{1,7}")
 
-Process = tuple[int, int]
-"""(pid, when it was started): a pid that is used again is another process."""
-
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """What is known of a file's writers. *words*: as in ``Attributes``."""
 
     words: str
-    processes: frozenset[Process]
+    gang: frozenset[Process]  # those that the words are of
+    writers: frozenset[Process]
+    used: Mapping[Process, int]  # clock ticks of CPU, of all who belong to the writers
 
 
-def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written]:
+def who_writes(
+    files: dict[Inode, str], proc: str = PROC, commands: Mapping[Inode, Process] | None = None
+) -> dict[Inode, Written]:
     """What is known of the writers of *files*, whose values are their names in their directories; nothing of those that
-    nobody is known to write. Blocks.
+    nobody is known to write. *commands*: whose output a file is, if another process writes it down. Blocks.
     """
     writers: dict[Inode, list[int]] = {}
     names = set(files.values())
@@ -61,12 +69,14 @@ def who_writes(files: dict[Inode, str], proc: str = PROC) -> dict[Inode, Written
         for inode in writes(f"{proc}/{pid}", names):
             if inode in files:
                 writers.setdefault(inode, []).append(pid)
+    for inode, command in (commands or {}).items():
+        writers[inode] = [command[0]] if inode in files and alive([command], proc) else []
     found = {}
     for inode, by in writers.items():
         gang = processes.gang(by) or processes.gang(processes.descendants(by))
         words = words_of(gang.values()) if processes.complete(gang) else ""
-        if words:
-            found[inode] = Written(words, frozenset(gang))
+        used = processes.used(by)
+        found[inode] = Written(words, frozenset(gang), frozenset(one for one in used if one[0] in by), used)
     return found
 
 
@@ -112,12 +122,23 @@ def _environment(process: str) -> dict[bytes, int]:
     return found
 
 
-def _status(process: str) -> tuple[int, int] | None:
-    """(its parent, when it was started), or None if it is not there."""
+class _Status(NamedTuple):
+    """What the system says of a process."""
+
+    parent: int
+    group: int
+    used: int  # clock ticks of CPU
+    started: int
+
+
+def _status(process: str) -> _Status | None:
+    """None if it is not there, or has ended and nobody has asked for its status yet."""
     try:
         with open(f"{process}/stat", "rb") as file:
             fields = file.read(4096).rpartition(b")")[2].split()  # its name may hold anything
-        return int(fields[1]), int(fields[19])
+        if fields[0] in (b"Z", b"X"):
+            return None
+        return _Status(int(fields[1]), int(fields[2]), int(fields[11]) + int(fields[12]), int(fields[19]))
     except (OSError, IndexError, ValueError):
         return None
 
@@ -129,10 +150,11 @@ class _Processes:
         self._proc = proc
         self.pids = pids(proc)
         self._environments: dict[int, dict[bytes, int]] = {}
-        self._statuses: dict[int, tuple[int, int] | None] = {}
+        self._statuses: dict[int, _Status | None] = {}
         self._children: dict[int, list[int]] | None = None
+        self._groups: dict[int, list[int]] = {}
 
-    def _status(self, pid: int) -> tuple[int, int] | None:
+    def _status(self, pid: int) -> _Status | None:
         if pid not in self._statuses:
             self._statuses[pid] = _status(f"{self._proc}/{pid}")
         return self._statuses[pid]
@@ -150,8 +172,18 @@ class _Processes:
         for pid in pids:
             status = self._status(pid)
             if status is not None and self._gives(pid):
-                found[pid, status[1]] = self._gives(pid)
+                found[pid, status.started] = self._gives(pid)
         return found
+
+    def used(self, by: Iterable[int]) -> dict[Process, int]:
+        """The CPU of the processes *by*, of their children, and of their process groups: but for this one's, unless it
+        writes itself, as a program does that has flarelog in it.
+        """
+        all_ = {*by, *self.descendants(by)}
+        groups = {status.group for pid in by if (status := self._status(pid)) is not None} - {0}
+        all_ |= {pid for group in groups for pid in self._groups.get(group, ())}
+        statuses = {pid: self._status(pid) for pid in all_ - ({os.getpid()} - {*by})}
+        return {(pid, status.started): status.used for pid, status in statuses.items() if status is not None}
 
     def complete(self, gang: Iterable[Process]) -> bool:
         """Whether all workers are there of each launcher that has some in *gang*."""
@@ -174,19 +206,23 @@ class _Processes:
 
     def _parent(self, pid: int) -> int:
         status = self._status(pid)
-        return status[0] if status is not None else 0
+        return status.parent if status is not None else 0
 
     def _of(self, parent: int) -> list[int]:
         if self._children is None:
             self._children = {}
             for pid in self.pids:
-                self._children.setdefault(self._parent(pid), []).append(pid)
+                status = self._status(pid)
+                if status is not None:
+                    self._children.setdefault(status.parent, []).append(pid)
+                    self._groups.setdefault(status.group, []).append(pid)
         return self._children.get(parent, [])
 
 
 def alive(processes: Iterable[Process], proc: str = PROC) -> bool:
     """Whether any of them still lives."""
-    return any((_status(f"{proc}/{pid}") or (0, -1))[1] == started for pid, started in processes)
+    found = ((_status(f"{proc}/{pid}"), started) for pid, started in processes)
+    return any(status is not None and status.started == started for status, started in found)
 
 
 @dataclass(slots=True)
@@ -195,7 +231,9 @@ class _Asked:
 
     due: float
     asked: int = 0  # times in a row that nobody was known to write it
-    known: Written | None = None
+    gang: frozenset[Process] = frozenset()
+    fares: Fares = field(default_factory=Fares)
+    looked: float = -math.inf  # when it was looked how they fare
 
 
 @dataclass(slots=True)
@@ -210,27 +248,40 @@ class Writers:
         """Until it is cancelled."""
         if not os.path.isdir(f"{PROC}/self/fdinfo"):
             return
-        while True:
-            began = time.thread_time()
-            due = self._due(time.monotonic())
-            used = time.thread_time() - began
-            if due:
-                names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
-                try:
-                    found, more = await _aside(partial(_timed, names))
-                except RuntimeError:  # a program that is ending gives no thread any more
-                    return
-                self._learn(due, found)
-                used += more
-            await asyncio.sleep(max(TICK, used / SHARE))
+        _asking.add(id(self))
+        try:
+            while True:
+                await asyncio.sleep(max(TICK, len(_asking) * await self._ask() / SHARE))
+        except RuntimeError:  # a program that is ending gives no thread any more
+            return
+        finally:
+            _asking.discard(id(self))
 
-    def _learn(self, due: dict[Inode, tuple[str, SourceFile]], found: dict[Inode, Written]) -> None:
+    async def _ask(self) -> float:
+        """Find out what is due now; returns the seconds of CPU that it took."""
+        began = time.thread_time()
+        due = self._due(time.monotonic())
+        used = time.thread_time() - began
+        if not due:
+            return used
+        names = {inode: os.path.basename(file.path) for inode, (_, file) in due.items()}
+        beside = {inode: (file.beside, file.spool) for inode, (_, file) in due.items() if file.beside}
+        found, more = await _aside(partial(_timed, names, beside))
+        self._learn(due, found, time.monotonic())
+        return used + more
+
+    def _learn(self, due: dict[Inode, tuple[str, SourceFile]], found: dict[Inode, Written], now: float) -> None:
         told = set()
-        for inode, written in found.items():
-            log, file = due[inode]
-            self._asked[file.identity] = _Asked(time.monotonic() + STILL, known=written)
-            if file.attributes != written.words:
-                file.attributes = written.words
+        for inode, (log, file) in due.items():
+            asked, written = self._asked[file.identity], found.get(inode, _NOBODY)
+            if written.words:
+                asked.due, asked.gang = now + STILL, written.gang
+                if file.attributes != written.words:
+                    file.attributes = written.words
+                    told.add(log)
+            activity = asked.fares.look(written.writers, written.used, now) if _is_silent(file, now) else None
+            if activity != file.activity:
+                file.activity = activity
                 told.add(log)
         if told:
             self.wake(told)
@@ -243,16 +294,42 @@ class Writers:
         self._asked = {identity: asked for identity, asked in self._asked.items() if identity in current}
         for identity, (log, file) in current.items():
             asked = self._asked.setdefault(identity, _Asked(now))
-            if now < asked.due or file.fd < 0:
-                continue
-            if asked.known is not None and alive(asked.known.processes):
-                asked.due = now + STILL
-                continue
-            asked.known, asked.due = None, now + delay(asked.asked, FIRST, LONGEST)
-            asked.asked += 1
-            status = os.fstat(file.fd)
-            found[status.st_dev, status.st_ino] = log, file
+            # Both are asked on their own account: a rank at first often, and how they fare only of what is silent.
+            if file.fd >= 0 and (self._asks_ranks(asked, now) | self._asks_fares(asked, file, now)):
+                status = os.fstat(file.fd)
+                found[status.st_dev, status.st_ino] = log, file
         return found
+
+    def _asks_ranks(self, asked: _Asked, now: float) -> bool:
+        if now < asked.due:
+            return False
+        if asked.gang and alive(asked.gang):
+            asked.due = now + STILL
+            return False
+        asked.gang, asked.due = frozenset(), now + delay(asked.asked, FIRST, LONGEST)
+        asked.asked += 1
+        return True
+
+    def _asks_fares(self, asked: _Asked, file: SourceFile, now: float) -> bool:
+        if not _is_silent(file, now):
+            if file.activity is not None:
+                file.activity = None
+                asked.fares.moved()
+            asked.looked = -math.inf
+            return False
+        if now - asked.looked < FARES:
+            return False
+        asked.looked = now
+        return True
+
+
+_asking: set[int] = set()
+"""Those in this process that ask: what looking takes of a core is for all of them."""
+_NOBODY = Written("", frozenset(), frozenset(), {})
+
+
+def _is_silent(file: SourceFile, now: float) -> bool:
+    return now - file.quiet_since >= SILENT
 
 
 async def _aside(work: Callable[[], T]) -> T:
@@ -264,8 +341,11 @@ async def _aside(work: Callable[[], T]) -> T:
         threads.shutdown(wait=False)
 
 
-def _timed(names: dict[Inode, str]) -> tuple[dict[Inode, Written], float]:
-    """What is found, and the seconds of CPU that it took."""
+def _timed(names: dict[Inode, str], beside: dict[Inode, tuple[str, str]]) -> tuple[dict[Inode, Written], float]:
+    """What is found, and the seconds of CPU that it took. *beside*: where the command is written down whose output a
+    file is, and the note of its generation.
+    """
     began = time.thread_time()
-    found = who_writes(names)
+    said = {inode: spool.command(path, note) for inode, (path, note) in beside.items()}
+    found = who_writes(names, commands={inode: command for inode, command in said.items() if command is not None})
     return found, time.thread_time() - began

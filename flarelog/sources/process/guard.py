@@ -87,10 +87,13 @@ class Guard:
         if began.trouble is not None:
             say(f"{self.plan.command[0]}: {began.trouble.strerror}")
             self.code = began.code
+            for stream in self._streams:
+                stream.segments.discard()
             return None
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = Evidence(time.monotonic())
         if self._streams:
+            self._name_command()
             self._start_spooler()
             for stream in self._streams if self.plan.options.copy else []:
                 self._start_copier(stream)
@@ -282,6 +285,14 @@ class Guard:
             with contextlib.suppress(OSError):
                 if self._exit is not None:
                     stream.segments.end(self._exit)
+
+    def _name_command(self) -> None:
+        """Write down beside each of its logs which process the command is: its sidecar tells how it fares."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            with open(f"/proc/{self._pid}/stat", "rb") as told:
+                started = int(told.read(4096).rpartition(b")")[2].split()[19])
+            for stream in self._streams:
+                stream.segments.runs(self._pid, started)
 
     def _name_holders(self) -> None:
         pipes = {os.fstat(stream.pipe).st_ino for stream in self._streams if not stream.shared.done}

@@ -86,10 +86,27 @@ def hold(base: str, log: str, *, apart: bool) -> Place:
             log_name(named)
         key = named.replace("/", "+") or "run"
         held = os.path.join(base, f".{key}.lock")
-        lock = _lock(held)
+        try:
+            lock = _lock(held)
+        except FileNotFoundError:  # a command that ended removed the directory meanwhile
+            make_directory(base, 0o700)
+            lock = _lock(held)
         if lock is not None:
             return Place(os.path.join(base, key) if apart else base, named, held, lock)
     raise FileExistsError(17, f"{MANY} commands with that name are running", base)
+
+
+def discard(place: Place) -> None:
+    """Remove the empty directories of a command that had a place of its own, and those of its site and run; not what
+    the user named.
+    """
+    with contextlib.suppress(OSError):
+        for directory, _, _ in os.walk(place.root, topdown=False):
+            os.rmdir(directory)
+        os.unlink(place.held)
+        of_site = os.path.dirname(place.root)
+        os.rmdir(of_site)
+        os.rmdir(os.path.dirname(of_site))
 
 
 def _lock(path: str) -> int | None:

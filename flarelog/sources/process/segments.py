@@ -15,7 +15,7 @@ import re
 from flarelog.exits import Exit
 from flarelog.replace import make_directory
 from flarelog.sources.process.shared import Shared
-from flarelog.sources.spool import Segment, beside, ending_line, segments
+from flarelog.sources.spool import Segment, beside, command_line, ending_line, segments
 
 SHARE = 8  # a segment's part of all bytes that are granted
 LARGEST = 64 << 20  # bytes of a segment
@@ -109,9 +109,20 @@ class Segments:
         self.shared.lost += count
         return count
 
+    def runs(self, pid: int, started: int) -> None:
+        """Write down which process the command is. Raises OSError."""
+        self._write_down(command_line(self.token, pid, started))
+
     def end(self, how: Exit) -> None:
         """Write down how the command ended. Raises OSError."""
         self._write_down(ending_line(how))
+
+    def discard(self) -> None:
+        """The command was never started: take back what was begun, unless it stands behind another one's output."""
+        with contextlib.suppress(OSError):
+            if not self._renamed() and not os.stat(self.path).st_size:
+                os.unlink(self.path)
+                os.unlink(beside(self.path))
 
     def close(self) -> None:
         """Nothing more comes: whoever reads the newest segment need not wait."""

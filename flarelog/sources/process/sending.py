@@ -5,7 +5,6 @@ It drains when its stdin ends, which guard and spooler hold: so it does when bot
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import signal
@@ -13,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from flarelog.errors import CONFIGURATION, GAPS, NOT_ALLOWED, OK, USAGE
-from flarelog.sources.process.names import Place
+from flarelog.sources.process.names import Place, discard
 
 _FIRST, _LONGEST = 0.5, 30.0  # seconds before it is started again
 _TRIES = 3  # once the command has ended
@@ -102,9 +101,7 @@ class Sending:
             import shutil  # the command began long ago
 
             shutil.rmtree(self._root, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                os.unlink(self._place.held)
-                os.removedirs(os.path.dirname(self._root))
+            discard(self._place)
         elif left:
             self._say(f"the sidecar continues to send it from {self._root}")
         else:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from flarelog.replace import replace_file
-from flarelog.stores.base import FORGOTTEN, LONGEST, Happening
 from flarelog.stores.directory import FILE_MODE, Directory
 from flarelog.stores.local import journal as journals
+from flarelog.stores.moments import FORGOTTEN, LONGEST, Happening
 
 LIMIT = 256 << 10  # bytes of a record
 KEPT = 64 << 10  # bytes, of its begin and of its end, when the middle is forgotten

@@ -25,6 +25,7 @@ from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exits import Exit
 from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
 from flarelog.stores.local import exits
+from flarelog.stores.moments import thinned
 from flarelog.text import legible
 
 VERSION = 1
@@ -163,7 +164,9 @@ class Journal:
         held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if _is_good(one)}
         times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
         vouching = {(length, digest): times.get((length, digest), 0) for length, digest in self.lengths}
-        telling = {(length, digest): at for at, length, digest in thinned([(at, *one) for one, at in times.items()])}
+        telling = {
+            (length, digest): at for at, length, digest in thinned([(at, *one) for one, at in times.items()], STRETCHES)
+        }
         lines = []
         if self.stream is not None:
             lines.append(stream_line(self.stream, self.begun))
@@ -222,19 +225,6 @@ def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
         if length <= most:
             found.append((int(one[3]), length, int(one[2])))
     return found
-
-
-def thinned(points: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Of *points*, in the order of their lengths, the first and the last of each of STRETCHES that are equally long."""
-    if len(points) <= 2 * STRETCHES:
-        return points
-    begin, end = min(points)[0], max(points)[0]
-    stretch = (end - begin) // STRETCHES + 1
-    edges: dict[int, tuple[tuple[int, int, int], tuple[int, int, int]]] = {}
-    for point in points:
-        number = (point[0] - begin) // stretch
-        edges[number] = edges[number][0] if number in edges else point, point
-    return [point for pair in edges.values() for point in pair]
 
 
 def _is_good(body: re.Match[bytes]) -> bool:

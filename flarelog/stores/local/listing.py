@@ -41,7 +41,7 @@ class Listing:
     def __init__(
         self, layout: Layout, opened: Mapping[StreamId, LocalAppender], mine: Callable[[str, str], bool] | None = None
     ) -> None:
-        self._layout, self._opened, self._mine = layout, opened, mine
+        self._layout, self._opened, self.mine = layout, opened, mine or (lambda run, site: True)
         self.threads: Executor | None = None
         self.growing: dict[StreamId, Growing] = {}  # of those that are followed
         self._infos: OrderedDict[StreamId, tuple[object, StreamInfo]] = OrderedDict()  # with the state of the files
@@ -61,7 +61,7 @@ class Listing:
             for site in await aside(partial(layout.names, run, only=one_site), self.threads):
                 if not f"{run}/{site}/".startswith(prefix[: len(run) + len(site) + 2]):
                     continue
-                if (self._mine is not None and not self._mine(run, site)) or not wanted(run, site):
+                if not self.mine(run, site) or not wanted(run, site):
                     continue
                 if (run, site) < after[:2] or (one_a_site and (run, site) == after[:2]):
                     continue

@@ -34,7 +34,6 @@ from flarelog.stores.base import (
     Durability,
     Evidence,
     Extent,
-    Happening,
     RunRecord,
     absent,
     in_use,
@@ -42,7 +41,7 @@ from flarelog.stores.base import (
     pieces,
 )
 from flarelog.stores.directory import meaning
-from flarelog.stores.local import chronicle, footprint, lock, runs
+from flarelog.stores.local import chronicle, footprint, lock, runs, timeline
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
@@ -51,6 +50,7 @@ from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.listing import LONG, Listing
 from flarelog.stores.local.removal import clear, extent, leftovers, move_away
 from flarelog.stores.local.rounds import Rounds
+from flarelog.stores.moments import POINTS, Happening, Moment
 
 log = logging.getLogger(__name__)
 
@@ -123,6 +123,21 @@ class LocalReader:
             return lengths_at([(at, length) for at, length, _ in grown], times)
 
         return await self.aside(look)
+
+    async def timeline(
+        self,
+        run: str,
+        site: str = "",
+        points: int = POINTS,
+        wanted: Callable[[str, str], bool] = lambda run, site: True,
+    ) -> AsyncGenerator[Sequence[Moment], None]:
+        yield await self.aside(partial(timeline.of_run, self.layout, run_name(run)))
+        for one in sorted(self.layout.names(run)):
+            if site not in ("", one) or not self._listing.mine(run, one) or not wanted(run, one):
+                continue
+            yield await self.aside(partial(timeline.of_site, self.layout, run, one))
+            for stream in self.layout.streams(run, one):
+                yield await self.aside(partial(timeline.of_stream, self.layout, stream, points))
 
     async def runs(self, run: str = "") -> dict[str, RunRecord]:
         names = self.layout.names(only=run_name(run) if run else None)

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from flarelog.model import StreamInfo
 from flarelog.render.rows import WINDOW, Line, Note
+from flarelog.render.sgr import RESETS, style_behind
 from flarelog.viewers.flow import Flow, View
-from flarelog.viewers.reading import RESETS
 
 BEFORE = 1 << 20  # bytes before the place that are drawn at most
 FIRST_BEFORE = 64 << 10
@@ -62,6 +62,7 @@ class Drawing:
         self._at = 0  # the index of the row at the place
         self._cut = False
         self._began = 0
+        self._styled = False  # it is known which colours went on
 
     @property
     def first_bytes(self) -> int:
@@ -75,8 +76,10 @@ class Drawing:
         """Whether lines are left out: nobody knows how many must be drawn for one that is shown."""
         return not self._view.choice.everything or self._view.ranks is not None
 
-    def begin(self, offset: int, data: bytes) -> bool:
-        """Draw *data*, which stands at *offset*, before the place and behind it; False where more is needed before."""
+    def begin(self, offset: int, data: bytes, style: str | None = None) -> bool:
+        """Draw *data*, which stands at *offset*, before the place and behind it; False where more is needed before.
+        *style*: the colours that go on at *offset*; None: nobody knows.
+        """
         at = self._wanted.at - offset
         start = self._start(offset, data, at)
         if start is None:
@@ -84,7 +87,12 @@ class Drawing:
         self._items, self._cut = [], start < 0
         start = max(0, start)
         self._began = offset + start
-        self._flow = flow = Flow(self._info.stream, self._view, offset + start, over=True, plain=self._plain)
+        style = "" if not offset else style if self._plain else None
+        self._styled = style is not None
+        goes_on = style_behind(style or "", data[:start])
+        self._flow = flow = Flow(
+            self._info.stream, self._view, offset + start, over=True, plain=self._plain, style=goes_on
+        )
         flow.learn(0, self._info.marks)
         self._take(data[start:], offset + start)
         self._at = self._index()
@@ -192,12 +200,12 @@ class Drawing:
         """Whether what is shown is what it would be if the whole log had been drawn."""
         before = data[start : max(start, self._wanted.at - offset)]
         if b"\x1b" not in before and b"\x9b" not in before and self._plain is not None:
-            return True
+            return True  # but for colours that go on from before: the index will tell
         first = max(0, self._at - self._wanted.before)
         earlier = [line for line in self._items[:first] if not isinstance(line, Note)]
         if sum(not line.bar for line in earlier) < WINDOW // 2:
             return False  # a cursor may go from what is shown to what is not there
-        if _COLOUR.search(before):
+        if not self._styled and _COLOUR.search(before):
             end = data.find(b"\n", max(0, earlier[-1].offset - offset))
             if not any(each in data[start : max(start, end)] for each in RESETS):
                 return False  # a colour may go on from what is not there

@@ -1,4 +1,4 @@
-"""Where the lines of a log are: how many end in each BLOCK bytes. A cache of the page's own, beside nobody's store.
+"""Where the lines of a log are, and which colours go on, for each BLOCK bytes: a cache of the page's own.
 
 It is a twentieth of a thousandth of the log. It is believed only while the digest of the bytes that were counted is the
 one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads.
@@ -20,13 +20,13 @@ from pathlib import Path
 
 from flarelog.errors import FlarelogError
 from flarelog.model import EMPTY_DIGEST, Buffer, StreamId, StreamInfo, extend
+from flarelog.render.sgr import style_behind
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.windows import gathered
+from flarelog.viewers.web.windows import BLOCK, gathered
 
 log = logging.getLogger(__name__)
 
-BLOCK = 64 << 10
 KEPT = 200  # indexes in memory
 AT_ONCE = 2  # that are made side by side
 SAVED = 16 << 20  # bytes from which on an index is worth a file
@@ -42,6 +42,8 @@ class Index:
     digest: int = EMPTY_DIGEST
     lines: int = 0
     ends: array[int] = field(default_factory=lambda: array("Q"))
+    styles: dict[int, str] = field(default_factory=dict)  # at the ends of blocks by their numbers, where one goes on
+    style: str = ""  # at the end of what was counted
 
     def feed(self, data: bytes) -> None:
         """Count on in *data*, which stands at ``position``."""
@@ -50,10 +52,17 @@ class Index:
         while at < len(data):
             stop = min(len(data), at + BLOCK - self.position % BLOCK)
             self.lines += data.count(b"\n", at, stop)
+            self.style = style_behind(self.style, data[at:stop])
             self.position += stop - at
             if not self.position % BLOCK:
                 self.ends.append(self.lines)
+                if self.style:
+                    self.styles[len(self.ends)] = self.style
             at = stop
+
+    def style_at(self, block: int) -> str | None:
+        """The colours that go on at the beginning of *block*; None while that is not known."""
+        return self.styles.get(block, "") if block <= len(self.ends) else None
 
     def before(self, offset: int) -> tuple[int, int]:
         """The beginning of the block of *offset*, and how many lines end before it."""
@@ -73,7 +82,14 @@ class Index:
     # --- on a disk
 
     def saved(self) -> bytes:
-        head = {"version": 1, "position": self.position, "digest": self.digest, "lines": self.lines}
+        head = {
+            "version": 1,
+            "position": self.position,
+            "digest": self.digest,
+            "lines": self.lines,
+            "styles": list(self.styles.items()),
+            "style": self.style,
+        }
         return json.dumps(head).encode() + b"\n" + self.ends.tobytes()
 
     @classmethod
@@ -83,6 +99,7 @@ class Index:
         try:
             said = json.loads(head)
             numbers = [said[name] for name in ("position", "digest", "lines")]
+            styles = {int(block): str(style) for block, style in said["styles"]}
             ends = array("Q")
             ends.frombytes(rest)
         except (ValueError, KeyError, TypeError):
@@ -91,7 +108,11 @@ class Index:
             return None
         position, digest, lines = numbers
         whole = len(ends) == position // BLOCK and all(a <= b for a, b in itertools.pairwise(ends))
-        return cls(position, digest, lines, ends) if whole and (not ends or ends[-1] <= lines) else None
+        return (
+            cls(position, digest, lines, ends, styles, str(said["style"]))
+            if whole and (not ends or ends[-1] <= lines)
+            else None
+        )
 
 
 class Indexes:
@@ -143,6 +164,10 @@ class Indexes:
             self._found.pop(info.stream, None)
         elif not failed and index.position - began >= SAVED:
             await asyncio.to_thread(self._save, info.stream, index.saved())
+
+    def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
+        """The colours that go on where *block* begins; None while that is not known."""
+        return self.of(origin, info).style_at(block)
 
     async def line_of(self, origin: Origin, info: StreamInfo, offset: int) -> int | None:
         """The number of the line at *offset*, from 1 on; None while that is not known."""

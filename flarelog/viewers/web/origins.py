@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.errors import NotAllowed
-from flarelog.viewers.origin import Origin
+from flarelog.viewers.origin import RunsOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Sources:
     """
 
     name: str
-    own: Callable[[], Origin]
-    of_token: Callable[[str], Origin] | None = None
+    own: Callable[[], RunsOrigin]
+    of_token: Callable[[str], RunsOrigin] | None = None
     how: tuple[str, ...] = ()
 
 
@@ -31,7 +31,7 @@ class Rights:
     """An origin, and how many sessions read with it. *key*: of those that share it."""
 
     key: bytes
-    origin: Origin
+    origin: RunsOrigin
     stack: contextlib.AsyncExitStack
     sessions: int = 0
 
@@ -54,11 +54,12 @@ class Origins:
             raise NotAllowed("this page takes no token: open the address that flarelog web login prints")
         return await self._entered(hashlib.sha256(token.encode("utf-8", "replace")).digest(), lambda: make(token))
 
-    async def _entered(self, key: bytes, make: Callable[[], Origin]) -> Rights:
+    async def _entered(self, key: bytes, make: Callable[[], RunsOrigin]) -> Rights:
         found = self._open.get(key)
         if found is None:
             stack = contextlib.AsyncExitStack()
-            origin = await stack.enter_async_context(make())
+            origin = make()
+            await stack.enter_async_context(origin)
             if key in self._open:  # another session was as fast
                 await stack.aclose()
                 found = self._open[key]

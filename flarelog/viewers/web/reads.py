@@ -61,7 +61,7 @@ class Flowing(StreamingResponse):
 class Reads:
     def __init__(self, logins: Logins, lists: Lists, indexes: Indexes) -> None:
         self._logins, self._lists, self._indexes = logins, lists, indexes
-        self._windows = Windows()
+        self._windows = Windows(indexes.style_of)
         self._stamps = stamps_here()
         self._hub = Hub(lambda origin, info, at: self._windows.flow_at(origin, info, at, self._view()))
         self._permits = Permits()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flarelog.errors import NotFound
@@ -23,6 +24,7 @@ ANSWER = 2 << 20  # bytes
 DRAWN = 4 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes in which the end of a line is looked for
 STEP = 64 << 10
+BLOCK = 64 << 10  # bytes, at whose multiples an index knows which colours go on
 FIRST_LINES = 16  # lines without a record that tell that there is none
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
@@ -70,8 +72,14 @@ async def offset_at(origin: Origin, info: StreamInfo, place: Place) -> int:
     return info.committed + 1  # behind the note that stands there
 
 
+Styles = Callable[[Origin, StreamInfo, int], str | None]
+
+
 class Windows:
-    def __init__(self) -> None:
+    """*style_of* tells the colours that go on where a block of a log begins; None while that is not known."""
+
+    def __init__(self, style_of: Styles = lambda origin, info, block: None) -> None:
+        self._style_of = style_of
         self._plain: dict[StreamId, bool] = {}  # whether no container runtime wrote it
 
     async def drawn(self, origin: Origin, info: StreamInfo, wanted: Wanted, view: View) -> Drawn:
@@ -79,12 +87,7 @@ class Windows:
         drawing = Drawing(info, view, wanted, await self.plain(origin, info))
         before, behind = drawing.first_bytes, STEP if wanted.rows else 0
         behind = min(max(behind, wanted.rows * LINE), DRAWN)
-        while True:
-            begin = max(0, wanted.at - before)
-            data = await gathered(origin, info.stream, begin, min(info.committed, wanted.at + behind))
-            if await asyncio.to_thread(drawing.begin, begin, data):
-                break
-            before *= 4
+        await self._begun(drawing, origin, info, (wanted.at, before, behind))
         while not drawing.enough and drawing.position < min(info.committed, wanted.at + DRAWN):
             position = drawing.position
             step = max(STEP, position - wanted.at)
@@ -97,16 +100,21 @@ class Windows:
             end = await self._line_end(origin, info, end)
         return await asyncio.to_thread(drawing.result, end)
 
+    async def _begun(self, drawing: Drawing, origin: Origin, info: StreamInfo, around: tuple[int, int, int]) -> None:
+        """Begin *drawing* so many bytes before a place, or more where they do not do, and go on behind it."""
+        at, before, behind = around
+        while True:
+            block = max(0, at - before) // BLOCK
+            data = await gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind))
+            style = self._style_of(origin, info, block)
+            if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
+                return
+            before *= 4
+
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out what lies before."""
         drawing = Drawing(info, view, Wanted(at, 0), await self.plain(origin, info))
-        before = drawing.first_bytes
-        while True:
-            begin = max(0, at - before)
-            data = await gathered(origin, info.stream, begin, at)
-            if await asyncio.to_thread(drawing.begin, begin, data):
-                break
-            before *= 4
+        await self._begun(drawing, origin, info, (at, drawing.first_bytes, 0))
         flow = drawing.flow
         flow.settle(LATER)
         return flow

@@ -27,7 +27,16 @@ class Proc:
         return path
 
     def process(
-        self, pid: int, *written: Path, parent: int = 1, flags: int = os.O_WRONLY, started: int = 7, **env: Any
+        self,
+        pid: int,
+        *written: Path,
+        parent: int = 1,
+        group: int = 0,
+        used: int = 0,
+        state: str = "S",
+        flags: int = os.O_WRONLY,
+        started: int = 7,
+        **env: Any,
     ) -> None:
         base = self.root / str(pid)
         (base / "fd").mkdir(parents=True)
@@ -36,7 +45,10 @@ class Proc:
             (base / "fd" / str(number)).symlink_to(path)
             (base / "fdinfo" / str(number)).write_text(f"pos:\t0\nflags:\t0{flags | os.O_APPEND:o}\nmnt_id:\t27\n")
         (base / "environ").write_bytes(b"".join(f"{name}={value}\0".encode() for name, value in env.items()))
-        (base / "stat").write_text(f"{pid} (a ) b) S {parent} " + "0 " * 17 + f"{started} 0\n")
+        self.stat(pid, f"{state} {parent} {group} {'0 ' * 8}{used} 3 {'0 ' * 6}{started} 0")
+
+    def stat(self, pid: int, said: str) -> None:
+        (self.root / str(pid) / "stat").write_text(f"{pid} (a ) b) {said}\n")
 
     def words(self, *paths: Path) -> list[str]:
         found = who_writes({inode(path): path.name for path in paths}, str(self.root))
@@ -162,3 +174,37 @@ def test_nothing_but_the_four_numbers_is_kept(proc: Proc) -> None:
     proc.process(11, path, **worker(0, 1))
     found = who_writes({inode(path): "a.log"}, str(proc.root))
     assert "hunter2" not in repr(found)
+
+
+def test_to_a_writer_belong_its_children_and_its_pipeline(proc: Proc) -> None:
+    path = proc.file("a.log")
+    proc.process(5, group=5, used=1000)
+    proc.process(10, group=10, parent=5, used=40)  # python train.py |
+    proc.process(12, group=12, parent=10, used=300)  # a DataLoader's worker
+    proc.process(11, path, group=10, parent=5, used=1)  # tee a.log
+    proc.process(13, group=13, parent=11, used=7, state="Z")  # has ended, and nobody has asked for its status
+    found = who_writes({inode(path): path.name}, str(proc.root))[inode(path)]
+    assert found.writers == {(11, 7)}
+    assert found.used == {(10, 7): 43, (11, 7): 4}, "CPU of user and system; tee has no children"
+
+
+def test_a_program_that_has_flarelog_in_it_is_a_writer_and_a_sidecar_in_its_group_is_none(proc: Proc) -> None:
+    mine, other = proc.file("mine.log"), proc.file("other.log")
+    proc.process(os.getpid(), mine, group=10, used=4)
+    proc.process(11, other, group=10, used=5)
+    found = who_writes({inode(mine): mine.name, inode(other): other.name}, str(proc.root))
+    assert found[inode(mine)].writers == {(os.getpid(), 7)}
+    assert found[inode(other)].used == {(11, 7): 8}
+
+
+def test_a_command_whose_output_another_process_writes_down_is_the_writer(proc: Proc) -> None:
+    path = proc.file("stdout.log")
+    proc.process(20, path, group=20, used=1)  # the spooler
+    proc.process(30, group=30, used=500, started=9)
+    proc.process(31, group=31, parent=30, used=50)
+    files, command = {inode(path): path.name}, {inode(path): (30, 9)}
+    found = who_writes(files, str(proc.root), command)[inode(path)]
+    assert found.writers == {(30, 9)}
+    assert found.used == {(30, 9): 503, (31, 7): 53}
+    gone = who_writes(files, str(proc.root), {inode(path): (30, 8)})[inode(path)]
+    assert not gone.writers | gone.used.keys(), "the pid was used again"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from flarelog.errors import InvalidName
+from flarelog.replace import make_directory
+from flarelog.sources.process import names
 from flarelog.sources.process.names import checked, default_run, default_site, filled, hold
 
 
@@ -61,3 +63,21 @@ def test_a_lock_that_its_holder_has_removed_is_no_lock(tmp_path: Path) -> None:
     os.unlink(first.held)
     again = hold(str(tmp_path), "", apart=False)
     assert (again.log, again.root) == ("", str(tmp_path))
+
+
+def test_a_directory_that_goes_while_it_is_asked_for_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "run" / "site"
+
+    def made_and_removed(path: str, mode: int) -> None:
+        make_directory(path, mode)
+        monkeypatch.setattr(names, "make_directory", make_directory)
+        os.rmdir(path)  # as a command of the same site that ends
+
+    monkeypatch.setattr(names, "make_directory", made_and_removed)
+    place = names.hold(str(base), "a", apart=True)
+    try:
+        assert os.path.exists(place.held)
+    finally:
+        os.close(place.lock)

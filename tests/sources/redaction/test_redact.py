@@ -665,3 +665,11 @@ def test_rules_are_told_again_from_a_generations_notes() -> None:
     assert ALL.once(own.note) is None
     assert ALL.once("redacted:3:tokens") is None
     assert ALL.once("redacted:4:tokens+news") is None
+
+
+def test_a_sign_that_stands_for_itself_is_parted_as_if_no_other_line_had_signs() -> None:
+    alone = b"C:\\tom@example.org\n"
+    other = "loss \u2192 0.3\n".encode()  # which is read as ->
+    spans = list(find(alone, NAMES))
+    assert spans
+    assert list(find(other + alone, NAMES)) == [(begin + len(other), end + len(other)) for begin, end in spans]

@@ -13,12 +13,11 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId, extend
 from flarelog.receiver.happenings import GROUPS, Happenings
-from flarelog.stores.base import FORGOTTEN, NAMED, Happening
 from flarelog.stores.local import chronicle
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.chronicle import LIMIT, happenings, line, name_of
 from flarelog.stores.local.store import LocalStore
-from flarelog.stores.local.timeline import timeline
+from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 SEVERAL = Happening(2000, "left", "the connection was lost", 3, ("a", "b"), 1500)
@@ -167,7 +166,7 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             await appender.close()
             await store.record("run-1", "site-1", [Happening(1, "opened", logs=("log.txt",)), SEVERAL])
             await (await store.appender(StreamId("run-1", "site-2", "log.txt"), b"producer")).close()
-            found = await timeline(LocalStore(tmp_path), "run-1")  # as whoever has not the lock reads it
+            found = await in_order(LocalStore(tmp_path).timeline("run-1"))  # as whoever has not the lock reads it
             assert [one.at for one in found] == sorted(one.at for one in found)
             own = [one for one in found if one.site != "site-2"]
             told = [(one.what, one.log, one.length) for one in own]
@@ -180,7 +179,7 @@ def test_a_timeline_tells_of_all_that_a_store_knows_in_the_order_of_time(tmp_pat
             assert mark is not None
             assert mark.clock == 77
             assert [one.text for one in own if one.what == "run"] == ["running"]
-            assert {one.site for one in await timeline(store, "run-1", "site-2")} == {"", "site-2"}
-            assert await timeline(store, "no-such-run") == []
+            assert {one.site for one in await in_order(store.timeline("run-1", "site-2"))} == {"", "site-2"}
+            assert await in_order(store.timeline("no-such-run")) == []
 
     asyncio.run(go())

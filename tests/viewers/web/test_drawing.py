@@ -13,6 +13,8 @@ from flarelog.render.container import Renderer
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
+from flarelog.viewers.web.index import Index
+from flarelog.viewers.web.windows import BLOCK
 
 STREAM = StreamId("run", "site", "log.txt")
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -40,12 +42,13 @@ def whole(data: bytes, info: StreamInfo) -> list[Line]:
 
 def drawn(data: bytes, info: StreamInfo, wanted: Wanted, *, step: int = 64 << 10, before: int = 3000) -> Drawn:
     """As a window draws it, with *step* bytes at a time behind the place."""
-    renderer = Renderer()
+    renderer, index = Renderer(), Index()
     renderer.feed(data[: 64 << 10])
+    index.feed(data)
     drawing = Drawing(info, VIEW, wanted, renderer.plain if renderer.decided else None)
     while True:
-        begin = max(0, wanted.at - before)
-        if drawing.begin(begin, data[begin : wanted.at + step]):
+        begin = max(0, wanted.at - before) // BLOCK * BLOCK
+        if drawing.begin(begin, data[begin : wanted.at + step], index.style_at(begin // BLOCK)):
             break
         before *= 4
     while not drawing.enough and drawing.position < len(data):

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from flarelog.model import extend
-from flarelog.viewers.web.index import BLOCK, Index
+from flarelog.viewers.web.index import Index
+from flarelog.viewers.web.windows import BLOCK
 
 
 def log(size: int, seed: int = 1) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from flarelog.model import StreamId
+from flarelog.model import Receipt, StreamId
 from flarelog.stores import choose
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.web import app, files
@@ -63,8 +63,6 @@ def store(tmp_path: Path) -> Path:
             appender = await held.appender(StreamId(**NAMED), b"producer")
             await appender.append(0, b"".join(b"line %d\n" % n for n in range(100)))
             await appender.sync()
-            from flarelog.model import Receipt
-
             await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
             await appender.close()
 
@@ -77,7 +75,7 @@ async def page(store: Path, **options: Any) -> AsyncGenerator[tuple[Any, bytes],
     """The app, and the key of its logins."""
     key = new_key()
     made = app(Sources(str(store), lambda: StoreOrigin(store)), WebOptions(**options), key)
-    inner = made._app
+    inner: Any = made._app
     async with inner.router.lifespan_context(inner):
         yield made, key
 
@@ -103,9 +101,9 @@ def played(store: Path, play: Callable[[Any, bytes], Awaitable[None]], **options
 
 
 async def asked(client: httpx.AsyncClient, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-    content = {} if body is None else {"content": json.dumps(body), "headers": {"content-type": "application/json"}}
-    content["headers"] = {**content.get("headers", {}), **headers}
-    return await client.request(method, path, **content)
+    content = None if body is None else json.dumps(body).encode()
+    kind = {} if body is None else {"content-type": "application/json"}
+    return await client.request(method, path, content=content, headers={**kind, **headers})
 
 
 def test_the_table_has_each_route_of_the_app(store: Path) -> None:

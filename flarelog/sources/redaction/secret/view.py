@@ -133,8 +133,11 @@ class View:
             shift = 0
             for found in pattern.finditer(text):
                 before, behind = found.span()
+                meant = meaning(found)
+                if meant == found[0]:  # it stands for itself, and may be parted
+                    continue
                 begins.append(before - shift)
-                shift += behind - before - len(meaning(found))
+                shift += behind - before - len(meant)
                 ends.append(behind - shift)
                 befores.append(before)
                 behinds.append(behind)

@@ -1,0 +1,158 @@
+"""``flarelog report``: a file that tells how a run went."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+
+import click
+
+from flarelog.cli.completion import complete_run
+from flarelog.cli.findings import origin, table
+from flarelog.cli.lines import LineOptions, Lines
+from flarelog.cli.options import Place, Switches, asks, place_options
+from flarelog.cli.running import checked, ended_by, say
+from flarelog.cli.tuning import many_lines, tune_memory
+from flarelog.cli.which import which
+from flarelog.errors import FAILED, OK, InvalidOption
+from flarelog.model import StreamId
+from flarelog.names import run_name
+from flarelog.options import typed
+from flarelog.render.zones import Stamps
+from flarelog.replace import replace_file
+from flarelog.text import legible
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.report.facts import Report
+from flarelog.viewers.report.gather import Zoned, gather
+
+FORMS = ("html", "md", "svg")
+MODE = 0o644
+
+EXAMPLES = """\\b
+Examples:
+  # a page that needs no server, to keep or to send
+  flarelog report job-1 --receiver logs:4721 -o job-1.html
+  # for the summary of a GitHub job
+  flarelog report job-1 --store logs -o - --format md >> "$GITHUB_STEP_SUMMARY"
+  # the sites over time as a picture
+  flarelog report --latest --store logs -o run.svg
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """Which report is made."""
+
+    output: str = typed("", "File to write: .html, .md or .svg. '-': stdout.  [required]", short="-o", metavar="FILE")
+    form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
+    latest: bool = typed(False, "Report the run that began last.")
+    rules: tuple[str, ...] = typed(
+        (), "Look for your own signatures too, from this TOML file. Repeatable.", metavar="FILE", path="file"
+    )
+    zones: tuple[str, ...] = typed(
+        (),
+        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        flag="zone",
+        metavar="[SITE=]ZONE",
+    )
+
+
+@click.command(
+    cls=Switches,
+    help=f"""{EXAMPLES}
+
+Write a report of RUN: the verdict in one sentence, the first error of all sites, each site over time, rounds, a row a
+site, and the findings.
+
+The HTML file has no script and loads nothing. Its size does not depend on the size of the logs. The same store gives
+the same file. Exit code 0; 1 if the file cannot be written, 3 if there is no such run, 4 if the receiver cannot be
+reached, 5 if the logs may not be read.
+""",
+)
+@click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
+@place_options()
+@asks(own=ReportOptions)
+def command(run_id: str, place: Place, own: partial[ReportOptions]) -> None:
+    many_lines()
+    tune_memory()
+    options = own()
+    try:
+        sys.exit(checked(lambda: _report(which(run_id, place, latest=options.latest), place, options)))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        sys.exit(ended_by(error))
+
+
+def form_of(path: str, said: str | None = None) -> str:
+    """The form of a report that is written to *path*. Raises InvalidOption."""
+    if said is not None:
+        return said
+    if path == "-":
+        raise InvalidOption(f"-o - needs a form: give --format {', '.join(FORMS[:-1])} or {FORMS[-1]}")
+    suffix = path.rpartition(".")[2].lower() if "." in Path(path).name else ""
+    known = {"htm": "html", "markdown": "md"}.get(suffix, suffix)
+    if known not in FORMS:
+        raise InvalidOption(
+            f"{legible(path, 200)} names no form of a report: end it with .html, .md or .svg, or give --format"
+        )
+    return known
+
+
+def made(report: Report, form: str) -> bytes:
+    """*report* in that form."""
+    if form == "html":
+        from flarelog.viewers.report.page import page
+
+        return page(report).encode()
+    if form == "md":
+        from flarelog.viewers.report.markdown import markdown
+
+        return markdown(report).encode()
+    from flarelog.viewers.report.picture import picture
+
+    return picture(report).encode()
+
+
+def utc(stream: StreamId, now: int) -> Stamps:
+    """What reads the times of a log that tells no zone, as in UTC."""
+    return Stamps(UTC, now)
+
+
+async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str]) -> Report:
+    """Raises FlarelogError."""
+    async with found:
+        return await gather(found, run, zoned, table=table(rules))
+
+
+def written(report: Report, path: str, form: str) -> bool:
+    """Whether *report* could be written to *path*; why not is said."""
+    try:
+        replace_file(path, made(report, form), MODE)
+    except OSError as error:
+        say(f"flarelog: {legible(path, 200)} cannot be written: {error.strerror}")
+        return False
+    say(f"flarelog: {report.verdict()}")
+    say(f"flarelog: the report of run {report.run} is {legible(path, 200)}")
+    return True
+
+
+def _report(run: str, place: Place, options: ReportOptions) -> int:
+    """Raises FlarelogError, OSError."""
+    if not options.output:
+        raise click.UsageError("name the file to write: -o run.html")
+    form = form_of(options.output, options.form)
+    lines = Lines(LineOptions(zones=options.zones), terminal=False)
+    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules))
+    if options.output == "-":
+        if sys.stdout is None:  # closed by whoever started this
+            return FAILED
+        sys.stdout.buffer.write(made(report, form))
+        sys.stdout.buffer.flush()
+        return OK
+    return OK if written(report, options.output, form) else FAILED

@@ -1,0 +1,91 @@
+"""How the machines of sites fare, for people: a table, and a sentence where something is about to run out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+
+from flarelog.model import Health, StreamInfo
+from flarelog.receiver.states import spoken
+
+_FULL = 0.95  # of the memory
+_LITTLE = 0.02  # of the disk
+_WAITING = 20.0  # percent of the time
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+HEAD = ("RUN", "SITE", "MEMORY", "PEAK", "OOM KILLS", "CORES", "LOAD", "WAITING", "DISK FREE", "UP")
+
+
+def told(infos: Iterable[StreamInfo]) -> Iterator[tuple[str, str, Health]]:
+    """(run, site, health) of each producer that told it."""
+    for info in infos:
+        if info.state is not None and info.state.health is not None and not info.sealed:
+            yield info.stream.run, info.stream.site, info.state.health
+
+
+def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
+    """A row for each producer that told how its machine fares, behind the names of the columns that any row has
+    something for; empty where none has told.
+    """
+    rows = [HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))]
+    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}]
+    return list(zip(*columns, strict=True))
+
+
+def record(info: StreamInfo) -> dict[str, float] | None:
+    """For programs: what is visible of it."""
+    health = info.state.health if info.state is not None else None
+    if health is None:
+        return None
+    values = {one.name: getattr(health, one.name) for one in fields(health)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def warnings(infos: Iterable[StreamInfo]) -> list[str]:
+    """A line for each thing that is about to run out at a site."""
+    lines = [f"health: {run}/{site}: {what}" for run, site, health in told(infos) for what in _short_of(health)]
+    return list(dict.fromkeys(lines))
+
+
+def _short_of(health: Health) -> Iterator[str]:
+    used, most = health.memory, health.memory_max
+    if used is not None and most and used >= _FULL * most:
+        yield f"{used / most:.0%} of the memory is used ({_of(used, most)})"
+    if health.memory_pressure is not None and health.memory_pressure >= _WAITING:
+        yield f"processes waited for memory in {health.memory_pressure:.0f} % of the last 10 s"
+    free, size = health.disk_free, health.disk_size
+    if free is not None and size and free < _LITTLE * size:
+        yield f"the disk of the logs is nearly full ({_of(free, size)} free)"
+    if health.inodes_free is not None and health.inodes and health.inodes_free < _LITTLE * health.inodes:
+        yield f"the disk of the logs has few inodes left ({health.inodes_free:,} of {health.inodes:,})"
+
+
+def _figures(health: Health) -> Iterator[str]:
+    yield _of(health.memory, health.memory_max)
+    yield "-" if health.memory_peak is None else _size(health.memory_peak)
+    yield "-" if health.oom_kills is None else str(health.oom_kills)
+    yield "-" if health.cores is None else f"{health.cores:g}"
+    yield "-" if health.load is None else f"{health.load:.1f}"
+    waits = {"cpu": health.cpu_pressure, "memory": health.memory_pressure, "io": health.io_pressure}
+    known = {what: percent for what, percent in waits.items() if percent is not None}
+    waited = " ".join(f"{what} {percent:.0f}%" for what, percent in known.items() if percent >= 1)
+    yield waited or ("0%" if known else "-")
+    yield _of(health.disk_free, health.disk_size)
+    yield "-" if health.uptime is None else spoken(health.uptime)
+
+
+def _of(part: int | None, whole: int | None) -> str:
+    """``3.1 of 8.0 GiB``."""
+    if part is None or not whole:
+        return "-" if part is None else _size(part)
+    power = _power(whole)
+    return f"{part / 1024**power:.1f} of {whole / 1024**power:.1f} {_UNITS[power]}"
+
+
+def _size(size: int) -> str:
+    power = _power(size)
+    return f"{size / 1024**power:.1f} {_UNITS[power]}"
+
+
+def _power(size: int) -> int:
+    return next((power for power in range(len(_UNITS) - 1) if size < 1024 ** (power + 1)), len(_UNITS) - 1)

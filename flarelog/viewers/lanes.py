@@ -1,0 +1,309 @@
+"""A lane a site over time, of a run's moments: how many bytes came when, what else the site was, and what happened.
+
+Pure, by the receiver's clock: the same moments give the same lanes. Laws that hold here:
+
+- A lane's size depends on the number of buckets alone: signs of one kind in one bucket are one sign.
+- Growth is known at a few hundred points a log. Bytes between two points that are near are spread over the time between
+  them; of two that are far apart they came at the later one. A stillness that the points could hide is not shown.
+- What a site is called at a time is what is worst of its logs then: silent, lost link, paused. Else it sends, or is
+  quiet.
+- A receiver that was killed wrote the end of nothing: a log that grows, or is opened again, goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from flarelog.exits import Exit
+from flarelog.model import Ended, Gap
+from flarelog.names import natural
+from flarelog.receiver.states import QUIET_AFTER
+from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
+
+BUCKETS = 1200
+STRETCHES = 100  # of a log's life: its growth tells of each when it began and ended, and of nothing in between
+LATE = 2000  # milliseconds after a link is lost in which what was under way may still become durable
+
+Span = tuple[int, int]
+
+
+class Stretch(NamedTuple):
+    """A time for which a site did not send. Milliseconds since 1970."""
+
+    begin: int
+    end: int
+    what: str  # quiet, silent, lost link or paused
+    why: str = ""
+
+
+class Sign(NamedTuple):
+    """What happened at one time."""
+
+    at: int
+    what: str  # gap, rotation, receipt, exit, begun; closed: without a receipt
+    text: str
+    log: str  # of several, the first
+    offset: int
+
+
+@dataclass(slots=True)
+class Lane:
+    """What became of one site."""
+
+    site: str
+    density: list[int]  # bytes that came in each bucket
+    stretches: list[Stretch]
+    signs: list[Sign]
+    begun: int = 0  # when its first and its last bytes came, in the whole run; 0: none did
+    grown: int = 0
+    over: bool = False  # nothing more is expected of it
+
+
+@dataclass(slots=True)
+class Lanes:
+    """Of a run, from *begin* to *end*, in milliseconds since 1970."""
+
+    begin: int
+    end: int
+    lanes: list[Lane] = field(default_factory=list)
+
+
+def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets: int = BUCKETS, now: int = 0) -> Lanes:
+    """The lanes of all sites of which *moments*, in the order of their times, tell; in the order of the sites' names.
+
+    *begin*, *end*: what is looked at; 0: from the first moment to the last one, or to *now* where a log has not ended.
+    """
+    found: dict[str, _Site] = {}
+    latest = 0
+    for one in moments:
+        latest = max(latest, one.at)
+        if one.site:
+            known = found.get(one.site)
+            if known is None:
+                known = found[one.site] = _Site()
+            known.take(one)
+    begin = begin or min((one.first for one in found.values()), default=now)
+    latest = max(latest, begin)
+    if not all(one.over for one in found.values()):
+        latest = max(latest, now)
+    end = max(end or latest, begin + 1)
+    return Lanes(begin, end, [found[site].lane(site, begin, end, buckets) for site in sorted(found, key=natural)])
+
+
+def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[str, object]:
+    """*lanes* as JSON has them. *rounds*: when each began, and its name."""
+    return {
+        "from": lanes.begin,
+        "to": lanes.end,
+        "lanes": [
+            {
+                "site": lane.site,
+                "density": lane.density,
+                "states": [list(stretch) for stretch in lane.stretches],
+                "marks": [list(sign) for sign in lane.signs],
+            }
+            for lane in lanes.lanes
+        ],
+        "rounds": [[at, name] for at, name in rounds if lanes.begin <= at <= lanes.end],
+    }
+
+
+# --- one site
+
+_OPEN, _OVER = "open", "over"
+_WORST = (SILENT, "lost link", PAUSED)
+_BECOMES = {OPENED: _OPEN, RESUMED: _OPEN, LEFT: "lost link", PAUSED: PAUSED, SILENT: SILENT, CLOSED: _OVER}
+
+
+class _Site:
+    """What the moments of one site come to."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._logs: dict[str, str] = {}  # what each is
+        self._since: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._why: dict[str, str] = {}  # of each state the latest
+        self._states: list[Stretch] = []  # what the site was from when on; each ends where the next begins
+        self._growth: dict[str, list[tuple[int, int]]] = {}
+        self._signs: list[Sign] = []
+        self._exits: set[str] = set()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is expected of any log."""
+        return self._counts[_OVER] == len(self._logs)
+
+    def take(self, one: Moment) -> None:
+        """The next of the moments."""
+        self.first = self.first or one.at
+        if one.what == "grown":
+            self._growth.setdefault(one.log, []).append((one.at, one.length))
+            was = self._logs.get(one.log)
+            if was is None or (was != _OPEN and one.at - self._since[one.log] > LATE):
+                self._become([one.log], _OPEN, one.at)
+        elif one.what == "begun":
+            if one.log not in self._logs:
+                self._become([one.log], _OPEN, one.at)
+            self._signs.append(Sign(one.at, "begun", "began", one.log, 0))
+        elif one.what == "sealed":
+            self._become([one.log], _OVER, one.at)
+            self._signs.append(Sign(one.at, "receipt", f"complete, {one.length:,} bytes", one.log, one.length))
+        elif one.happening is not None:
+            self._happened(one.happening)
+        else:
+            self._marked(one)
+
+    def _marked(self, one: Moment) -> None:
+        mark = one.mark
+        if isinstance(mark, Gap):
+            size = f"{mark.length:,} bytes" if mark.length else "bytes"
+            self._signs.append(Sign(one.at, "gap", f"{size} lost: {mark.reason}", one.log, mark.offset))
+        elif isinstance(mark, Ended):
+            self._signs.append(Sign(one.at, "rotation", f"its file was {mark.reason}", one.log, mark.offset))
+        elif isinstance(mark, Exit) and mark.process not in self._exits:
+            self._exits.add(mark.process)
+            self._signs.append(Sign(one.at, "exit", mark.sentence, one.log, mark.offset))
+
+    def _happened(self, one: Happening) -> None:
+        what = _BECOMES.get(one.what)
+        if what is None:
+            return
+        logs = self._logs_of(one, what)
+        self._become(logs, what, one.since or one.at if what == SILENT else one.at, one.why)
+        if one.what == CLOSED:
+            self._signs.append(Sign(one.at, "closed", "ended without a receipt", logs[0] if logs else "", 0))
+
+    def _logs_of(self, one: Happening, what: str) -> list[str]:
+        """The logs that *one* names, and where it counts more of them, others that may have become *what* as well."""
+        logs, missing = list(one.logs), one.count - len(one.logs)
+        if missing > 0:
+            named = set(logs)
+            for log in sorted(self._logs, key=natural):
+                if missing and log not in named and self._logs[log] not in (what, _OVER):
+                    logs.append(log)
+                    missing -= 1
+        return logs
+
+    def _become(self, logs: Iterable[str], what: str, at: int, why: str = "") -> None:
+        self._why[what] = why
+        for log in logs:
+            self._counts[self._logs.get(log, "")] -= 1
+            self._counts[what] += 1
+            self._logs[log], self._since[log] = what, at
+        worst = next((one for one in _WORST if self._counts[one] > 0), _OVER if self.over else _OPEN)
+        latest = self._states[-1] if self._states else Stretch(at, 0, "")
+        now = Stretch(max(at, latest.begin), 0, worst, self._why.get(worst, ""))
+        if (latest.what, latest.why) != (now.what, now.why):
+            self._states.append(now)
+
+    # --- its lane
+
+    def lane(self, site: str, begin: int, end: int, buckets: int) -> Lane:
+        counts, busy = [0.0] * buckets, list[Span]()
+        for points in self._growth.values():
+            near = max(1000, (points[-1][0] - points[0][0]) // STRETCHES)
+            for (since, before), (at, length) in pairwise([(points[0][0], 0), *points]):
+                since = since if at - since <= near else at
+                busy.append((since, at))
+                _spread(counts, since, at, length - before, begin, end)
+        least = max(round(1000 * QUIET_AFTER), 2 * (end - begin) // buckets)
+        return Lane(
+            site,
+            _whole(counts),
+            seen(self._stretches(joined(busy), end, least), begin, end, buckets),
+            gathered([one for one in self._signs if begin <= one.at <= end], begin, end, buckets),
+            min((points[0][0] for points in self._growth.values()), default=0),
+            max((points[-1][0] for points in self._growth.values()), default=0),
+            self.over,
+        )
+
+    def _stretches(self, busy: Sequence[Span], end: int, least: int) -> Iterator[Stretch]:
+        last = self._states[-1].begin if self._states else end
+        for one, after in pairwise([*self._states, Stretch(max(end, last), 0, "")]):
+            if one.what == _OPEN:
+                yield from _still(one.begin, after.begin, busy, least)
+            elif one.what != _OVER and after.begin > one.begin:
+                yield one._replace(end=after.begin)
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """*spans* in order, those that touch as one."""
+    found: list[Span] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
+
+
+def seen(stretches: Iterable[Stretch], begin: int, end: int, buckets: int) -> list[Stretch]:
+    """What of *stretches* is between *begin* and *end*, those of one kind that are less than a bucket apart as one."""
+    found: list[Stretch] = []
+    latest: dict[str, int] = {}  # of each kind, where in what was found
+    for one in stretches:
+        if one.begin >= end or one.end <= begin:
+            continue
+        cut = Stretch(max(one.begin, begin), min(one.end, end), one.what, one.why)
+        known = latest.get(one.what)
+        if known is not None and (cut.begin - found[known].end) * buckets < end - begin:
+            found[known] = found[known]._replace(end=max(found[known].end, cut.end))
+        else:
+            latest[one.what] = len(found)
+            found.append(cut)
+    return found
+
+
+def _still(begin: int, end: int, busy: Sequence[Span], least: int) -> Iterator[Stretch]:
+    """What lies between *begin* and *end*, and in none of *busy*, and is longer than *least*."""
+    at = begin
+    for since, until in busy:
+        if until < begin or since > end:
+            continue
+        if since - at > least:
+            yield Stretch(at, since, "quiet")
+        at = max(at, until)
+    if end - at > least:
+        yield Stretch(at, end, "quiet")
+
+
+def _spread(counts: list[float], since: int, at: int, size: int, begin: int, end: int) -> None:
+    """Add *size* bytes that came between *since* and *at* to the buckets of what lies between *begin* and *end*."""
+    if at < begin or since > end or size <= 0:
+        return
+    width = (end - begin) / len(counts)
+    first, last = (since - begin) / width, (at - begin) / width
+    if last - first < 1:
+        if begin <= at:
+            counts[min(int(last), len(counts) - 1)] += size
+        return
+    each = size / (last - first)
+    for bucket in range(max(0, int(first)), min(len(counts), int(last) + 1)):
+        counts[bucket] += each * (min(last, bucket + 1) - max(first, bucket))
+
+
+def _whole(counts: Sequence[float]) -> list[int]:
+    """*counts* as whole numbers with the same sum."""
+    found, rest = [], 0.0
+    for count in counts:
+        whole = round(count + rest)
+        rest += count - whole
+        found.append(whole)
+    return found
+
+
+def gathered(signs: Iterable[Sign], begin: int, end: int, buckets: int) -> list[Sign]:
+    """*signs* in the order of time, those of one kind in one bucket as one."""
+    groups: dict[tuple[int, str], list[Sign]] = {}
+    for sign in sorted(signs, key=lambda one: one.at):
+        bucket = min(buckets - 1, (sign.at - begin) * buckets // (end - begin))
+        groups.setdefault((bucket, sign.what), []).append(sign)
+    return [
+        group[0] if len(group) == 1 else group[0]._replace(text=f"{group[0].text}, and {len(group) - 1} more")
+        for group in groups.values()
+    ]

@@ -1,0 +1,222 @@
+"""Lanes as SVG: density, what else a site was, and signs. Each kind has a form of its own beside its colour.
+
+A lane's parts lie at percents of its width, so that it is as wide as its place and nothing in it is stretched but the
+density.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from flarelog.viewers.lanes import Lane, Sign, Stretch
+from flarelog.viewers.report.facts import DAY, Report
+from flarelog.viewers.report.markup import Safe, joined, tag
+from flarelog.viewers.rounds import Round
+
+LANE = 26  # pixels, the height of a lane
+_UNITS = 40  # of a lane's density, from its bottom to its top
+_STEPS = (
+    *(1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000),
+    *(3_600_000, 7_200_000, 10_800_000, 21_600_000, 43_200_000, DAY, 2 * DAY, 7 * DAY, 30 * DAY, 365 * DAY),
+)  # milliseconds between two marks of the axis
+_CLASSES = {"quiet": "q", "silent": "s", "lost link": "l", "paused": "p"}
+_SIGNS = {"gap": "gap", "rotation": "rot", "receipt": "end", "exit": "exit", "closed": "shut", "begun": "beg"}
+KINDS = {
+    "beg": ("M-1 3V23", "begun"),
+    "rot": ("M0 3V8", "rotation"),
+    "gap": ("M-6 2H6L0 13Z", "bytes lost"),
+    "exit": ("M-5 8H5V18H-5Z", "exit of a command"),
+    "end": ("M-5 13L-1 17L6 8", "receipt"),
+    "shut": ("M-5 8L5 18M5 8L-5 18", "no receipt"),
+}
+"""The forms of signs, around the time at which they stand, and what they are called."""
+
+
+def definitions() -> Safe:
+    """What lanes refer to: patterns and the forms of signs."""
+    hatch = tag("path", d="M-2 2L2 -2M0 8L8 0M6 10L10 6", class_="hs")
+    dots = tag("circle", cx="3", cy="3", r="1.3", class_="hl")
+    bars = tag("path", d="M2 0V8M6 0V8", class_="hp")
+    return tag(
+        "defs",
+        tag("pattern", hatch, id="hs", width="8", height="8", patternUnits="userSpaceOnUse"),
+        tag("pattern", dots, id="hl", width="6", height="6", patternUnits="userSpaceOnUse"),
+        tag("pattern", bars, id="hp", width="8", height="8", patternUnits="userSpaceOnUse"),
+        *(tag("path", d=form, id=name, class_=name) for name, (form, _) in KINDS.items()),
+    )
+
+
+def inside(report: Report, lane: Lane, highest: int, buckets: int) -> Safe:
+    """The parts of one lane, for an svg of any width and LANE pixels of height. *highest*: bytes of the fullest bucket
+    of all lanes.
+    """
+    span = report.end - report.begin
+    return joined(
+        (
+            *(_round_line(one.begin, report) for one in shown_rounds(report)),
+            *(_stretch(one, report, span) for one in lane.stretches),
+            _density(lane.density, highest, buckets),
+            *(_sign(one, report, span) for one in _in_front(lane.signs)),
+        )
+    )
+
+
+def shown_rounds(report: Report) -> Sequence[Round]:
+    """As many rounds as can be told apart."""
+    step = len(report.rounds) // 120 + 1
+    return report.rounds[::step]
+
+
+def percent(at: int, begin: int, span: int) -> str:
+    return f"{100 * (at - begin) / span:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def _round_line(at: int, report: Report) -> Safe:
+    where = percent(max(at, report.begin), report.begin, report.end - report.begin)
+    return tag("line", x1=where, x2=where, y1="0", y2=LANE, class_="r")
+
+
+def _stretch(one: Stretch, report: Report, span: int) -> Safe:
+    why = f": {one.why}" if one.why else ""
+    said = f"{one.what} from {report.clock(one.begin, seconds=True)} to {report.clock(one.end, seconds=True)}{why}"
+    return tag(
+        "rect",
+        tag("title", said),
+        x=percent(one.begin, report.begin, span),
+        y="2",
+        width=percent(report.begin + max(span // 500, one.end - one.begin), report.begin, span),
+        height=LANE - 4,
+        class_=_CLASSES[one.what],
+    )
+
+
+def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
+    """Bytes as an area that grows more slowly than they: a site that sends little is seen beside a busy one."""
+    merged = [sum(counts[at : at + len(counts) // buckets]) for at in range(0, len(counts), len(counts) // buckets)]
+    heights = [round(_UNITS * min(1.0, count / highest) ** 0.4) if count and highest else 0 for count in merged]
+    heights = [max(5, height) if count else 0 for height, count in zip(heights, merged, strict=True)]
+    if not any(heights):
+        return Safe("")
+    parts, level, still = [f"M0 {_UNITS}"], 0, 0
+    for height in heights:
+        if height != level:
+            parts += [f"h{still}"] if still else []
+            parts.append(f"v{level - height}")
+            level, still = height, 0
+        still += 1
+    parts += [f"h{still}", f"v{level}" if level else ""]
+    path = tag("path", d="".join(parts), class_="d")
+    return tag(
+        "svg",
+        path,
+        viewBox=f"0 0 {len(merged)} {_UNITS}",
+        preserveAspectRatio="none",
+        width="100%",
+        height=LANE - 4,
+        y="2",
+    )
+
+
+def _in_front(signs: Iterable[Sign]) -> list[Sign]:
+    """What matters most is drawn last."""
+    order = ("begun", "rotation", "receipt", "closed", "exit", "gap")
+    return sorted(signs, key=lambda one: (order.index(one.what), one.at))
+
+
+def _sign(one: Sign, report: Report, span: int) -> Safe:
+    said = f"{report.clock(one.at, seconds=True)} {one.log}: {one.text}"
+    where = tag("use", href=f"#{_SIGNS[one.what]}")
+    return tag("svg", tag("title", said), where, x=percent(one.at, report.begin, span), overflow="visible")
+
+
+def axis(report: Report, marks: int) -> list[tuple[str, str]]:
+    """Where the axis has marks, in percent, and what they say; about so many."""
+    span = report.end - report.begin
+    step = next((one for one in _STEPS if span / one <= marks), _STEPS[-1])
+    first = -(-report.begin // step) * step
+    found = []
+    for at in range(first, report.end, step):
+        if 0.02 < (at - report.begin) / span < 0.96:
+            day = step >= DAY
+            label = report.clock(at, seconds=step < 60_000)
+            found.append((percent(at, report.begin, span), label[:10] if day else label))
+    return found
+
+
+def round_labels(report: Report, most: int) -> list[tuple[str, str]]:
+    """The same of rounds: so many that their names do not meet."""
+    step = -(-len(report.rounds) // most) if report.rounds else 1
+    span = report.end - report.begin
+    return [
+        (percent(max(one.begin, report.begin), report.begin, span), one.name.removeprefix("Round "))
+        for one in report.rounds[::step]
+    ]
+
+
+def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
+    """Bytes of a bucket, of so many, that is drawn to the top: of those with any bytes, one in fifty has more."""
+    found: list[int] = []
+    for lane in lanes:
+        size = len(lane.density) // buckets
+        found += filter(None, (sum(lane.density[at : at + size]) for at in range(0, len(lane.density), size)))
+    return sorted(found)[len(found) * 49 // 50] if found else 0
+
+
+def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]) -> Safe:
+    """All lanes as one SVG that stands by itself."""
+    verdict = report.verdict()
+    lines = wrapped(verdict, 150)[:3]
+    left, width, top = 150, 1130, (64 if report.rounds else 50) + 18 * len(lines)
+    total = left + width + 20
+    highest, rows = highest_of(lanes, buckets), []
+    for number, lane in enumerate(lanes):
+        y = top + number * (LANE + 4)
+        name = lane.site if len(lane.site) <= 18 else f"{lane.site[:9]}…{lane.site[-8:]}"
+        rows.append(tag("text", name, tag("title", lane.site), x=left - 10, y=y + 17, class_="n"))
+        rows.append(tag("rect", x=left, y=y, width=width, height=LANE, class_="bg"))
+        rows.append(
+            tag(
+                "svg", inside(report, lane, highest, buckets), x=left, y=y, width=width, height=LANE, overflow="visible"
+            )
+        )
+    bottom = top + len(lanes) * (LANE + 4)
+    marks = [
+        tag("text", label, x=f"{left + width * float(at[:-1]) / 100:.1f}", y=bottom + 14, class_="t")
+        for at, label in axis(report, 10)
+    ]
+    marks += [
+        tag("text", f"R{label}", x=f"{left + width * float(at[:-1]) / 100:.1f}", y=top - 8, class_="t")
+        for at, label in round_labels(report, 24)
+    ]
+    said = [tag("text", note, x=left, y=bottom + 34 + 16 * number, class_="t w") for number, note in enumerate(notes)]
+    height = bottom + 28 + 16 * len(notes)
+    head = [
+        tag("text", f"{report.run}", x=20, y=30, class_="h"),
+        *(tag("text", line, x=20, y=52 + 18 * number, class_="v") for number, line in enumerate(lines)),
+    ]
+    return tag(
+        "svg",
+        tag("title", f"flarelog: run {report.run}: {verdict}"),
+        tag("style", Safe(style)),
+        definitions(),
+        tag("rect", width=total, height=height, class_="page"),
+        *head,
+        *rows,
+        *marks,
+        *said,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {total} {height}",
+        width=total,
+        height=height,
+        role="img",
+    )
+
+
+def wrapped(sentence: str, columns: int) -> list[str]:
+    """*sentence* in lines; text may have no blanks."""
+    lines = [""]
+    for word in sentence.split(" "):
+        if lines[-1] and len(lines[-1]) + 1 + len(word) > columns:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -1,0 +1,224 @@
+"""What a report says, as values, and what is concluded of them: how each site stands, and the verdict. Pure."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from statistics import median
+
+from flarelog.detect.base import Finding
+from flarelog.model import StreamId
+from flarelog.receiver.states import spoken
+from flarelog.viewers.lanes import Lane, Lanes
+from flarelog.viewers.rounds import Round, slowest_of
+
+NAMED = 3  # sites that the verdict names of each kind
+REASON = 120  # characters
+DAY = 86_400_000  # milliseconds
+
+
+class Stands(enum.StrEnum):
+    """How a site stands, the worst first."""
+
+    GAP = "gap"
+    FAILED = "failed"
+    CLOSED = "no receipt"
+    SILENT = "silent"
+    LOST = "lost link"
+    PAUSED = "paused"
+    SENDING = "sending"
+    COMPLETE = "complete"
+
+
+WORST = tuple(Stands)
+_BAD = (Stands.GAP, Stands.FAILED, Stands.CLOSED, Stands.SILENT, Stands.LOST)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended."""
+
+    sentence: str
+    well: bool
+    log: str
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteFacts:
+    """What is known of one site."""
+
+    site: str
+    logs: int = 0
+    agreed: int = 0  # of them: that a receipt has sealed, whose digest both ends agreed on
+    bytes: int = 0
+    lines: int | None = None  # None: they were not counted
+    files: int = 0
+    gaps: int = 0
+    lost: int = 0  # bytes of gaps; 0: nobody knows how many
+    masked: int | None = None  # bytes; None: nothing is masked
+    ranks: tuple[int, ...] = ()
+    ahead: float = 0.0  # seconds by which its clock is ahead
+    last: str = ""  # its last line
+    last_log: str = ""
+    bar: str = ""  # the last state of its last bar, if that is not its last line
+    endings: tuple[Ending, ...] = ()
+    stands: Stands = Stands.SENDING
+    since: int = 0  # milliseconds since 1970
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """What went wrong first. *lines*: text and whether it is what was found."""
+
+    stream: StreamId
+    offset: int
+    lines: tuple[tuple[str, bool], ...]
+    finding: Finding | None = None  # None: a line that only looks like an error
+    time: int = 0  # milliseconds since 1970, by the site's clock; 0: nobody knows
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of one run. Times are milliseconds since 1970, by the receiver's clock."""
+
+    run: str
+    state: str  # as RunState names it
+    over: bool  # nothing more will come
+    sites: tuple[SiteFacts, ...]
+    lanes: Lanes
+    first: First | None = None
+    rounds: tuple[Round, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    more: int = 0  # findings that were too many to keep
+    notes: tuple[str, ...] = ()  # what could not be told, and why
+
+    @property
+    def begin(self) -> int:
+        return self.lanes.begin
+
+    @property
+    def end(self) -> int:
+        return self.lanes.end
+
+    def counts(self) -> tuple[int, int, int]:
+        """Sites, logs, bytes."""
+        return len(self.sites), sum(one.logs for one in self.sites), sum(one.bytes for one in self.sites)
+
+    @property
+    def bad(self) -> bool:
+        """Whether something went wrong."""
+        return any(one.stands in _BAD for one in self.sites) or (
+            self.first is not None and self.first.finding is not None
+        )
+
+    def verdict(self) -> str:
+        """All of it in one sentence."""
+        complete = sum(one.stands is Stands.COMPLETE for one in self.sites)
+        every = len(self.sites)
+        if complete == every:
+            parts = [f"all {every} sites complete" if every != 1 else "the site is complete"]
+        else:
+            parts = [f"{complete} of {every} sites complete"]
+        for stands in WORST[:-1]:
+            those = [one for one in self.sites if one.stands is stands]
+            parts += [f"{one.site} {self._said(one)}" for one in those[:NAMED]]
+            if len(those) > NAMED:
+                parts.append(f"{len(those) - NAMED} more {self._more(stands, those[NAMED:])}")
+        if self.first is not None and self.first.finding is not None:
+            where = f"{self.first.stream.site}/{self.first.stream.log}"
+            parts.append(f"the first cause is {self.first.finding.signature} in {where}")
+        return "; ".join(parts)
+
+    def _said(self, one: SiteFacts) -> str:
+        match one.stands:
+            case Stands.GAP:
+                return f"lost {one.lost:,} bytes" if one.lost else "lost bytes"
+            case Stands.FAILED:
+                return f"ended: {next(each.sentence for each in one.endings if not each.well).partition(';')[0]}"
+            case Stands.CLOSED:
+                return "ended without a receipt"
+            case Stands.SENDING:
+                return "has not ended"
+        why = f": {one.why[:REASON]}" if one.why and one.stands is Stands.PAUSED else ""
+        return f"{one.stands} from {self.clock(one.since)}{why}"
+
+    def _more(self, stands: Stands, those: Sequence[SiteFacts]) -> str:
+        if stands is Stands.GAP:
+            return f"lost {sum(one.lost for one in those):,} bytes"
+        words = {Stands.FAILED: "did not end well", Stands.CLOSED: "ended without a receipt"}
+        return words.get(stands, "have not ended" if stands is Stands.SENDING else f"{stands}")
+
+    def clock(self, at: int, *, seconds: bool = False) -> str:
+        """*at* in UTC; with its day where the run is not of one day."""
+        if not at:
+            return "-"
+        when = datetime.fromtimestamp(at / 1000, UTC)
+        form = "%H:%M:%S" if seconds or self.end - self.begin < 600_000 else "%H:%M"
+        same = self.begin // DAY == self.end // DAY == at // DAY
+        return f"{when:{form}}" if same else f"{when:%Y-%m-%d {form}}"
+
+    def span(self) -> str:
+        """From when to when, and how long that is."""
+        begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (self.begin, self.end))
+        until = f"{end:%H:%M:%S}" if begin.date() == end.date() else f"{end:%Y-%m-%d %H:%M:%S}"
+        return f"{begin:%Y-%m-%d %H:%M:%S} to {until} UTC, {duration(self.end - self.begin)}"
+
+    def rounds_said(self) -> str:
+        """The rounds in one sentence; empty: there are none."""
+        took = [one.end - one.begin for one in self.rounds if one.end]
+        if not self.rounds:
+            return ""
+        said = f"{len(self.rounds)} round{'s' if len(self.rounds) != 1 else ''}"
+        if took:
+            said += f", {duration(round(median(took)))} in the median, {duration(max(took))} at most"
+        slowest = sorted(slowest_of(self.rounds).items(), key=lambda one: (-one[1], one[0]))
+        if slowest:
+            said += f"; the slowest site was {slowest[0][0]} in {slowest[0][1]} of them"
+        return said
+
+
+def duration(milliseconds: int) -> str:
+    seconds = milliseconds / 1000
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if 2 <= minutes < 10:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    return spoken(seconds)
+
+
+def sized(count: int) -> str:
+    """Bytes as people compare them; exact below a million."""
+    if count < 1_000_000:
+        return f"{count:,} B"
+    for unit in ("MB", "GB", "TB"):
+        count_ = count / {"MB": 1e6, "GB": 1e9, "TB": 1e12}[unit]
+        if count_ < 1000 or unit == "TB":
+            return f"{count_:,.1f} {unit}"
+    return f"{count:,} B"
+
+
+def placed(facts: SiteFacts, lane: Lane | None, *, over: bool, end: int) -> tuple[Stands, int, str]:
+    """How the site stands, since when and why."""
+    if facts.gaps:
+        return Stands.GAP, 0, ""
+    if any(not one.well for one in facts.endings):
+        return Stands.FAILED, 0, ""
+    if facts.logs and facts.agreed == facts.logs:
+        return Stands.COMPLETE, 0, ""
+    latest = lane.stretches[-1] if lane is not None and lane.stretches else None
+    if latest is not None and latest.end >= end and not (lane is not None and lane.over):
+        for stands in (Stands.SILENT, Stands.LOST, Stands.PAUSED):
+            if latest.what == stands.value:
+                begin = latest.begin
+                earlier = [one for one in lane.stretches if one.what == Stands.SILENT.value] if lane else []
+                if stands is Stands.LOST and earlier and earlier[-1].end >= begin - 1000:
+                    return Stands.SILENT, earlier[-1].begin, latest.why
+                return stands, begin, latest.why
+    if over or (lane is not None and lane.over):
+        return Stands.CLOSED, 0, ""
+    return Stands.SENDING, 0, ""

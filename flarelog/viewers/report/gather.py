@@ -1,0 +1,265 @@
+"""Everything that a report says, asked of a receiver or of a store.
+
+Laws that hold here: nothing depends on what time it is, so that the same store gives the same report; what cannot be
+told is said and keeps nothing else from being told; what is read of a log is bounded where it comes over the wire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+from flarelog.detect.across import first_root
+from flarelog.detect.base import Finding
+from flarelog.detect.table import Table
+from flarelog.errors import FlarelogError, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
+from flarelog.render.choose import Choice
+from flarelog.render.container import Renderer
+from flarelog.render.merge import BLOCK
+from flarelog.render.ranks import RankChoice, RankChooser, known
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.render.times import stamp
+from flarelog.render.zones import Stamps
+from flarelog.stores import moments as made
+from flarelog.stores.moments import POINTS, Moment
+from flarelog.text import legible
+from flarelog.viewers.batch import Batch
+from flarelog.viewers.clocks import Clocks
+from flarelog.viewers.display import ERROR, FirstError
+from flarelog.viewers.findings import kept
+from flarelog.viewers.flow import View
+from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
+from flarelog.viewers.missing import missing
+from flarelog.viewers.origin import Origin, StoreOrigin
+from flarelog.viewers.reading import Reading, Selection, order
+from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
+from flarelog.viewers.searching import AROUND, lines_around, rounds_of, searched, searching
+
+ALL_POINTS = 400_000  # of the growth of all logs together
+COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
+TAIL = 64 << 10  # bytes, among which a log's last line is looked for
+SHOWN = 300  # characters of a line
+_BAR = re.compile(r"\d{1,3}(?:\.\d{1,3})?\s?%.{0,3}[|\[█━▏▎▍▌▋▊▉#=]|[█━]{3}")
+
+Zoned = Callable[[StreamId, int], Stamps]
+"""What reads a log's times, of a stream and of the time by which a year is guessed, in nanoseconds since 1970."""
+
+
+@dataclass(slots=True)
+class _Ends:
+    """What the bytes of a site's logs tell."""
+
+    lines: int | None
+    last: str = ""
+    log: str = ""
+    bar: str = ""
+
+
+async def gather(
+    origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, buckets: int = BUCKETS
+) -> Report:
+    """The report of *run*. *origin* is open. Raises NotFound, CannotConnect, NotAllowed, Unavailable."""
+    infos = sorted(await origin.streams(run), key=lambda info: order(info.stream))
+    if not infos:
+        what, meant = await missing(origin, Selection(run))
+        raise NotFound(f"{what}: did you mean {meant}?" if meant else what or f"{origin.name} had no log of run {run}")
+    notes: list[str] = []
+    moments = await _moments(origin, run, infos, notes)
+    state = await origin.state(run)
+    lanes = lanes_of(moments, buckets=buckets)
+    over = all(info.sealed for info in infos) or state is RunState.ENDED or all(lane.over for lane in lanes.lanes)
+    stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
+    known_ = table or Table()
+    reading = _reading(origin, run, View(notes=False, keep=kept(known_)))
+    search = searching(reading, known_, RankChooser(RankChoice()), stamps)
+    await searched(reading, search)
+    found = search.findings(reading.infos, reading.ahead, None if over else lanes.end * 1_000_000)
+    first = await _first(origin, run, reading, found, stamps)
+    rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
+    ends = await _ends(origin, infos, notes)
+    return Report(
+        run,
+        state.value,
+        over,
+        _sites(infos, lanes, ends, over=over),
+        lanes,
+        first,
+        tuple(rounds),
+        tuple(found),
+        search.more,
+        tuple(notes),
+    )
+
+
+def zoned_at(zoned: Zoned, now: int, stream: StreamId) -> Stamps:
+    return zoned(stream, now)
+
+
+def _reading(origin: Origin, run: str, view: View) -> Reading:
+    return Reading(origin, Selection(run), view, lambda text: None, ordered=True)
+
+
+async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes: list[str]) -> list[Moment]:
+    points = max(8, min(POINTS, ALL_POINTS // len(infos)))
+    try:
+        return await origin.timeline(run, points=points)
+    except FlarelogError as error:
+        if error.retry_safe:
+            raise
+        notes.append(f"how the run went over time is not known: {error}")
+    found = [one for info in infos for one in made.of_log(info, [(info.grown, info.committed)] if info.grown else [])]
+    return sorted(found, key=lambda one: one.at)
+
+
+# --- the first error
+
+
+async def _first(
+    origin: Origin, run: str, reading: Reading, found: Sequence[Finding], stamps: Callable[[StreamId], Stamps]
+) -> First | None:
+    root = first_root(found)
+    if root is not None:
+        lines = await lines_around(reading, root, Renderer)
+        end = root.offset + max(1, root.length)
+        told = [(_shown(line), root.offset <= line.offset < end) for line in lines]
+        return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000)
+    choice = Choice((ERROR,), before=AROUND[0], after=max(AROUND[1], BLOCK))
+    looking = _reading(origin, run, View(choice, notes=False, stamps=stamps))
+    display = FirstError((ERROR,), *AROUND, stamp, ahead=looking.ahead)
+    await Batch(looking, display).run()
+    display.close()
+    trouble = display.earliest
+    if trouble is None:
+        return None
+    at = next(number for number, line in enumerate(trouble.lines) if ERROR.search(plain(line.text)))
+    time = (trouble.time + looking.ahead(trouble.stream)) // 1_000_000 if trouble.time is not None else 0
+    near = trouble.lines[max(0, at - AROUND[0]) : at + 1 + AROUND[1]]
+    wrong = trouble.lines[at]
+    return First(trouble.stream, wrong.offset, tuple((_shown(line), line is wrong) for line in near), None, time)
+
+
+def _shown(line: Line) -> str:
+    return legible(plain(line.text).expandtabs(4).rstrip(), SHOWN)
+
+
+# --- what the bytes tell
+
+
+async def _ends(origin: Origin, infos: Sequence[StreamInfo], notes: list[str]) -> dict[str, _Ends]:
+    """Of each site its number of lines, and the last of them."""
+    most = COUNTED_HERE if isinstance(origin, StoreOrigin) else COUNTED_THERE
+    size = sum(info.committed for info in infos)
+    counted = size <= most
+    if not counted:
+        notes.append(f"lines are not counted: the logs have {size:,} bytes, and at most {most:,} are read for that")
+    found: dict[str, _Ends] = {}
+    for site, group in groupby(infos, lambda info: info.stream.site):
+        logs = list(group)
+        now = found[site] = _Ends(0 if counted else None)
+        latest = max((info for info in logs if info.committed), key=lambda info: info.grown, default=None)
+        for info in logs if counted else [latest]:
+            if info is None or not info.committed:
+                continue
+            count, tail = await _read(origin, info, whole=counted)
+            if now.lines is not None:
+                now.lines += count
+            if info is latest:
+                now.log = info.stream.log
+                now.last, now.bar = last_of(tail, info.committed - len(tail))
+    return found
+
+
+async def _read(origin: Origin, info: StreamInfo, *, whole: bool) -> tuple[int, bytes]:
+    """How many lines end in what is read of a log, and its last bytes."""
+    start = 0 if whole else max(0, info.committed - TAIL)
+    count, tail = 0, b""
+    pieces = origin.find(info.stream, start, sys.maxsize, follow=False, stop=info.committed)
+    async with contextlib.aclosing(pieces):
+        async for _, what in pieces:
+            if isinstance(what, Buffer):
+                data = bytes(what)
+                count += data.count(b"\n")
+                tail = data[-TAIL:] if len(data) >= TAIL else (tail + data)[-TAIL:]
+    return count + (not tail.endswith(b"\n") and bool(tail)), tail
+
+
+def last_of(tail: bytes, start: int) -> tuple[str, str]:
+    """The last line of a log that says something, of its last bytes *tail*, and the last state of its last bar, if that
+    is another line.
+    """
+    renderer = Renderer()
+    if start:
+        cut = tail.find(b"\n") + 1
+        tail, start = tail[cut:], start + cut
+        renderer.jump(start)
+    lines = [line for line in renderer.feed(tail) + renderer.close() if not isinstance(line, Note)]
+    texts = [shown for line in lines if (shown := _shown(line)).strip()]
+    last = texts[-1] if texts else ""
+    bar = next((shown for shown in reversed(texts[-200:]) if _BAR.search(shown)), "")
+    return last, bar if bar != last else ""
+
+
+# --- the sites
+
+
+def _sites(infos: Iterable[StreamInfo], lanes: Lanes, ends: dict[str, _Ends], *, over: bool) -> tuple[SiteFacts, ...]:
+    clocks = Clocks()
+    every = list(infos)
+    clocks.learn(every)
+    by_site = {lane.site: lane for lane in lanes.lanes}
+    return tuple(
+        _site(site, list(group), by_site.get(site), ends[site], clocks, over=over, end=lanes.end)
+        for site, group in groupby(every, lambda info: info.stream.site)
+    )
+
+
+def _site(
+    site: str, infos: Sequence[StreamInfo], lane: Lane | None, ends: _Ends, clocks: Clocks, *, over: bool, end: int
+) -> SiteFacts:
+    gaps = [gap for info in infos for gap in info.gaps]
+    masked = [info.redacted.bytes for info in infos if info.redacted is not None]
+    if not masked and any(note.partition(":")[0] == REDACTED for info in infos for note in info.notes):
+        masked = [0]
+    endings: dict[str, Ending] = {}
+    for info in infos:
+        for one in info.exits:
+            endings.setdefault(
+                one.process, Ending(legible(one.sentence), one.well, info.stream.log, one.at or one.ended)
+            )
+    facts = SiteFacts(
+        site,
+        len(infos),
+        sum(info.sealed for info in infos),
+        sum(info.committed for info in infos),
+        ends.lines,
+        sum(info.files for info in infos),
+        len(gaps),
+        sum(gap.length for gap in gaps),
+        sum(masked) if masked else None,
+        _ranks(infos),
+        max((clocks.seconds(info.stream) for info in infos), key=abs),
+        ends.last,
+        ends.log,
+        ends.bar,
+        tuple(endings.values()),
+    )
+    stands, since, why = placed(facts, lane, over=over, end=end)
+    return replace(facts, stands=stands, since=since, why=why)
+
+
+def _ranks(infos: Iterable[StreamInfo]) -> tuple[int, ...]:
+    found: set[int] = set()
+    for info in infos:
+        for stretch in known(info):
+            if stretch.rank is not None:
+                found.add(stretch.rank)
+            found |= set(stretch.locals.values()) if stretch.locals else set()
+    return tuple(sorted(found))

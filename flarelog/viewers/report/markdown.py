@@ -1,0 +1,151 @@
+"""A report as Markdown, for a job's summary on GitHub, which takes 1 MiB of it at most.
+
+Texts of others stand in code, or are escaped: none makes a link, an image, an element or a table of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from flarelog.records import moment
+from flarelog.text import legible
+from flarelog.version import __version__
+from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
+from flarelog.viewers.report.page import ICONS, LARGE, ROOMS, Room, left_out, ranks_said, time_of, words, worst_first
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$:-])")
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+WIDE = 60  # characters of a lane
+
+
+def plain(value: object, most: int = 300) -> str:
+    """*value* as text."""
+    return _SPECIAL.sub(r"\\\1", legible(str(value), most))
+
+
+def code(value: object, most: int = 300) -> str:
+    """*value* in backquotes, of which there are more than in it, as it may stand in a table."""
+    shown = legible(str(value), most).replace("|", "¦")
+    longest = max(map(len, re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if "`" in shown or shown != shown.strip() else ""
+    return f"{fence}{pad}{shown}{pad}{fence}" if shown.strip() else ""
+
+
+def markdown(report: Report) -> str:
+    """The file."""
+    made = ""
+    for room in ROOMS:
+        made = "\n".join(_parts(report, room)) + "\n"
+        if len(made.encode()) <= LARGE - 1024:
+            break
+    return made
+
+
+def _parts(report: Report, room: Room) -> Iterator[str]:
+    sites, logs, size = report.counts()
+    said = report.verdict()
+    yield f"# {plain(report.run)}\n"
+    mood = "❌" if report.bad else "✅" if report.over else "🔵"
+    yield f"**{mood} {plain(f'{said[:1].upper()}{said[1:]}', 2000)}.**\n"
+    yield f"{plain(report.span())}; {sites:,} sites, {logs:,} logs, {sized(size)}.\n"
+    if not report.over:
+        yield f"The run goes on; this is as of {moment(report.end)}.\n"
+    yield from _first(report)
+    yield from _lanes(report, room)
+    if report.rounds:
+        yield f"## Rounds\n\n{plain(report.rounds_said())}.\n"
+        rows = [
+            (one.name, report.clock(one.begin, seconds=True), duration(one.end - one.begin) if one.end else "-",
+             plain(one.slowest) or "-")
+            for one in report.rounds[: room.rounds]
+        ]  # fmt: skip
+        yield from _table(("Round", "Began (UTC)", "Took", "Slowest site"), rows)
+    yield "## Sites\n"
+    yield from _table(
+        ("Site", "Standing", "Bytes", "Lines", "Logs", "Files", "Gaps", "Digests agreed", "Ranks", "Last line"),
+        [
+            (plain(one.site), f"{ICONS[one.stands]} {one.stands} {plain(words(report, one))}".strip(), f"{one.bytes:,}",
+             "-" if one.lines is None else f"{one.lines:,}", str(one.logs), str(one.files), str(one.gaps),
+             f"{one.agreed} of {one.logs}", ranks_said(one.ranks),
+             code(_last(one) if room.lines else "", 120))
+            for one in worst_first(report)[: room.rows]
+        ],
+    )  # fmt: skip
+    if report.findings:
+        yield "## Findings\n"
+        yield from _table(
+            ("Role", "Time (UTC)", "Where", "Finding", "Line"),
+            [
+                (each.role, time_of(each), plain(f"{each.stream.site}/{each.stream.log}"),
+                 f"{plain(each.signature)}{f' × {each.count}' if each.count > 1 else ''}", code(each.text, 200))
+                for each in report.findings[: room.findings]
+            ],
+        )  # fmt: skip
+    for sentence in (*left_out(report, room), *report.notes):
+        yield f"{plain(f'{sentence[:1].upper()}{sentence[1:]}', 1000)}.\n"
+    yield f"Made by {code(f'flarelog report {report.run}')}, flarelog {__version__}."
+
+
+def _last(one: SiteFacts) -> str:
+    """How a command did not end well, or the last line."""
+    return next((each.sentence for each in one.endings if not each.well), one.last)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+    yield ""
+
+
+def _first(report: Report) -> Iterator[str]:
+    first = report.first
+    yield "## First error\n"
+    if first is None:
+        yield "No line looks like an error.\n"
+        return
+    where = f"{first.stream.site}/{first.stream.log}"
+    found = first.finding
+    what = f"**{plain(found.signature)}**" if found is not None else "The earliest line that looks like an error"
+    yield f"{what} in {code(where)}, byte {first.offset:,}\n"
+    longest = max((len(run) for line, _ in first.lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield f"{fence}text"
+    yield from (f"{'>' if hit else ' '} {legible(line, 300)}" for line, hit in first.lines)
+    yield f"{fence}\n"
+    if found is not None:
+        yield f"{plain(found.meaning)} {plain(found.facts.get('advice', found.action))}\n"
+    yield f"In a terminal: {code(f'flarelog logs {report.run} --from {where}:{first.offset}', 1500)}\n"
+
+
+def _lanes(report: Report, room: Room) -> Iterator[str]:
+    """Lanes of characters: density; ``░`` where a site was silent, or its link lost."""
+    lanes = report.lanes.lanes[:100]
+    if not lanes:
+        return
+    yield "## Sites over time\n"
+    yield "```text"
+    widest = min(24, max(len(lane.site) for lane in lanes))
+    highest = max((max(_merged(lane.density)) for lane in lanes), default=0)
+    span = report.end - report.begin
+    for lane in lanes:
+        row = []
+        for number, count in enumerate(_merged(lane.density)):
+            at = report.begin + span * (2 * number + 1) // (2 * WIDE)
+            away = any(one.begin <= at < one.end and one.what != "quiet" for one in lane.stretches)
+            level = -(-8 * count**0.5 // highest**0.5) if count and highest else 0
+            row.append(_BLOCKS[min(8, int(level))] if level else "░" if away else " ")
+        gap = "!" if any(one.what == "gap" for one in lane.signs) else " "
+        yield f"{lane.site[:widest]:>{widest}} {gap}|{''.join(row)}|"
+    begin, end = report.clock(report.begin), report.clock(report.end)
+    yield f"{'':>{widest}}   {begin}{end:>{WIDE - len(begin)}}"
+    yield "```\n"
+    if len(report.lanes.lanes) > len(lanes):
+        yield f"{len(report.lanes.lanes) - len(lanes):,} more sites have no lane here.\n"
+
+
+def _merged(counts: Sequence[int]) -> list[int]:
+    return [sum(counts[len(counts) * number // WIDE : len(counts) * (number + 1) // WIDE]) for number in range(WIDE)]

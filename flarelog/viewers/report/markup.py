@@ -1,0 +1,46 @@
+"""HTML and SVG of which every text is text: nothing but ``tag`` makes an element, and it escapes what it is given.
+
+Names, lines and reasons are hostile. A text that is no ``Safe`` is made legible first, so that no control character,
+no half of a surrogate pair and no change of direction is left in it, which XML could not hold and a reader not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+
+from flarelog.text import legible
+
+LONGEST = 500  # characters of one text
+_VOID = {"meta", "br"}
+
+
+class Safe(str):
+    """Markup, whose texts are escaped."""
+
+    __slots__ = ()
+
+
+def text(value: object, most: int = LONGEST) -> Safe:
+    """*value* as text in an element, or in the quotes of an attribute."""
+    return value if isinstance(value, Safe) else Safe(escape(legible(str(value), most)))
+
+
+def tag(name: str, /, *inside: object, **attributes: object) -> Safe:
+    """The element *name*. *attributes*: ``class_`` is class, ``_`` is ``-``; those that are None are left out."""
+    said = "".join(
+        f' {key.strip("_").replace("_", "-")}="{text(value)}"' for key, value in attributes.items() if value is not None
+    )
+    if name in _VOID:
+        return Safe(f"<{name}{said}>")
+    return Safe(f"<{name}{said}>{''.join(map(text, inside))}</{name}>")
+
+
+def joined(parts: Iterable[object], between: str = "") -> Safe:
+    return Safe(between.join(map(text, parts)))
+
+
+def anchor(name: str) -> str:
+    """*name* as an id, one to one for names of runs and sites."""
+    return re.sub(r"[^A-Za-z0-9-]", lambda found: f"_{ord(found[0]):x}_", name)

@@ -1,0 +1,365 @@
+"""A report as one HTML file: no script, nothing from elsewhere, and no larger than it may be.
+
+What was left out so that it is not larger is said in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flarelog.detect.base import Finding
+from flarelog.records import moment
+from flarelog.version import __version__
+from flarelog.viewers.lanes import Lane
+from flarelog.viewers.report import drawing, style
+from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, duration, sized
+from flarelog.viewers.report.markup import Safe, anchor, tag, text
+from flarelog.viewers.standings import ahead
+
+FEW = 50  # sites, of which a report has at most SMALL bytes
+SMALL, LARGE = 300_000, 1 << 20  # bytes
+ICONS = {
+    Stands.COMPLETE: "✓",
+    Stands.SENDING: "●",
+    Stands.PAUSED: "‖",
+    Stands.LOST: "⇠",
+    Stands.SILENT: "○",
+    Stands.CLOSED: "✕",
+    Stands.FAILED: "✕",
+    Stands.GAP: "▲",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much a report shows of what grows with its run."""
+
+    buckets: int = 400  # of a lane's density, each of two pixels or three; 1,200 are known
+    lanes: int = 200
+    rows: int = 1000
+    lines: bool = True  # last lines and ends of commands, below the rows
+    findings: int = 100
+    rounds: int = 500
+    signs: bool = True
+
+
+ROOMS = (
+    Room(),
+    Room(buckets=300),
+    Room(buckets=240, lanes=100, findings=50),
+    Room(buckets=240, lanes=100, rows=500, findings=50, rounds=200),
+    Room(buckets=240, lanes=60, rows=400, lines=False, findings=30, rounds=100),
+    Room(buckets=120, lanes=30, rows=100, lines=False, findings=20, rounds=50, signs=False),
+    Room(buckets=60, lanes=10, rows=20, lines=False, findings=5, rounds=10, signs=False),
+)
+"""From what is wanted to what always fits."""
+
+
+def worst_first(report: Report) -> list[SiteFacts]:
+    """The sites, those with trouble first; else in the order of their names."""
+    return sorted(report.sites, key=lambda one: WORST.index(one.stands))
+
+
+def left_out(report: Report, room: Room) -> list[str]:
+    """A sentence for each thing that is not shown."""
+    sites, found = len(report.sites), []
+    if sites > room.lanes:
+        found.append(f"{sites - room.lanes:,} of {sites:,} sites have no lane here: those with trouble come first")
+    if sites > room.rows:
+        found.append(f"{sites - room.rows:,} of {sites:,} sites have no row here: those with trouble come first")
+    if not room.lines:
+        found.append("last lines, and how commands ended, are not shown")
+    if len(report.findings) > room.findings:
+        found.append(f"{len(report.findings) - room.findings:,} later findings are not shown")
+    if report.more:
+        found.append(f"{report.more:,} more findings were not kept")
+    if len(report.rounds) > room.rounds:
+        found.append(f"{len(report.rounds) - room.rounds:,} later rounds are not listed")
+    return found
+
+
+def lanes_of(report: Report, room: Room) -> list[Lane]:
+    """Those that are shown, in the order of names where all are."""
+    by_site = {lane.site: lane for lane in report.lanes.lanes}
+    sites = report.sites if len(report.sites) <= room.lanes else worst_first(report)[: room.lanes]
+    found = [by_site[one.site] for one in sites if one.site in by_site]
+    return found if room.signs else [Lane(one.site, one.density, one.stretches, []) for one in found]
+
+
+def page(report: Report) -> str:
+    """The file."""
+    most = SMALL if len(report.sites) <= FEW else LARGE
+    made = ""
+    for room in ROOMS:
+        made = _page(report, room)
+        if len(made.encode()) <= most:
+            break
+    return made
+
+
+def _page(report: Report, room: Room) -> str:
+    digest = base64.b64encode(hashlib.sha256(style.page().encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{report.run}: {report.verdict()}"),
+        tag("style", Safe(style.page())),
+    )
+    parts = [*_head(report), *_first(report), *_lanes(report, room), *_rounds(report, room)]
+    parts += [*_sites(report, room), *_findings(report, room), _made(report, room)]
+    body = tag("body", tag("main", *parts))
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _head(report: Report) -> Iterator[Safe]:
+    sites, logs, size = report.counts()
+    mood, icon = ("bad", "▲") if report.bad else ("good", "✓") if report.over else ("live", "●")
+    said = report.verdict()
+    yield tag("h1", report.run)
+    yield tag("p", f"Federated run, {report.span()}", class_="dim")
+    yield tag("p", tag("b", f"{icon} "), f"{said[:1].upper()}{said[1:]}.", class_=f"verdict {mood}")
+    if not report.over:
+        as_of = moment(report.end) or "an unknown time"
+        yield tag(
+            "p", f"The run goes on. This report is as of {as_of}, the latest time that the store knows.", class_="dim"
+        )
+    lines = [one.lines for one in report.sites if one.lines is not None]
+    cards = [(f"{sites:,}", "sites"), (f"{logs:,}", "logs"), (sized(size), "stored")]
+    cards += [(f"{sum(lines):,}", "lines")] if lines else []
+    lost = sum(one.lost for one in report.sites)
+    gaps = sum(one.gaps for one in report.sites)
+    cards.append((f"{gaps:,}", f"gaps, {lost:,} bytes lost") if gaps else ("0", "gaps"))
+    cards.append((f"{sum(one.agreed for one in report.sites):,} of {logs:,}", "digests agreed"))
+    yield tag("ul", *(tag("li", tag("b", number), tag("span", what)) for number, what in cards), class_="cards")
+
+
+def _first(report: Report) -> Iterator[Safe]:
+    first = report.first
+    yield tag("h2", "First error", id="first-error")
+    if first is None:
+        yield tag("p", f"No line of {report.counts()[1]:,} logs looks like an error.")
+        return
+    where = f"{first.stream.site}/{first.stream.log}"
+    found = first.finding
+    what = [tag("b", found.signature)] if found is not None else ["The earliest line that looks like an error"]
+    rank = f", rank {found.rank}" if found is not None and found.rank is not None else ""
+    time = f", {moment(first.time)} by the site's clock" if first.time else ""
+    yield tag("p", *what, " in ", tag("code", where), f"{rank}, byte {first.offset:,}{time}")
+    yield tag("pre", *(tag("span", line or " ", class_="hit" if hit else None) for line, hit in first.lines))
+    told = []
+    if found is not None:
+        told = [("Meaning", found.meaning), ("What to do", str(found.facts.get("advice", found.action)))]
+        if found.signature.startswith(("exit.", "nccl.desync")):
+            told.insert(0, ("Evidence", found.text))
+    else:
+        told = [("Note", "No known cause was found. What came of an error may stand before it at another site.")]
+    command = shlex.join(["flarelog", "logs", report.run, "--from", f"{where}:{first.offset}"])
+    told.append(("In a terminal", command))
+    yield _list(told, code=("In a terminal",))
+
+
+def _list(rows: Iterable[tuple[str, object]], code: Sequence[str] = ()) -> Safe:
+    return tag("dl", *(each for name, said in rows for each in (
+        tag("dt", name), tag("dd", tag("code", said) if name in code else said)
+    )))  # fmt: skip
+
+
+def _lanes(report: Report, room: Room) -> Iterator[Safe]:
+    lanes = lanes_of(report, room)
+    if not lanes:
+        return
+    yield tag("h2", "Sites over time", id="lanes")
+    yield tag("svg", drawing.definitions(), class_="none", aria_hidden="true")
+    highest = drawing.highest_of(lanes, room.buckets)
+    rows: list[Safe] = []
+    if report.rounds:
+        rows += [tag("span", "Rounds", class_="axis"), _axis(drawing.round_labels(report, 24))]
+    by_site = {one.site: one for one in report.sites}
+    for lane in lanes:
+        one = by_site[lane.site]
+        said = f"{lane.site}: {one.stands}, {one.bytes:,} bytes"
+        rows.append(tag("a", lane.site, href=f"#s-{anchor(lane.site)}", title=lane.site))
+        rows.append(
+            tag(
+                "svg",
+                tag("title", said),
+                drawing.inside(report, lane, highest, room.buckets),
+                class_="lane",
+                role="img",
+            )
+        )
+    rows += [tag("span", "UTC", class_="axis"), _axis(drawing.axis(report, 8))]
+    yield tag("div", *rows, class_="lanes")
+    yield _key(report, lanes)
+
+
+def _axis(marks: Sequence[tuple[str, str]]) -> Safe:
+    return tag("div", tag("svg", *(
+        tag("text", label, x=at, y="13", class_="odd" if number % 2 else None)
+        for number, (at, label) in enumerate(marks)
+    )), class_="axis")  # fmt: skip
+
+
+def _key(report: Report, lanes: Iterable[Lane]) -> Safe:
+    """What is in the lanes, and nothing else."""
+    stretches = {one.what for lane in lanes for one in lane.stretches}
+    signs = {one.what for lane in lanes for one in lane.signs}
+    shown = [_keyed(tag("rect", width="26", height="11", y="7", class_="d"), "bytes came, the more the higher")]
+    for what, class_ in (("quiet", "q"), ("silent", "s"), ("lost link", "l"), ("paused", "p")):
+        if what in stretches:
+            shown.append(_keyed(tag("rect", width="26", height="18", class_=class_), what))
+    for what, name in (("begun", "beg"), ("rotation", "rot"), ("gap", "gap"), ("exit", "exit"), ("receipt", "end"),
+                       ("closed", "shut")):  # fmt: skip
+        if what in signs:
+            shown.append(_keyed(tag("use", href=f"#{name}", x="13", y="-4"), drawing.KINDS[name][1]))
+    if report.rounds:
+        shown.append(_keyed(tag("line", x1="13", x2="13", y1="0", y2="18", class_="r"), "a round began"))
+    return tag("ul", *shown, class_="key")
+
+
+def _keyed(form: Safe, said: str) -> Safe:
+    return tag("li", tag("svg", form, aria_hidden="true"), said)
+
+
+def _rounds(report: Report, room: Room) -> Iterator[Safe]:
+    if not report.rounds:
+        return
+    yield tag("h2", "Rounds", id="rounds")
+    yield tag("p", f"{report.rounds_said()}.")
+    rows = [
+        tag(
+            "tr",
+            tag("th", one.name, scope="row"),
+            tag("td", report.clock(one.begin, seconds=True)),
+            tag("td", duration(one.end - one.begin) if one.end else "-", class_="n"),
+            tag("td", one.slowest or "-"),
+            tag("td", duration(one.waited) if one.slowest else "-", class_="n"),
+        )
+        for one in report.rounds[: room.rounds]
+    ]
+    head = _heads(("Round", ""), ("Began (UTC)", ""), ("Took", "n"), ("Slowest site", ""), ("Its result after", "n"))
+    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="wide", tabindex="0")
+    if len(rows) > 10:
+        table = tag("details", tag("summary", f"All {len(report.rounds):,} rounds"), table)
+    yield table
+
+
+def _heads(*heads: tuple[str, str]) -> Safe:
+    return tag("thead", tag("tr", *(tag("th", name, scope="col", class_=kind or None) for name, kind in heads)))
+
+
+def badge(one: SiteFacts) -> Safe:
+    return tag("span", f"{ICONS[one.stands]} {one.stands}", class_=f"tag t-{one.stands.split()[0]}")
+
+
+def words(report: Report, one: SiteFacts) -> str:
+    """What its standing says beyond its name."""
+    match one.stands:
+        case Stands.GAP:
+            rest = "" if one.agreed == one.logs else f"; {one.logs - one.agreed} of {one.logs} logs have not ended"
+            return f"{one.lost:,} bytes lost{rest}"
+        case Stands.SILENT | Stands.LOST | Stands.PAUSED:
+            return f"from {report.clock(one.since)}{f': {one.why}' if one.why else ''}"
+    return ""
+
+
+def _sites(report: Report, room: Room) -> Iterator[Safe]:
+    yield tag("h2", "Sites", id="sites")
+    lines = any(one.lines is not None for one in report.sites)
+    ranks, masked = any(one.ranks for one in report.sites), any(one.masked is not None for one in report.sites)
+    clocks = any(one.ahead for one in report.sites)
+    heads = [("Site", ""), ("Standing", ""), ("Bytes", "n"), *([("Lines", "n")] if lines else []), ("Logs", "n")]
+    heads += [("Files", "n"), ("Gaps", "n"), *([("Masked bytes", "n")] if masked else []), ("Digests agreed", "n")]
+    heads += [*([("Ranks", "")] if ranks else []), *([("Clock", "n")] if clocks else [])]
+    bodies = []
+    for one in worst_first(report)[: room.rows]:
+        more = words(report, one)
+        cells = [tag("th", one.site, scope="row"), tag("td", badge(one), f" {more}" if more else "")]
+        cells.append(tag("td", f"{one.bytes:,}", class_="n"))
+        if lines:
+            cells.append(tag("td", "-" if one.lines is None else f"{one.lines:,}", class_="n"))
+        numbers = [f"{one.logs:,}", f"{one.files:,}", f"{one.gaps:,}"]
+        numbers += ["-" if one.masked is None else f"{one.masked:,}"] if masked else []
+        numbers.append(f"{one.agreed} of {one.logs}")
+        cells += [tag("td", number, class_="n") for number in numbers]
+        cells += [tag("td", ranks_said(one.ranks))] if ranks else []
+        cells += [tag("td", ahead(one.ahead) if one.ahead else "-", class_="n")] if clocks else []
+        body = [tag("tr", *cells)]
+        if room.lines and (said := list(_below(one))):
+            body.append(tag("tr", tag("td", *said, class_="x", colspan=len(heads))))
+        bodies.append(tag("tbody", *body, id=f"s-{anchor(one.site)}"))
+    yield tag("div", tag("table", _heads(*heads), *bodies), class_="wide", tabindex="0")
+
+
+def _below(one: SiteFacts) -> Iterator[Safe]:
+    for ending in one.endings[:5]:
+        yield tag("div", f"Command of {ending.log}: ", tag("b", ending.sentence))
+    if len(one.endings) > 5:
+        yield tag("div", f"and {len(one.endings) - 5:,} more commands")
+    if one.last:
+        yield tag("div", f"Last line of {one.last_log}: ", tag("code", one.last))
+    if one.bar:
+        yield tag("div", "Last bar: ", tag("code", one.bar))
+
+
+def ranks_said(ranks: Sequence[int]) -> str:
+    """``0-7, 9``."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans) or "-"
+
+
+def _findings(report: Report, room: Room) -> Iterator[Safe]:
+    yield tag("h2", "Findings", id="findings")
+    if not report.findings:
+        yield tag("p", "No known sign of trouble was found.")
+        return
+    roots = sum(each.is_root for each in report.findings)
+    yield tag("p", f"{len(report.findings):,} known signs of trouble, of which {roots} may be a cause.")
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("span", each.role, class_=f"tag {'t-failed' if each.is_root else 't-warn'}")),
+            tag("td", time_of(each)),
+            tag("td", f"{each.stream.site}/{each.stream.log}", f", rank {each.rank}" if each.rank is not None else ""),
+            tag("td", tag("b", each.signature), f" × {each.count:,}" if each.count > 1 else ""),
+            tag("td", tag("code", text(each.text, 300)), class_="line"),
+        )
+        for each in report.findings[: room.findings]
+    ]
+    head = _heads(("Role", ""), ("Time (UTC)", ""), ("Where", ""), ("Finding", ""), ("Line", ""))
+    table = tag("div", tag("table", head, tag("tbody", *rows)), class_="wide", tabindex="0")
+    yield tag("details", tag("summary", "All findings, the earliest first"), table) if len(rows) > 12 else table
+
+
+def time_of(each: Finding) -> str:
+    when = moment(each.time // 1_000_000) if each.time is not None else None
+    return "-" if when is None else f"{when[:10]} {when[11:19]}"
+
+
+def _made(report: Report, room: Room) -> Safe:
+    skewed = [one for one in report.sites if one.ahead]
+    clocks = ", ".join(f"{one.site} {ahead(one.ahead)}" for one in skewed[:5])
+    rows: list[tuple[str, object]] = [
+        ("Times", "UTC, by the receiver's clock, but for those of lines and findings, which are their site's"),
+        ("Clocks", f"{clocks}{' and others' if len(skewed) > 5 else ''} of the receiver's" if skewed
+         else "none is known to differ from the receiver's by a second"),
+        ("Digests", "an agreed digest is a CRC-32 of all bytes of a log that its site and the receiver computed each"),
+        ("Findings", f"run flarelog findings {report.run} for all of them"),
+    ]  # fmt: skip
+    rows += [("Left out", f"{sentence}.") for sentence in (*left_out(report, room), *report.notes)]
+    rows.append(("Made by", f"flarelog report {report.run}, flarelog {__version__}"))
+    return tag("footer", tag("h2", "How this was made"), _list(rows))

@@ -1,0 +1,24 @@
+"""How a report looks: light and dark as the system says, on paper, on a phone. The sheets stand beside this."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def sheet(*names: str) -> str:
+    """The style sheets of these *names*, one behind the other, without what only people need."""
+    text = "".join(Path(__file__).with_name(f"{name}.css").read_text(encoding="utf-8") for name in names)
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", text)
+    return re.sub(r" ?([{};,]|(?<=[a-z-]):(?= )) ?", r"\1", text).replace(";}", "}").strip()
+
+
+def page() -> str:
+    return sheet("colours", "lanes", "page")
+
+
+def alone() -> str:
+    return sheet("colours", "lanes", "alone")

@@ -1,0 +1,156 @@
+"""The rounds of a federated run, as its server's log tells them: when each began, and which site kept it waiting.
+
+NVFlare's controllers say ``Round N started.``, and its server from which site a result came; Flower says ``[ROUND
+n/m]``. Pure. The patterns run over a line's first characters and take a time that grows with them alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from flarelog.globs import any_of
+from flarelog.model import StreamId
+from flarelog.render.rows import Line, Note
+from flarelog.render.sgr import plain
+from flarelog.render.sieve import Sieve
+from flarelog.render.times import SECOND
+from flarelog.viewers.flow import Block
+
+LOOKED = 1024  # characters of a line
+MOST = 5000  # rounds of one log
+MANY = 500  # logs
+SERVERS = ("*server*", "*superlink*")  # sites whose logs tell of rounds, where there is one
+SIEVE = Sieve((b"[ROUND ", b"Round ", b"got result from client "), False, 0, 0)
+"""What leaves out nearly all other lines."""
+
+_BEGAN = re.compile(r"\[ROUND (\d{1,9})(?:/\d{1,9})?\]|\bRound (\d{1,9}) started\.")
+_ENDED = re.compile(r"\bRound (\d{1,9}) finished\b")
+_RESULT = re.compile(r"\bgot result from client ([A-Za-z0-9._-]{1,128}) for task\b")
+
+_MILLISECOND = SECOND // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Times are milliseconds since 1970, by the receiver's clock."""
+
+    name: str  # as people say it: Round 3
+    begin: int
+    end: int = 0  # 0: it is not known to have ended
+    slowest: str = ""  # the site whose result came last; empty: nothing tells
+    waited: int = 0  # milliseconds from its begin to that
+    offset: int = 0  # of the line with which it began
+
+
+class Rounds:
+    """What the lines of *stream* tell. *time*: when a line was said, in nanoseconds by the receiver's clock; None where
+    nobody knows.
+    """
+
+    def __init__(self, stream: StreamId, time: Callable[[Line], int | None]) -> None:
+        self.stream = stream
+        self._time = time
+        self._found: list[Round] = []
+
+    def feed(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            text = plain(line.text[:LOOKED])
+            began = _BEGAN.search(text)
+            if began is not None:
+                self._began(int(began[1] or began[2]), line)
+            elif not self._found or self._found[-1].end:
+                continue
+            elif (ended := _ENDED.search(text)) is not None:
+                self._ended(int(ended[1]), line)
+            elif (result := _RESULT.search(text)) is not None:
+                self._result(result[1], line)
+
+    def _at(self, line: Line) -> int:
+        """0: nobody knows."""
+        time = self._time(line)
+        return 0 if time is None else time // _MILLISECOND
+
+    def _began(self, number: int, line: Line) -> None:
+        at = self._at(line)
+        if at and len(self._found) < MOST:
+            self._found.append(Round(f"Round {number}", at, offset=line.offset))
+
+    def _ended(self, number: int, line: Line) -> None:
+        latest, at = self._found[-1], self._at(line)
+        if latest.name == f"Round {number}" and at >= latest.begin:
+            self._found[-1] = replace(latest, end=at)
+
+    def _result(self, site: str, line: Line) -> None:
+        latest, at = self._found[-1], self._at(line)
+        if at >= latest.begin:
+            self._found[-1] = replace(latest, slowest=site, waited=at - latest.begin)
+
+    def rounds(self, end: int = 0) -> list[Round]:
+        """All of them; one that is not said to have ended did so when the next began, the last one at *end*."""
+        ends = [*(one.begin for one in self._found[1:]), end]
+        return [
+            one if one.end else replace(one, end=max(one.begin, after) if after else 0)
+            for one, after in zip(self._found, ends, strict=False)
+        ]
+
+
+def tellers(streams: Iterable[StreamId]) -> list[StreamId]:
+    """Those of *streams* that may tell of rounds: a server's, or all where no site is called so and they are few."""
+    every = list(streams)
+    return [stream for stream in every if any_of(SERVERS, stream.site)] or (every if len(every) <= MANY else [])
+
+
+def best(found: Iterable[Rounds]) -> Rounds | None:
+    """The log of *found* that tells of most rounds; of several the first."""
+    return max((one for one in found if one.rounds()), key=lambda one: len(one.rounds()), default=None)
+
+
+def slowest_of(rounds: Sequence[Round]) -> dict[str, int]:
+    """How many of *rounds* each site was the slowest of."""
+    counts: dict[str, int] = {}
+    for one in rounds:
+        if one.slowest:
+            counts[one.slowest] = counts.get(one.slowest, 0) + 1
+    return counts
+
+
+class RoundSearch:
+    """A display that looks for rounds. *time*: as that of Rounds, of each stream."""
+
+    terminal = False
+
+    def __init__(self, time: Callable[[StreamId, Line], int | None]) -> None:
+        self._time = time
+        self._found: dict[StreamId, Rounds] = {}
+
+    def rounds(self, end: int = 0) -> list[Round]:
+        """Those of the log that tells of most. *end*: when the last one ended, if nothing tells."""
+        found = best(self._found.values())
+        return found.rounds(end) if found is not None else []
+
+    def known(self, streams: Iterable[StreamId]) -> None:
+        for stream in streams:
+            if stream not in self._found:
+                self._found[stream] = Rounds(stream, partial(self._time, stream))
+
+    def before(self, stream: StreamId) -> str:
+        return ""
+
+    def wants(self, stream: StreamId) -> bool:
+        return True
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        for stream, items in blocks:
+            self._found[stream].feed(item for item in items if item is not None and not isinstance(item, Note))
+
+    def draw(self, rows: Callable[[], list[str]], now: float) -> None:
+        pass
+
+    async def drain(self) -> None:
+        pass
+
+    def enough(self, caught_up: bool, now: float) -> bool:
+        return False

@@ -1,0 +1,97 @@
+"""How a producer and its streams fare, to and from protobuf: hints for people.
+
+A hint that makes no sense is none: it must not cost a stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from flarelog.model import MAX_OFFSET, Activity, Health, News, State
+from flarelog.text import legible
+from flarelog.v1 import log_pb2 as pb
+
+
+def set_news(message: pb.News, news: News) -> None:
+    message.clock_ms, message.end = news.clock, news.end
+    _set_activity(message, news.activity)
+    _set_health(message, news.health)
+
+
+def news_of(message: pb.News) -> News:
+    """A hint that makes no sense is none: it must not cost a stream."""
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), _health(message))
+
+
+def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
+    if activity is not None:
+        message.activity.SetInParent()
+        message.activity.processes = min(activity.processes, _MOST_32)
+        message.activity.cpu = min(round(activity.cpu * 1000), _MOST_32)
+        message.activity.idle_ms = round(activity.idle * 1000)
+
+
+def _activity(message: pb.News | pb.State) -> Activity | None:
+    if not message.HasField("activity"):
+        return None
+    said = message.activity
+    return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000)
+
+
+_FIGURES = tuple(each.name for each in fields(Health))
+
+
+def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
+    if health is None:
+        return
+    message.health.SetInParent()
+    for name in _FIGURES:
+        value = getattr(health, name)
+        if value is not None:
+            setattr(message.health, name, min(MAX_OFFSET, round(value * 1000 if name in Health.FRACTIONS else value)))
+
+
+def _health(message: pb.News | pb.State) -> Health | None:
+    if not message.HasField("health"):
+        return None
+    said = message.health
+    found: dict[str, Any] = {}
+    for name in _FIGURES:
+        if said.HasField(name):
+            value = min(int(getattr(said, name)), MAX_OFFSET)
+            found[name] = value / 1000 if name in Health.FRACTIONS else value
+    return Health(**found)
+
+
+MAX_HELD = 2048  # characters of why a producer was told to wait
+_AGES = ("changed", "heard", "grown", "skew")
+_OLDEST = 1 << 50  # milliseconds, which a float still holds
+_MOST_32 = (1 << 32) - 1
+
+
+def set_state(message: pb.State, state: State) -> None:
+    message.linked = bool(state.linked)
+    message.idle_timeout_ms, message.held = round(state.idle_timeout * 1000), state.held[:MAX_HELD]
+    message.rate, message.end = state.rate, state.end
+    for name in _AGES:
+        value = getattr(state, name)
+        if value is not None:
+            setattr(message, f"{name}_ms", round(value * 1000))
+    _set_activity(message, state.activity)
+    _set_health(message, state.health)
+
+
+def state_of(message: pb.State) -> State:
+    said = {name: int(getattr(message, f"{name}_ms")) for name in _AGES if message.HasField(f"{name}_ms")}
+    ages = {name: max(-_OLDEST, min(value, _OLDEST)) / 1000 for name, value in said.items()}
+    return State(
+        linked=message.linked,
+        idle_timeout=message.idle_timeout_ms / 1000,
+        held=legible(message.held, MAX_HELD),
+        rate=min(message.rate, MAX_OFFSET),
+        end=min(message.end, MAX_OFFSET),
+        activity=_activity(message),
+        health=_health(message),
+        **ages,
+    )

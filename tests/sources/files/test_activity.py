@@ -1,0 +1,91 @@
+"""How the writers of a silent log fare: whether they live, whether they compute, and since when they do not."""
+
+from __future__ import annotations
+
+import os
+
+from flarelog.model import Activity
+from flarelog.sources.files.activity import TELL_EVERY, Fares, Process
+
+ME: Process = (10, 100)
+SECOND = os.sysconf("SC_CLK_TCK")  # of CPU, in clock ticks
+
+
+class Looked:
+    """Looks at the processes of one file, 10 seconds apart."""
+
+    def __init__(self) -> None:
+        self.fares, self.now = Fares(), 1000.0
+
+    def look(self, used: dict[Process, float], *writers: Process, after: float = 10.0) -> Activity | None:
+        """*used*: CPU seconds of each since it was started."""
+        self.now += after
+        ticks = {process: round(seconds * SECOND) for process, seconds in used.items()}
+        return self.fares.look(frozenset(writers or (set(used) & {ME})), ticks, self.now)
+
+
+def test_one_look_says_nothing() -> None:
+    assert Looked().look({ME: 5.0}) is None
+
+
+def test_who_uses_the_cpu_computes() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 10.0}) == Activity(1, 0.5)
+
+
+def test_who_uses_none_is_idle_since_the_look_before() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 5.05}) == Activity(1, 0.005, 10.0)
+    assert looked.look({ME: 5.05}) == Activity(1, 0.005, 10.0), "nothing new is told so soon"
+    assert looked.look({ME: 5.05}, after=TELL_EVERY) == Activity(1, 0.0, 20.0 + TELL_EVERY)
+
+
+def test_what_changes_is_told_at_once() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 9.0}) == Activity(1, 0.4)
+    assert looked.look({ME: 9.0}) == Activity(1, 0.0, 10.0), "it counts from when it last computed"
+
+
+def test_a_child_that_began_since_computes_for_its_parent() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 5.0, (11, 200): 3.0}) == Activity(2, 0.3)
+
+
+def test_an_older_process_that_joined_has_not_computed_since() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    assert looked.look({ME: 5.0, (9, 50): 3000.0}) == Activity(2, 0.0, 10.0)
+
+
+def test_a_process_that_ended_takes_nothing_back() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0, (11, 200): 300.0})
+    assert looked.look({ME: 5.0}) == Activity(1, 0.0, 10.0)
+
+
+def test_writers_that_were_seen_twice_and_are_not_there_have_ended() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    looked.look({ME: 9.0})
+    assert looked.look({}) == Activity(0)
+
+
+def test_a_writer_that_was_seen_once_may_open_the_log_for_each_line() -> None:
+    looked = Looked()
+    for started in range(5):
+        assert looked.look({(10, started): 1.0}, (10, started)) is None
+        assert looked.look({}) is None
+
+
+def test_a_log_that_has_grown_is_looked_at_anew() -> None:
+    looked = Looked()
+    looked.look({ME: 5.0})
+    looked.look({ME: 5.0})
+    looked.fares.moved()
+    assert looked.look({ME: 5.0}) is None
+    assert looked.look({ME: 5.0}) == Activity(1, 0.0, 10.0)

@@ -1,0 +1,369 @@
+"""A run's report: its verdict, its size, the same bytes each time, and no element that a text of others has made."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog.detect.base import Finding
+from flarelog.errors import NotFound
+from flarelog.exits import Exit
+from flarelog.lifecycle import RunState
+from flarelog.model import Attributes, Gap, Generation, Receipt, StreamId
+from flarelog.render.levels import Level
+from flarelog.render.zones import Stamps
+from flarelog.stores.local.store import LocalStore
+from flarelog.stores.moments import Happening
+from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
+from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.report.drawing import axis
+from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, Stands, duration, placed
+from flarelog.viewers.report.gather import gather, last_of
+from flarelog.viewers.report.markdown import markdown
+from flarelog.viewers.report.markup import anchor, tag, text
+from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
+from flarelog.viewers.report.picture import picture
+from flarelog.viewers.rounds import Round
+from tests.hostile_text import HOSTILE
+
+BEGIN = 1_790_000_000_000  # milliseconds since 1970
+HOUR = 3_600_000
+STREAM = StreamId("run-1", "kyoto", "log.txt")
+ATTACKS = (
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</pre><h1>", "<!--", "]]>", "&lt;b&gt;", "</style>",
+    "' onmouseover='x", "javascript:alert(1)", "\x1b[31mred\x1b[0m", "\u202egpj.exe", "\ud800", "\x00", "a\nb", HOSTILE,
+    "| a | b |", "```\n# x", "![x](http://x)", "[x](http://x)",
+)  # fmt: skip
+hostile = st.one_of(st.sampled_from(ATTACKS), st.text(max_size=60), st.text("<>\"'&/=! \n-x`|", max_size=40)).filter(
+    str.strip
+)  # where nothing is said there is no place for it
+
+
+def lane(site: str, **more: Any) -> Lane:
+    return Lane(site, [1] * 1200, **{"stretches": [], "signs": [], "over": True, **more})
+
+
+def report(*sites: SiteFacts, lanes: list[Lane] | None = None, **more: Any) -> Report:
+    found = sites or (SiteFacts("kyoto", 1, 1, 10, stands=Stands.COMPLETE),)
+    every = Lanes(BEGIN, BEGIN + HOUR, lanes if lanes is not None else [lane(one.site) for one in found])
+    return Report(**{"run": "run-1", "state": "ended", "over": True, "sites": found, "lanes": every, **more})
+
+
+def finding(text_: str = "CUDA out of memory", **more: Any) -> Finding:
+    return Finding("cuda.oom", "root", Level.ERROR, STREAM, 5, 9, text_, "meaning", "action", **more)
+
+
+def complete(site: str) -> SiteFacts:
+    return SiteFacts(site, 1, 1, 10, stands=Stands.COMPLETE)
+
+
+EIGHT = 8 * 60_000 + 12_000
+VERDICTS = [
+    pytest.param(report(), "the site is complete", id="one"),
+    pytest.param(report(complete("a"), complete("b")), "all 2 sites complete", id="all"),
+    pytest.param(
+        report(
+            *(complete(f"site-{n}") for n in range(48)),
+            SiteFacts("kyoto", 1, 1, gaps=2, lost=12_288, stands=Stands.GAP),
+            SiteFacts("lyon", 1, stands=Stands.SILENT, since=BEGIN + EIGHT),
+        ),
+        "48 of 50 sites complete; kyoto lost 12,288 bytes; lyon silent from 14:21",
+        id="as-the-issue-wants-it",
+    ),
+    pytest.param(
+        report(SiteFacts("a", 1, 1, endings=(Ending("exit code 1", False, "log.txt"),), stands=Stands.FAILED)),
+        "0 of 1 sites complete; a ended: exit code 1",
+        id="a-command-that-failed",
+    ),
+    pytest.param(
+        report(SiteFacts("a", 1, stands=Stands.PAUSED, since=BEGIN, why="the disk is full")),
+        "0 of 1 sites complete; a paused from 14:13: the disk is full",
+        id="paused-and-why",
+    ),
+    pytest.param(
+        report(*(SiteFacts(f"s{n}", 1, gaps=1, lost=n, stands=Stands.GAP) for n in range(6))),
+        "0 of 6 sites complete; s0 lost bytes; s1 lost 1 bytes; s2 lost 2 bytes; 3 more lost 12 bytes",
+        id="few-are-named",
+    ),
+    pytest.param(
+        report(first=First(STREAM, 5, (), finding())),
+        "the site is complete; the first cause is cuda.oom in kyoto/log.txt",
+        id="all-bytes-are-there-and-something-went-wrong",
+    ),
+]
+
+
+@pytest.mark.parametrize(("made", "sentence"), VERDICTS)
+def test_the_verdict_is_one_sentence(made: Report, sentence: str) -> None:
+    assert made.verdict() == sentence
+
+
+LOST = Stretch(BEGIN + 5000, BEGIN + HOUR, "lost link", "gone")
+STANDS = [
+    pytest.param(SiteFacts("a", 2, 2), None, True, Stands.COMPLETE, id="sealed"),
+    pytest.param(SiteFacts("a", 2, 2, gaps=1), None, True, Stands.GAP, id="a-gap-is-worst"),
+    pytest.param(SiteFacts("a", 2, 1), lane("a"), True, Stands.CLOSED, id="over-and-not-sealed"),
+    pytest.param(SiteFacts("a", 2, 1), lane("a", over=False), False, Stands.SENDING, id="goes-on"),
+    pytest.param(SiteFacts("a", 1), lane("a", over=False, stretches=[LOST]), False, Stands.LOST, id="lost"),
+    pytest.param(
+        SiteFacts("a", 1),
+        lane("a", over=False, stretches=[Stretch(BEGIN, BEGIN + 5000, "silent"), LOST]),
+        False, Stands.SILENT, id="silent-and-then-cut-off",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "own", "over", "stands"), STANDS)
+def test_how_a_site_stands(facts: SiteFacts, own: Lane | None, over: bool, stands: Stands) -> None:
+    assert placed(facts, own, over=over, end=BEGIN + HOUR)[0] is stands
+
+
+# --- hostile texts
+
+
+class Structure(HTMLParser):
+    """The elements and attributes of a page, and the text in it."""
+
+    def __init__(self, made: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.text: list[str] = []
+        self.hrefs: set[str] = set()
+        self.odd: list[str] = []
+        self.feed(made)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag, tuple(sorted(name for name, _ in attrs))] += 1
+        self.hrefs |= {value or "" for name, value in attrs if name in ("href", "src")}
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.odd.append(data)
+
+    def handle_pi(self, data: str) -> None:
+        self.odd.append(data)
+
+    def unknown_decl(self, data: str) -> None:
+        self.odd.append(data)
+
+
+def spoilt(said: str) -> Report:
+    """A report in which every text of others is *said*."""
+    one = SiteFacts(
+        "kyoto", 2, 1, 10, 5, 2, 1, 9, 4, (0, 1), 2.5, said, said, said, (Ending(said, False, said),), Stands.PAUSED,
+        BEGIN, said,
+    )  # fmt: skip
+    signs = [Sign(BEGIN + 5, what, said, said, 5) for what in ("gap", "rotation", "exit", "receipt", "begun", "closed")]
+    own = lane("kyoto", stretches=[Stretch(BEGIN, BEGIN + 9000, "paused", said)], signs=signs)
+    facts: dict[str, Any] = {"advice": said}
+    found = finding(said, time=BEGIN * 1_000_000, rank=3, facts=facts, count=2)
+    return report(
+        one, lanes=[own], run=said, first=First(STREAM, 5, ((said, True), (said, False)), found),
+        rounds=(Round("Round 1", BEGIN, BEGIN + 5, said, 3),), findings=(found,), notes=(said,), more=3,
+    )  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(hostile)
+def test_no_text_of_others_makes_an_element_or_an_attribute(said: str) -> None:
+    harmless, found = Structure(page(spoilt("harmless"))), Structure(page(spoilt(said)))
+    assert found.elements == harmless.elements
+    assert found.odd == harmless.odd == []
+    assert all(one.startswith("#") for one in found.hrefs)
+    assert not {name for name, _ in found.elements} & {"script", "img", "iframe", "link", "object", "form", "base"}
+    raw = page(spoilt(said))
+    assert all(one.isprintable() or one == "\n" for one in raw)
+    raw.encode()
+
+
+@settings(max_examples=60, deadline=None)
+@given(hostile)
+def test_the_picture_is_xml_whatever_is_in_it(said: str) -> None:
+    def elements(made: str) -> Counter[str]:
+        return Counter(one.tag for one in ET.fromstring(made).iter() if not one.tag.endswith("}text"))
+
+    assert elements(picture(spoilt(said))) == elements(picture(spoilt("harmless")))
+
+
+@pytest.mark.parametrize("said", ATTACKS)
+def test_a_text_of_others_is_text_in_markdown(said: str) -> None:
+    made = markdown(spoilt(said))
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made, flags=re.DOTALL)
+    assert not re.search(r"(?<!\\)<[a-z!/]", outside)
+    assert not re.search(r"(?<!\\)!?\[[^\]]*(?<!\\)\]\(", outside)
+    assert sum(line.startswith("# ") for line in outside.splitlines()) == 1
+    assert {line.count(" | ") for line in outside.splitlines() if line.startswith("| paused")} <= {9}
+
+
+def test_what_is_hostile_is_legible_and_can_be_read_back() -> None:
+    assert text('<a href="x">') == "&lt;a href=&quot;x&quot;&gt;"
+    assert tag("p", tag("b", "<"), "\x1b", class_='a"b') == '<p class="a&quot;b"><b>&lt;</b>\\x1b</p>'
+    assert anchor("a.b_c") != anchor("a_b.c")
+
+
+# --- size, and the same bytes
+
+
+def busy(site: str, chance: random.Random, states: int = 40) -> tuple[SiteFacts, Lane]:
+    """A site of which very much is to be told."""
+    stretches = [
+        Stretch(BEGIN + n * 80_000, BEGIN + n * 80_000 + 30_000, "paused", "the disk of the receiver is full " * 3)
+        for n in range(states)
+    ]
+    signs = [Sign(BEGIN + n * 60_000, "rotation", "its file was rotated", "rank-0/log.txt", n) for n in range(60)]
+    facts = SiteFacts(
+        site, 10, 9, 123_456_789, 1_234_567, 20, 3, 12_288, 55, tuple(range(8)), 3.0, "x" * 300, "rank-0/log.txt",
+        "y" * 300, (Ending("killed by SIGKILL after 5 min", False, "log.txt"),), Stands.GAP,
+    )  # fmt: skip
+    return facts, Lane(site, [chance.randrange(10**6) for _ in range(1200)], stretches, signs)
+
+
+@pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)])
+def test_a_report_is_bounded_whatever_happened_and_says_what_it_left_out(count: int, most: int) -> None:
+    found = [busy(f"site-{number}", random.Random(number)) for number in range(count)]
+    many = tuple(finding("z" * 500, count=7) for _ in range(500))
+    rounds = tuple(Round(f"Round {n}", BEGIN + n * 1000, BEGIN + n * 1000 + 900, "site-1", 800) for n in range(2000))
+    made = report(
+        *(one for one, _ in found), lanes=[own for _, own in found], findings=many, rounds=rounds,
+        first=First(STREAM, 5, tuple(("w" * 300, False) for _ in range(11)), finding()),
+    )  # fmt: skip
+    assert len(page(made).encode()) <= most
+    assert len(picture(made).encode()) <= most
+    assert len(markdown(made).encode()) <= LARGE
+    assert "are not shown" in page(made)
+    if count > 50:
+        assert "sites have no lane here" in page(made)
+        assert "no lane here" in markdown(made)
+
+
+def test_the_axis_has_round_times_within_the_run() -> None:
+    found = axis(report(), 8)
+    assert [label for _, label in found] == ["14:20", "14:30", "14:40", "14:50", "15:00", "15:10"]
+    assert all(0 < float(at[:-1]) < 100 for at, _ in found)
+
+
+def test_words() -> None:
+    assert [duration(one) for one in (900, 12_000, 125_000, 3_700_000)] == ["0.9 s", "12 s", "2 min 5 s", "1 h 1 min"]
+    assert ranks_said((0, 1, 2, 5, 7, 8)) == "0-2, 5, 7-8"
+    assert ranks_said(()) == "-"
+
+
+def test_the_last_line_is_the_last_that_says_something_and_a_bar_beside_it_is_told() -> None:
+    bar = "epoch 1: 100%|██████████| 400/400"
+    assert last_of(f"one\n{bar}\ntwo\n\n  \n".encode(), 0) == ("two", bar)
+    assert last_of(f"one\n\repoch 1:  10%|█         | 40/400\r{bar}".encode(), 0) == (bar, "")
+    assert last_of(b"half of a line\n\x1b[31mred\x1b[0m\n", 900) == ("red", "")
+    assert last_of(b"", 0) == ("", "")
+
+
+# --- of a store
+
+
+async def filled(root: Path) -> None:
+    async with LocalStore(root, "memory") as store:
+        await store.set_run("run-1", RunState.RUNNING)
+        for site, lines in {"server": 3, "kyoto": 5, "lyon": 1, "oslo": 2}.items():
+            stream = StreamId("run-1", site, "log.txt")
+            appender = await store.appender(stream, b"producer-" + site.encode())
+            await appender.mark(Generation(0, 0, "log.txt", 0, f"fh:{site}"))
+            await appender.mark(Attributes(0, 0, "rank:3,world-size:8"))
+            for number in range(lines):
+                said = f"2026-11-22 12:00:{10 * number:02d},000 - INFO - Round {number} started.\n"
+                if site == "kyoto" and number == 3:
+                    said = (
+                        "2026-11-22 12:00:31,000 - ERROR - RuntimeError: CUDA out of memory. Tried to allocate 2 GiB\n"
+                    )
+                elif site != "server":
+                    said = said.replace("Round", "round")
+                await appender.append(appender.committed, said.encode())
+            if site == "kyoto":
+                await appender.mark(Gap(appender.committed, appender.digest, 12_288, "rotated away"))
+            if site == "oslo":
+                await appender.mark(Exit(appender.committed, appender.digest, "p1", signal=9))
+            if site != "lyon":
+                await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+        await store.record(
+            "run-1",
+            "lyon",
+            [Happening(time.time_ns() // 1_000_000, "left", "the connection was lost", 1, ("log.txt",))],
+        )
+        await asyncio.sleep(0.01)
+        await store.set_run("run-1", RunState.ENDED)
+
+
+def gathered(root: Path, run: str = "run-1") -> Report:
+    async def go() -> Report:
+        async with StoreOrigin(root) as origin:
+            return await gather(origin, run, lambda stream, now: Stamps(UTC, now))
+
+    return asyncio.run(go())
+
+
+def test_a_store_tells_everything_and_the_same_each_time(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    found = gathered(tmp_path)
+    by_site = {one.site: one for one in found.sites}
+    assert {site: one.stands.value for site, one in by_site.items()} == {
+        "kyoto": "gap", "lyon": "lost link", "oslo": "failed", "server": "complete",
+    }  # fmt: skip
+    assert (by_site["kyoto"].lost, by_site["kyoto"].lines, by_site["kyoto"].ranks) == (12_288, 5, (3,))
+    assert by_site["oslo"].last.endswith("round 1 started.")
+    assert [one.name for one in found.rounds] == ["Round 0", "Round 1", "Round 2"]
+    assert found.first is not None
+    assert found.first.finding is not None
+    assert found.first.finding.signature == "cuda.oom"
+    assert [said for said, hit in found.first.lines if hit] == [
+        "2026-11-22 12:00:31,000 - ERROR - RuntimeError: CUDA out of memory. Tried to allocate 2 GiB"
+    ]
+    again = gathered(tmp_path)
+    for form in (page, markdown, picture):
+        assert form(found) == form(again)
+    assert "oslo ended: killed by SIGKILL" in found.verdict()
+
+
+def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) -> None:
+    async def fill() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            appender = await store.appender(STREAM, b"producer")
+            await appender.append(
+                0, b"".join(b"line %d\n" % n for n in range(20)) + b"ERROR: the frobnicator is out\nend\n"
+            )
+            await appender.close()
+
+    asyncio.run(fill())
+    found = gathered(tmp_path)
+    assert found.first is not None
+    assert found.first.finding is None
+    assert [said for said, hit in found.first.lines if hit] == ["ERROR: the frobnicator is out"]
+    assert found.first.lines[0] == ("line 15", False)
+    assert "No known cause was found" in page(found)
+    assert not found.over
+    assert "This report is as of" in page(found)
+
+
+def test_a_run_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    with pytest.raises(NotFound, match="did you mean run-1"):
+        gathered(tmp_path, "run-2")
+
+
+def test_a_verdict_of_many_sites_names_few(tmp_path: Path) -> None:
+    sites = [replace(complete(f"s{n}"), stands=Stands.CLOSED) for n in range(100)]
+    assert report(*sites).verdict().count(";") == 4
