@@ -148,8 +148,15 @@ def test_a_selection_over_more_than_the_screen_is_copied_whole(tab: Tab) -> None
         }"""
     )
     comes_true(page, 'document.querySelector("log-list").selection')
-    page.evaluate('document.querySelector("log-list").scrollTop = 3000')
-    expect(row(page, "000140 step")).to_be_visible()
+    comes_true(
+        page,
+        """(() => {
+            const list = document.querySelector("log-list");
+            const there = [...document.querySelectorAll(".row")].some((row) => row.row[1] === 12 * 140);
+            if (!there) list.scrollTop += 200;
+            return there;
+        })()""",
+    )
     page.evaluate(
         """() => {
             const from = [...document.querySelectorAll(".row")].find((row) => row.row[1] === 12 * 3).text.firstChild;
