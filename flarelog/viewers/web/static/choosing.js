@@ -23,7 +23,7 @@ export class Choosing extends Moving {
       if (more && this.anchor && this.anchor[0] === k) this.mark(k, Math.min(offset, this.anchor[1]), Math.max(end, this.anchor[2], offset + 1));
       else this.mark(k, offset, Math.max(end, offset + 1), true);
     }
-    say(this.told, `${item.number ? `Line ${count(item.number)}: ` : ""}${text.slice(0, 300)}`);
+    say(this.told, `${item.number && !(flags & NOTE) ? `Line ${count(item.number)}: ` : ""}${text.slice(0, 300)}`);
     list.draw();
   }
 
@@ -68,6 +68,7 @@ export class Choosing extends Moving {
     list.lines.unfold(offset);
     const held = offset >= list.lines.from && offset < list.lines.to;
     const index = held ? list.lines.find(offset) : -1;
+    say(this.told, index < 0 ? "" : list.lines.view()[index].row[3].slice(0, 300));
     if (index < 0) return this.go({ at: offset });
     if (list.follow) list.turn(false);
     list.current = key(list.lines.view()[index].row);

@@ -12,7 +12,7 @@ export const KEYS = [
   [":", "Go to a line, @offset, share or time"],
   ["f", "Follow the end, or stop"],
   ["t", "Show or hide times"],
-  ["c", "Copy the link to the marked lines"],
+  ["c", "The link to the marked lines, and a command that shows them"],
   ["Esc", "Close, unmark"],
   ["?", "This card"],
 ];
