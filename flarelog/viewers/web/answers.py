@@ -14,19 +14,22 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import NotFound
+from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import StreamInfo
+from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.viewers.reading import order
 from flarelog.viewers.web import overview
-from flarelog.viewers.web.asking import Refused, answer, offset, stream
+from flarelog.viewers.web.asking import answer, offset, stream
 from flarelog.viewers.web.lasts import Lasts
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.origins import Rights
+from flarelog.viewers.web.timelines import BUCKETS, Timelines, lanes
 from flarelog.viewers.web.trouble import Troubles
+from flarelog.viewers.web.windows import info_of
 
 FRESH = 0.5  # seconds for which what was listed is shown again
+ONE = 0.3  # seconds for which the length of one log is believed
 SHARE = 4  # so many times what listing took passes before it is listed again
 KEPT = 100  # lists
 
@@ -47,31 +50,52 @@ class Lists:
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, str], Listed] = {}
         self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
+        self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
+
+    async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
+        """A log, as it was ONE seconds ago at most: who scrolls asks ten times a second. Raises as ``of``."""
+        key, now = (rights.key, of), time.monotonic()
+        at, info = self._ones.get(key, (0.0, None))
+        if info is None or now - at > ONE:
+            info = await info_of(rights.origin, of)
+            self._ones.pop(key, None)
+            self._ones[key] = time.monotonic(), info
+            if len(self._ones) > KEPT:
+                del self._ones[next(iter(self._ones))]
+        return info
 
     async def of(self, rights: Rights, run: str) -> Listed:
         """Raises NotFound, NotAllowed, CannotConnect."""
         key = (rights.key, run)
-        async with self._locks.setdefault(key, asyncio.Lock()):
-            kept, now = self._kept.get(key), time.monotonic()
-            if kept is not None and now - kept.at < max(FRESH, SHARE * kept.took):
-                return kept
-            infos = await rights.origin.streams(run)
-            state = await rights.origin.state(run)
-            if not infos and state is RunState.UNKNOWN:
-                raise NotFound(f"{rights.origin.name} has no run {run}")
-            infos.sort(key=lambda info: order(info.stream))
-            found = self._kept[key] = Listed(infos, state, time.monotonic(), time.monotonic() - now)
-            if len(self._kept) > KEPT:
-                oldest = min(self._kept, key=lambda one: self._kept[one].at)
-                del self._kept[oldest]
-                self._locks.pop(oldest, None)
-            return found
+        try:
+            async with self._locks.setdefault(key, asyncio.Lock()):
+                return await self._listed(rights, run, key)
+        except FlarelogError:
+            self._locks.pop(key, None)  # of a run that is none nothing is remembered
+            raise
+
+    async def _listed(self, rights: Rights, run: str, key: tuple[bytes, str]) -> Listed:
+        kept, now = self._kept.get(key), time.monotonic()
+        if kept is not None and now - kept.at < max(FRESH, SHARE * kept.took):
+            return kept
+        infos = await rights.origin.streams(run)
+        state = await rights.origin.state(run)
+        if not infos and state is RunState.UNKNOWN:
+            raise NotFound(f"{rights.origin.name} has no run {run}")
+        infos.sort(key=lambda info: order(info.stream))
+        found = self._kept[key] = Listed(infos, state, time.monotonic(), time.monotonic() - now)
+        if len(self._kept) > KEPT:
+            oldest = min(self._kept, key=lambda one: self._kept[one].at)
+            del self._kept[oldest]
+            self._locks.pop(oldest, None)
+        return found
 
 
 class Answers:
     def __init__(self, logins: Logins, how: Sequence[str]) -> None:
         self._logins, self._how = logins, how
-        self.lists, self._troubles, self._lasts = Lists(), Troubles(), Lasts()
+        self.lists, self.timelines = Lists(), Timelines()
+        self._troubles, self._lasts = Troubles(), Lasts()
 
     async def close(self) -> None:
         await self._troubles.close()
@@ -106,7 +130,12 @@ class Answers:
         return self._troubles.of(rights.key, rights.origin, run, infos)
 
     async def lanes(self, request: Request) -> Response:
-        raise Refused(404, "the lanes of a run are not there yet")
+        rights, run, query = request.state.session.of, _run(request), request.query_params
+        moments = await self.timelines.of(rights, run)
+        look, _ = await self._look(request)
+        begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
+        record = await lanes(moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
+        return answer(record)
 
     async def command(self, request: Request) -> Response:
         """A command that shows the same in a terminal."""

@@ -22,6 +22,7 @@ from flarelog.errors import CannotConnect, FlarelogError, InvalidName, InvalidOp
 from flarelog.viewers.web import files
 from flarelog.viewers.web.answers import Answers
 from flarelog.viewers.web.asking import Refused
+from flarelog.viewers.web.flows import Flows
 from flarelog.viewers.web.guarding import Guarded
 from flarelog.viewers.web.index import Indexes
 from flarelog.viewers.web.logins import Logins
@@ -51,11 +52,12 @@ class Rooms(NamedTuple):
     logins: Logins
     answers: Answers
     reads: Reads
+    flows: Flows
 
 
 def table(rooms: Rooms) -> list[Row]:
     """All routes."""
-    logins, answers, reads = rooms
+    logins, answers, reads, flows = rooms
     return [
         Row("POST", "/api/login", "anyone", logins.login),
         Row("POST", "/api/logout", "session", logins.logout),
@@ -68,10 +70,10 @@ def table(rooms: Rooms) -> list[Row]:
         Row("GET", "/api/command", "session", answers.command),
         Row("POST", "/api/window", "session", reads.window),
         Row("POST", "/api/merged", "session", reads.merged),
-        Row("POST", "/api/tail", "session", reads.tail),
-        Row("GET", "/api/tail/{run}/{site}/{log:path}", "session", reads.events),
-        Row("POST", "/api/search", "session", reads.search),
-        Row("GET", "/api/raw", "session", reads.raw),
+        Row("POST", "/api/tail", "session", flows.tail),
+        Row("GET", "/api/tail/{run}/{site}/{log:path}", "session", flows.events),
+        Row("POST", "/api/search", "session", flows.search),
+        Row("GET", "/api/raw", "session", flows.raw),
         Row("GET", "/static/{name:path}", "anyone", files.file),
         Row("GET", "/", "anyone", files.index),
         Row("GET", "/run/{rest:path}", "anyone", files.index),
@@ -82,7 +84,8 @@ def made(sources: Sources, options: WebOptions, key: bytes) -> Guarded:
     """The app over *sources*. *key*: what login secrets are signed with."""
     logins, indexes = Logins(sources, options, key), Indexes(sources.name, options.cache)
     answers = Answers(logins, sources.how)
-    rooms = Rooms(logins, answers, Reads(logins, answers.lists, indexes))
+    reads = Reads(logins, answers.lists, answers.timelines, indexes)
+    rooms = Rooms(logins, answers, reads, Flows(logins, answers.lists, reads.windows, reads.view()))
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None, None]:

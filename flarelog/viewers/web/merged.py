@@ -7,11 +7,11 @@ store has written down in steps. The order within a log stays.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from flarelog.model import StreamId, StreamInfo
+from flarelog.model import StreamInfo
 from flarelog.render.rows import Line, Note
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.flow import View
@@ -21,8 +21,6 @@ from flarelog.viewers.web.windows import Windows
 
 MOST_STREAMS = 64
 SIDE_BY_SIDE = 8
-STEPS = 60  # times at which it is asked how long the logs were: more than a List answers at once are not asked for
-_MILLISECOND = 1_000_000
 
 
 class Page(NamedTuple):
@@ -44,9 +42,10 @@ async def page(
     *,
     view: View,
     back: bool,
-    arrival: bool,
+    grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]] | None = None,
 ) -> Page:
-    """*rows* rows before *places*, as an earlier page gave them, or behind them.
+    """*rows* rows before *places*, as an earlier page gave them, or behind them; by the lines' times, or by their
+    arrival, where *grown* has the lengths and the times of each log.
 
     Raises NotFound, NotAllowed, CannotConnect.
     """
@@ -60,7 +59,7 @@ async def page(
 
     found = await asyncio.gather(*(drawn(info, at) for info, at in zip(infos, places, strict=True)))
     lines = [one.rows for one in found]
-    merged = in_order(lines, await _arrivals(origin, infos, lines) if arrival else by_times(infos, found))
+    merged = in_order(lines, by_times(infos, found) if grown is None else by_arrivals(infos, found, grown))
     chosen = merged[-rows:] if back else merged[:rows]
     before, after = list(places), list(places)
     for k, line in chosen:
@@ -96,50 +95,16 @@ def in_order(found: Sequence[Sequence[Line]], keys: Sequence[Sequence[int]]) -> 
     return [(k, line) for _, k, _, line in numbered]
 
 
-async def _arrivals(origin: Origin, infos: Sequence[StreamInfo], found: Sequence[Sequence[Line]]) -> list[list[int]]:
-    """When each of the lines came, in milliseconds since 1970: in steps, first coarse ones and then, within what the
-    lines take of them, fine ones.
-    """
-    begin = min((info.begun for info in infos if info.begun), default=0)
-    end = max((info.grown for info in infos), default=0) + 1
-    keys: list[list[int]] = []
-    for _ in range(2):
-        times = _steps(begin, end)
-        lengths = await _lengths(origin, infos, times)
-        keys = [
-            [_arrived(line.end, lengths.get(info.stream, ()), times, end) for line in lines]
-            for info, lines in zip(infos, found, strict=True)
-        ]
-        every = [key for own in keys for key in own]
-        if not every:
-            break
-        step = max(1, (end - begin) // STEPS)
-        begin, end = min(every) - step, max(every) + 1
-    return [_growing(own) for own in keys]
-
-
-def _steps(begin: int, end: int) -> tuple[int, ...]:
-    return tuple(begin + (end - begin) * n // STEPS for n in range(STEPS + 1))
-
-
-def _arrived(offset: int, lengths: Sequence[int], times: Sequence[int], end: int) -> int:
-    """When *offset* was there."""
-    at = bisect_right(lengths, offset - 1) if lengths else len(times)
-    return times[at] if at < len(times) else end
-
-
-def _growing(keys: Sequence[int]) -> list[int]:
-    out, latest = [], 0
-    for key in keys:
-        latest = max(latest, key)
-        out.append(latest)
-    return out
-
-
-async def _lengths(
-    origin: Origin, infos: Sequence[StreamInfo], times: tuple[int, ...]
-) -> Mapping[StreamId, tuple[int, ...]]:
-    if not infos:
-        return {}
-    sites = tuple(dict.fromkeys(info.stream.site for info in infos))
-    return {info.stream: info.lengths for info in await origin.streams(infos[0].stream.run, sites, times)}
+def by_arrivals(
+    infos: Sequence[StreamInfo], found: Sequence[Drawn], grown: Mapping[tuple[str, str], Sequence[tuple[int, int]]]
+) -> list[list[int]]:
+    """A key for each row: when its last byte had come to the receiver, in milliseconds since 1970."""
+    keys = []
+    for info, one in zip(infos, found, strict=True):
+        points, latest, own = grown.get((info.stream.site, info.stream.log), ()), 0, []
+        for line in one.rows:
+            at = bisect_left(points, (line.end, 0))
+            latest = max(latest, points[at][1] if at < len(points) else info.grown)
+            own.append(latest)
+        keys.append(own)
+    return keys

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
@@ -28,6 +29,7 @@ BARS_EVERY = 0.2  # seconds
 HELD = 512 << 10  # characters of encoded rows that wait to be taken
 BEGINNING = 8  # streams of a tail that are begun side by side
 AGAIN = 4.0  # seconds after which it is asked again whether somebody may read
+KEPT = 10_000  # sites of which it is remembered that somebody may read them
 ALIVE = 15.0  # seconds without anything to say after which an empty line says that this is alive
 
 
@@ -35,23 +37,23 @@ class Permits:
     """Whether somebody may read what another one's rights have brought: as the receiver says, asked again and again."""
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[int, str, str], float] = {}
+        self._asked: WeakKeyDictionary[Origin, dict[tuple[str, str], float]] = WeakKeyDictionary()
 
     async def demand(self, origin: Origin, stream: StreamId) -> None:
         """Raises NotAllowed, NotFound."""
-        key, now = (id(origin), stream.run, stream.site), time.monotonic()
-        if now - self._asked.get(key, -AGAIN) < AGAIN:
+        asked, key, now = self._asked.setdefault(origin, {}), (stream.run, stream.site), time.monotonic()
+        if now - asked.get(key, -AGAIN) < AGAIN:
             return
         try:
             await gathered(origin, stream, 0, 1)
         except FlarelogError as error:
             if not error.retry_safe:
-                self._asked.pop(key, None)
+                asked.pop(key, None)
                 raise
             return  # nobody answers: nothing new comes either
-        if len(self._asked) > 10_000:
-            self._asked.clear()
-        self._asked[key] = now
+        if len(asked) >= KEPT:
+            asked.clear()
+        asked[key] = now
 
 
 @dataclass(slots=True, eq=False)

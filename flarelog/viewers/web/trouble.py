@@ -1,4 +1,4 @@
-"""What went wrong in a run: the findings of ``flarelog findings``, and the first error over all sites.
+"""What went wrong in a run: the findings of ``flarelog findings``, and the first error over all sites; and its rounds.
 
 A run is looked at when somebody asks, and again when it has grown, and never for more than a twentieth of the time.
 What was found is kept for those who read with the same rights.
@@ -18,7 +18,7 @@ from flarelog.detect.across import first_root
 from flarelog.detect.base import Finding
 from flarelog.detect.records import finding_record, identity
 from flarelog.detect.table import Table
-from flarelog.errors import FlarelogError
+from flarelog.errors import FlarelogError, NotAllowed
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
@@ -33,7 +33,7 @@ from flarelog.viewers.findings import Search, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import searching
+from flarelog.viewers.searching import rounds_of, searching
 from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class _Look:
     findings: list[dict[str, Any]] = field(default_factory=list)
     more: int = 0
     first: dict[str, Any] | None = None
+    rounds: list[tuple[int, str]] = field(default_factory=list)  # when each began, and its name
 
 
 def stamps_here() -> Callable[[StreamId], Stamps]:
@@ -90,10 +91,12 @@ class Troubles:
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()
         try:
-            found, more, ahead = await _findings(origin, run)
+            found, more, reading = await _findings(origin, run)
+            ahead = reading.ahead
             look.findings, look.more = [finding_record(each) for each in found[:MOST]], more
             root = first_root(found)
             look.first = _of_root(root, ahead) if root is not None else await _first_line(origin, run)
+            look.rounds = await _rounds(reading)
             look.grown = grown
         except FlarelogError as error:
             log.debug("the findings of a run are not known: %s", error)
@@ -116,13 +119,23 @@ class _FirstBeside(FirstError):
         await asyncio.sleep(0)
 
 
-async def _findings(origin: Origin, run: str) -> tuple[list[Finding], int, Callable[[StreamId], int]]:
+async def _rounds(reading: Reading) -> list[tuple[int, str]]:
+    """As the server's log tells them; none where a receiver cannot tell what happened when."""
+    try:
+        moments = await reading.origin.timeline(reading.selection.run)
+    except NotAllowed:
+        moments = []
+    found = await rounds_of(reading.origin, reading.infos, moments, stamps_here(), reading.ahead)
+    return [(one.begin, one.name) for one in found]
+
+
+async def _findings(origin: Origin, run: str) -> tuple[list[Finding], int, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=Renderer, notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
     search = searching(reading, table, ranks, stamps_here(), _Beside)
     await Batch(reading, search, ranks=ranks).run()
-    return search.findings(reading.infos, reading.ahead, time.time_ns()), search.more, reading.ahead
+    return search.findings(reading.infos, reading.ahead, time.time_ns()), search.more, reading
 
 
 async def _first_line(origin: Origin, run: str) -> dict[str, Any] | None:

@@ -1,0 +1,185 @@
+"""What logs say as it comes, or whole: the routes of tails, searches and raw bytes.
+
+These answers have no end that is known beforehand: what a browser does not take holds its sender up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from flarelog.errors import NotFound
+from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.names import run_name
+from flarelog.render.levels import NAMES, Level
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Origin
+from flarelog.viewers.web.answers import Lists
+from flarelog.viewers.web.asking import Refused, offset, said, stream, text, whole
+from flarelog.viewers.web.hub import Hub
+from flarelog.viewers.web.logins import Logins
+from flarelog.viewers.web.search import LIMIT, MOST, Query, Search
+from flarelog.viewers.web.tails import Permits, Tail
+from flarelog.viewers.web.windows import Windows, info_of
+
+NDJSON, EVENTS = "application/x-ndjson", "text/event-stream"
+MOST_TAILED = 2000  # streams of one tail
+MOST_NAMED = 20_000  # streams that a search names
+FEW = 20  # sites that are asked for one by one
+UNBUFFERED = {"x-accel-buffering": "no"}
+
+
+class Flowing(StreamingResponse):
+    """An answer whose generator is closed when it ends, however that is, and then what *stack* holds for it."""
+
+    def __init__(self, content: AsyncGenerator[bytes, None], stack: contextlib.AsyncExitStack, **how: Any) -> None:
+        super().__init__(content, **how)
+        self._content, self._stack = content, stack
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            async with self._stack:
+                await self._content.aclose()
+
+
+class Flows:
+    """*view*: how streams become rows."""
+
+    def __init__(self, logins: Logins, lists: Lists, windows: Windows, view: View) -> None:
+        self._logins, self._lists, self._windows = logins, lists, windows
+        self._hub = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view))
+        self._permits = Permits()
+
+    async def tail(self, request: Request) -> Response:
+        asked = await said(request)
+        given = asked.get("streams")
+        if not isinstance(given, list) or not 0 < len(given) <= MOST_TAILED:
+            raise Refused(400, f"streams is a list of 1 to {MOST_TAILED} streams")
+        wanted = [stream(one) for one in given]
+        starts = [whole(one, "from") for one in given]
+        return await self._tailed(request, wanted, starts)
+
+    async def events(self, request: Request) -> Response:
+        """The same of one log, for curl: an event a row, whose id is where to go on behind it."""
+        names, last = request.path_params, request.headers.get("last-event-id")
+        wanted = StreamId(names["run"], names["site"], names["log"])
+        start = offset({"from": last} if last is not None else request.query_params, "from")
+        return await self._tailed(request, [wanted], [start], events=True)
+
+    async def _tailed(
+        self, request: Request, wanted: Sequence[StreamId], starts: Sequence[int | None], *, events: bool = False
+    ) -> Response:
+        session = request.state.session
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._logins.place(session, "tail"))
+            infos = await self._infos(session.of.origin, wanted)
+            for site in {info.stream.site: info.stream for info in infos}.values():
+                await self._permits.demand(session.of.origin, site)
+            begins = [info.committed if start is None else start for info, start in zip(infos, starts, strict=True)]
+            tail = Tail(self._hub, self._permits, session.of.origin, infos, begins, partial(self._logins.over, session))
+            lines = _events(tail.said()) if events else tail.said()
+            kind = EVENTS if events else NDJSON
+            return Flowing(lines, stack.pop_all(), media_type=kind, headers=UNBUFFERED)
+
+    async def _infos(self, origin: Origin, wanted: Sequence[StreamId]) -> list[StreamInfo]:
+        """What is known of the streams that are *wanted*. Raises NotFound."""
+        found: dict[StreamId, StreamInfo] = {}
+        for run in dict.fromkeys(one.run for one in wanted):
+            sites = tuple(dict.fromkeys(one.site for one in wanted if one.run == run))
+            found |= {info.stream: info for info in await origin.streams(run, sites if len(sites) < FEW else ())}
+        missing = next((one for one in wanted if one not in found), None)
+        if missing is not None:
+            raise NotFound(f"there is no log {missing}")
+        return [found[one] for one in wanted]
+
+    async def search(self, request: Request) -> Response:
+        session, asked = request.state.session, await said(request)
+        run, literals, level = run_name(text(asked, "run")), asked.get("literals") or [], text(asked, "level")
+        if not isinstance(literals, list) or not all(isinstance(one, str) for one in literals):
+            raise Refused(400, "literals is a list of texts")
+        if level and level not in NAMES:
+            raise Refused(400, f"level is one of {', '.join(NAMES)}")
+        query = Query.of(
+            literals,
+            text(asked, "regex"),
+            ignore=bool(asked.get("ignore")),
+            level=Level[level.upper()] if level else None,
+        )
+        given = asked.get("streams") or []
+        if not isinstance(given, list) or len(given) > MOST_NAMED:
+            raise Refused(400, "streams is a list of site and log")
+        wanted = {stream(one, run) for one in given}
+        listed = await self._lists.of(session.of, run)
+        infos = [info for info in listed.infos if not wanted or info.stream in wanted]
+        limit = min(MOST, whole(asked, "limit") or LIMIT)
+        search = Search(
+            session.of.origin, infos, query, plain_of=self._windows.plain, start=whole(asked, "from") or 0, limit=limit
+        )
+
+        async def lines() -> AsyncGenerator[bytes, None]:
+            async with contextlib.aclosing(search.said()) as found:
+                async for line in found:
+                    if self._logins.over(session):
+                        return
+                    yield line
+
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._logins.place(session, "search"))
+            return Flowing(lines(), stack.pop_all(), media_type=NDJSON, headers=UNBUFFERED)
+
+    async def raw(self, request: Request) -> Response:
+        session, query = request.state.session, request.query_params
+        info = await info_of(session.of.origin, stream(query))
+        begin = min(info.committed, offset(query, "from") or 0)
+        to = offset(query, "to")
+        end = info.committed if to is None else max(begin, min(info.committed, to))
+
+        async def pieces() -> AsyncGenerator[bytes, None]:
+            find = session.of.origin.find(info.stream, begin, sys.maxsize, follow=False, stop=end)
+            async with contextlib.aclosing(find) as found:
+                async for at, what in found:
+                    if self._logins.over(session) or end <= begin:
+                        return
+                    if isinstance(what, Buffer):
+                        yield bytes(what[: end - at])
+
+        name = quote("-".join((info.stream.site, info.stream.log.replace("/", "-"))), safe="")
+        headers = {
+            "content-disposition": f"attachment; filename*=UTF-8''{name}",
+            "content-length": str(end - begin),
+            "accept-ranges": "none",
+        }
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._logins.place(session, "raw"))
+            return Flowing(pieces(), stack.pop_all(), media_type="application/octet-stream", headers=headers)
+
+
+async def _events(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The rows of a tail as server-sent events; what else it says are events with names."""
+    async with contextlib.aclosing(lines):
+        async for block in lines:
+            out = []
+            for line in block.decode().splitlines():
+                found: dict[str, Any] = json.loads(line) if line else {"alive": True}
+                if "rows" in found:
+                    rows = (json.dumps(row, ensure_ascii=False) for row in found["rows"])
+                    out += [f"id: {row[2]}\ndata: {one}\n\n" for row, one in zip(found["rows"], rows, strict=True)]
+                elif "alive" in found:
+                    out.append(": \n\n")
+                elif any(name in found for name in ("lost", "back", "done", "error")):
+                    out.append(f"event: {next(iter(found))}\ndata: {json.dumps(found)}\n\n")
+            if out:
+                yield "".join(out).encode("utf-8", "replace")
+                await asyncio.sleep(0)

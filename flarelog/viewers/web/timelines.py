@@ -1,0 +1,64 @@
+"""What became of a run over time, as its receiver tells it: asked for seldom, and shown to all who read with the same
+rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flarelog.stores.moments import Moment
+from flarelog.viewers.lanes import BUCKETS as MOST
+from flarelog.viewers.lanes import lanes_of, lanes_record
+from flarelog.viewers.web.origins import Rights
+
+FRESH = 1.0  # seconds
+SHARE = 10  # so many times what asking took passes before it is asked again
+KEPT = 20  # runs
+BUCKETS = 600  # of a lane, if nothing else is asked for
+
+
+class Kept(NamedTuple):
+    moments: list[Moment]
+    at: float
+    took: float
+
+
+class Timelines:
+    def __init__(self) -> None:
+        self._kept: dict[tuple[bytes, str], Kept] = {}
+        self._lock = asyncio.Lock()
+
+    async def of(self, rights: Rights, run: str) -> list[Moment]:
+        """Raises NotAllowed, also where a receiver is older; CannotConnect."""
+        async with self._lock:
+            kept, now = self._kept.pop((rights.key, run), None), time.monotonic()
+            if kept is None or now - kept.at >= max(FRESH, SHARE * kept.took):
+                moments = await rights.origin.timeline(run)
+                kept = Kept(moments, time.monotonic(), time.monotonic() - now)
+            self._kept[rights.key, run] = kept
+            while len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
+            return kept.moments
+
+
+async def lanes(
+    moments: Sequence[Moment], rounds: Sequence[tuple[int, str]], *, begin: int, end: int, buckets: int, now: int
+) -> dict[str, Any]:
+    """The lanes of a run's sites, as JSON has them."""
+    count = min(MOST, max(1, buckets))
+    found = await asyncio.to_thread(lanes_of, moments, begin=begin, end=end, buckets=count, now=now)
+    return lanes_record(found, rounds)
+
+
+def arrivals(moments: Sequence[Moment]) -> Mapping[tuple[str, str], list[tuple[int, int]]]:
+    """Of each log, by site and name, how long it was when: pairs of length and time, both growing."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for one in moments:
+        if one.what == "grown":
+            points = found.setdefault((one.site, one.log), [])
+            if not points or one.length > points[-1][0]:
+                points.append((one.length, one.at))
+    return found
