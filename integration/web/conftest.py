@@ -27,7 +27,7 @@ COLOURS = (
     + "\nthe end\n"
 )
 LOGS = {
-    "berlin/train.log": numbered(200) + TRACEBACK + numbered(6000, 200),
+    "berlin/train.log": numbered(200) + TRACEBACK + numbered(3000, 200),
     "kyoto/colours.log": COLOURS.encode(),
     "kyoto/rank-1.log": numbered(50, 0, "of rank 1"),
     "lyon/long.log": b"short\n" + b"long " * 4000 + b"END\n" + numbered(100),

@@ -59,7 +59,7 @@ def test_the_next_error_is_gone_to_and_none_behind_it_is_said(tab: Tab) -> None:
     page.keyboard.press("e")
     expect(page.locator('[aria-current="true"]')).to_contain_text("cannot write the checkpoint")
     page.keyboard.press("G")
-    expect(page.locator(".row", has_text="006199 step")).to_be_in_viewport()
+    expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
     page.keyboard.press("e")
     expect(page.get_by_role("status").filter(has_text="no error behind this place")).to_be_visible()
 
@@ -133,7 +133,7 @@ def test_a_phone_s_finger_scrolls_and_the_end_is_one_touch_away(browser: Browser
         box = page.locator("mini-map").bounding_box()
         assert box is not None
         page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 2)
-        expect(page.locator(".row", has_text="006199 step")).to_be_in_viewport()
+        expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
         tab.is_clean()
 
 
