@@ -207,7 +207,12 @@ def take_page(receiver: str, work: Path) -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
             for name, place, wait, look in (
-                ("page-run", f"/run/{RUN}", "run-page .first .what", {"viewport": WIDE, "color_scheme": "light"}),
+                (
+                    "page-run",
+                    f"/run/{RUN}",
+                    "run-page .first .what",
+                    {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
+                ),
                 ("page-log", f"/run/{RUN}?merged=arrival", ".row", {"viewport": WIDE, "color_scheme": "dark"}),
                 ("page-phone", f"/run/{RUN}", "run-page .first .what", {"viewport": PHONE, "color_scheme": "dark"}),
             ):

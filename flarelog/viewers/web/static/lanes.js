@@ -24,7 +24,7 @@ export class Lanes extends HTMLElement {
     this.hidden = true;
     this.canvas = h("canvas", { role: "img" });
     this.said = h("p", { class: "said", role: "status" });
-    this.append(h("h2", {}, "Timeline"), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, this.canvas), this.said);
+    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, this.canvas));
     this.canvas.addEventListener("pointermove", (event) => this.moved(event));
     this.canvas.addEventListener("pointerdown", (event) => this.down(event));
     this.canvas.addEventListener("pointerup", (event) => this.up(event));
