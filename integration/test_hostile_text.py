@@ -225,7 +225,7 @@ def test_the_reason_of_a_reply_reaches_no_sidecars_log_raw(place: Place, code: i
     append(place.log, DATA)
     with HostileReceiver(everything, code=code) as receiver:
         named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE, "--root", str(place.root))
-        end = ("--once", "--drain-timeout", "1", "--drain-limit", "3")
+        end = ("--once", "--drain-timeout", "3", "--drain-limit", "4")
         sidecar = place.start("--log-level", "debug", "sidecar", *named, *end)
         sidecar.ends()
     is_clean(sidecar)

@@ -234,6 +234,49 @@ def test_logs_are_merged_by_their_lines_times(place: Place, receiver: Receiver) 
     assert numbers == list(range(400))
 
 
+def test_logs_are_merged_by_arrival_and_shown_over_time(place: Place, receiver: Receiver) -> None:
+    append(place.log, b"from one\n")
+    place.sidecar(receiver)
+    receiver.gets(b"from one\n")
+    other = place.directory / "other"
+    other.mkdir()
+    (other / LOG).write_bytes(b"from two\n")
+    place.sidecar(receiver, root=other, site="site-2")
+    receiver.gets(b"from two\n", site="site-2")
+    append(place.log, b"one again\n")
+    receiver.gets(b"from one\none again\n")
+    client = Page(place, "--receiver", receiver.address).browser()
+    named = [{"site": "site-2", "log": LOG}, {"site": "site-1", "log": LOG}]
+    asked = {"run": RUN, "streams": named, "order": "arrival", "after": [0, 0], "rows": 10}
+    assert texts(client.post("/api/merged", json=asked)) == ["from one", "from two", "one again"]
+    lanes = client.get("/api/lanes", params={"run": RUN, "buckets": 50}).json()
+    assert [lane["site"] for lane in lanes["lanes"]] == ["site-1", "site-2"]
+    assert [sum(lane["density"]) for lane in lanes["lanes"]] == [19, 9]
+
+
+def test_a_tab_that_takes_nothing_holds_nobody_up(place: Place, receiver: Receiver) -> None:
+    append(place.log, b"begin\n")
+    place.sidecar(receiver)
+    receiver.gets(b"begin\n")
+    page = Page(place, "--receiver", receiver.address)
+    stalled, reads = page.browser(), page.browser()
+    data = numbered(0, 100_000)
+    with stalled.stream("POST", "/api/tail", json={"streams": [{**STREAM, "from": 0}]}) as answer:
+        pieces = answer.iter_raw()
+        got = next(pieces)
+        with tailing(reads, {**STREAM, "from": 0}) as tail:
+            append(place.log, data)
+            until(lambda: len(tail.texts()) == 100_001, lambda: f"all rows come, not {len(tail.texts())}")
+        memory = Path(f"/proc/{page.program.process.pid}/status").read_text()
+        assert int(memory.split("VmHWM:")[1].split()[0]) < 150 << 10, "kB, of which most is Python"
+        for piece in pieces:  # and then it takes everything all the same
+            got += piece
+            if b"line 99999" in piece or piece == b"\n":
+                break
+    rows = [row for line in got.split(b"\n") if line.startswith(b'{"rows"') for row in json.loads(line)["rows"]]
+    assert [row[3] for row in rows] == ["begin", *(line.decode() for line in data.split(b"\n")[:-1])]
+
+
 def test_the_page_ends_when_it_is_told_to_though_a_tail_is_open(place: Place, receiver: Receiver) -> None:
     append(place.log, numbered(0, 10))
     place.sidecar(receiver)
