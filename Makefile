@@ -74,7 +74,7 @@ bench-page: .venv/developing
 bench-profile: .venv/developing
 	$(BIN)/python -m bench.profile --write
 
-# What README shows of a terminal, taken of real processes.
+# What README and docs/web.md show of a terminal and of the page, taken of real processes; the page needs chromium.
 picture: .venv/developing
 	$(BIN)/python -m docs.picture
 	$(BIN)/python -m docs.report_picture

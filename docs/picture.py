@@ -1,4 +1,4 @@
-"""Takes the picture in README: ``make picture`` writes ``docs/follow.svg``.
+"""Takes the pictures in README and docs/web.md: ``make picture`` writes ``docs/follow.svg`` and pictures of the page.
 
 Everything in it happened: a receiver and five sidecars run, this program writes into their logs, renames one, truncates
 another while the receiver is gone, and ``flarelog follow`` runs in a pseudo-terminal. What a terminal emulator shows of
@@ -23,11 +23,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
 import pyte
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from bench import processes
+from integration.web.browsing import chromium
 
 RUN = "job-7"
 COLUMNS, ROWS = 108, 28
@@ -40,6 +43,8 @@ LOGS = (
     "lyon/train.log",
 )
 PICTURE = Path(__file__).with_name("follow.svg")
+PICTURES = Path(__file__).with_name("pictures")
+WIDE, PHONE = {"width": 1280, "height": 720}, {"width": 390, "height": 720}
 
 COLOURS = {
     "default": "#d3d7cf", "black": "#555753", "red": "#f0606a", "green": "#7fd162", "brown": "#e5c453",
@@ -193,6 +198,41 @@ def receiver(work: Path, listen: str = "127.0.0.1:0") -> Iterator[str]:
         yield processes.address(process, ready)
 
 
+def take_page(receiver: str, work: Path) -> None:
+    """Write the pictures of the page of RUN, which *receiver* holds, for docs/web.md."""
+    ready = work / "page"
+    command = ("flarelog", "web", "--receiver", receiver, "--listen", "127.0.0.1:0", "--ready-file", ready)
+    with processes.python(*command, talk=work / "web.err") as process:
+        address = processes.address(process, ready)
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+            for name, place, wait, look in (
+                (
+                    "page-run",
+                    f"/run/{RUN}",
+                    "run-page .first .what",
+                    {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"},
+                ),
+                ("page-log", f"/run/{RUN}?merged=arrival", ".row", {"viewport": WIDE, "color_scheme": "dark"}),
+                ("page-phone", f"/run/{RUN}", "run-page .first .what", {"viewport": PHONE, "color_scheme": "dark"}),
+            ):
+                page = logged_in(browser, address, look)
+                page.goto(f"http://{address}{place}")
+                page.locator(wait).first.wait_for()
+                page.wait_for_timeout(1500)  # bars and lanes of some seconds
+                page.screenshot(path=PICTURES / f"{name}.png")
+            browser.close()
+
+
+def logged_in(browser: Browser, address: str, look: dict[str, Any]) -> Page:
+    """One that is logged in."""
+    page: Page = browser.new_context(**look).new_page()
+    login = (sys.executable, "-m", "flarelog", "web", "login", "--listen", address)
+    page.goto(subprocess.run(login, capture_output=True, text=True, check=True).stdout.strip())
+    page.locator("runs-page").wait_for()
+    return page
+
+
 def main() -> None:
     with (
         processes.scratch(Path(tempfile.gettempdir())) as work,
@@ -213,6 +253,7 @@ def main() -> None:
         while "quiet" not in terminal.text() and time.monotonic() < deadline:
             time.sleep(0.1)
         PICTURE.write_text(drawn(terminal.rows(), shown))
+        take_page(address, work)
         sys.stdout.write(terminal.text() + "\n")
 
 

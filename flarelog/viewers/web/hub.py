@@ -141,6 +141,9 @@ class Feed:
             try:
                 if self._flow is None:
                     self._flow = await self._begin(viewer.origin, self.info, self.start)
+                if self.lost:  # a log that grows no more would not tell that its receiver is back
+                    await viewer.origin.streams(self.info.stream.run, (self.info.stream.site,))
+                    self._back()
                 async with contextlib.aclosing(self._found(viewer.origin, self._flow)) as found:
                     async for _ in found:
                         failures = 0
@@ -161,9 +164,7 @@ class Feed:
         pieces = origin.find(self.info.stream, flow.position, flow.marks, follow=True)
         async with contextlib.aclosing(pieces):
             async for number, what in pieces:
-                if self.lost:
-                    self.lost = ""
-                    self._tell()
+                self._back()
                 if not isinstance(what, Buffer):
                     flow.learn(number, (what,))
                     continue
@@ -175,6 +176,11 @@ class Feed:
                     at += size
                     await asyncio.sleep(0)
                 yield
+
+    def _back(self) -> None:
+        if self.lost:
+            self.lost = ""
+            self._tell()
 
     async def _settle(self) -> None:
         while True:

@@ -1,0 +1,97 @@
+/**
+ * What the page asks of its server. An answer 401 is no error: who looks logs in, and the question is asked again, so
+ * that a page goes on where it was when its session has ended.
+ */
+
+export class Refused extends Error {
+  /** @param {number} status 0: nobody answered */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Set by the login: shows it, and resolves when somebody has logged in. */
+export const session = { ask: () => Promise.reject(new Refused(401, "Log in.")) };
+
+/** The path of the page of a run, or of one log of it. */
+export function path(run, site, log) {
+  const parts = site === undefined ? [run] : [run, site, ...log.split("/")];
+  return `/run/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+export function query(values) {
+  const text = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null) text.append(name, value);
+  return text.toString();
+}
+
+async function sent(where, body, signal, headers) {
+  const asked = body === undefined ? { signal, headers } : {
+    signal,
+    method: "POST",
+    headers: { "Content-Type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  };
+  try {
+    return await fetch(where, { ...asked, cache: "no-store", credentials: "same-origin", redirect: "error" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "flarelog web does not answer");
+  }
+}
+
+/** The response to a question, once who looks may ask it. */
+export async function answered(where, body, { signal, headers, login = true } = {}) {
+  for (;;) {
+    const response = await sent(where, body, signal, headers);
+    if (response.ok || response.status === 304) return response;
+    if (response.status === 401 && login) {
+      await session.ask();
+      continue;
+    }
+    let sentence = `flarelog web answered with status ${response.status}`;
+    try {
+      sentence = (await response.json()).error ?? sentence;
+    } catch {
+      // it was no JSON: a proxy's page
+    }
+    throw new Refused(response.status, sentence);
+  }
+}
+
+/** What *response* holds. */
+export async function read(response) {
+  try {
+    return await response.json();
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "the connection to flarelog web broke in the middle of an answer");
+  }
+}
+
+export async function ask(where, body, options) {
+  return read(await answered(where, body, options));
+}
+
+/** The objects of an answer in NDJSON, each as it comes. What is not read yet holds the server up. */
+export async function* objects(where, body, options) {
+  const response = await answered(where, body, options);
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
+      rest = parts.pop();
+      for (const part of parts) if (part) yield JSON.parse(part);
+    }
+  } catch (error) {
+    if (error.name === "AbortError" || error instanceof Refused) throw error;
+    throw new Refused(0, "the connection to flarelog web was lost");
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}

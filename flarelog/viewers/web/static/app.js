@@ -1,0 +1,135 @@
+/** The page's frame: who is logged in, which page an address names, and links without loading anew. */
+
+import { Refused, ask, path, session } from "./api.js";
+import { h, s, say } from "./dom.js";
+import { help, listen } from "./keys.js";
+import { LogPage } from "./log.js";
+import { login } from "./login.js";
+import { RunPage } from "./run.js";
+import { RunsPage } from "./runs.js";
+
+const crumbs = h("nav", { class: "crumbs", "aria-label": "Where this is" });
+const who = h("span", { class: "who" });
+const out = h("button", { type: "button", class: "quiet", hidden: true, on: { click: leave } }, "Log out");
+const main = h("main", { id: "main" });
+const skip = h("a", { href: "#main", class: "skip" }, "To the content");
+
+function logo() {
+  return s("svg", { viewBox: "0 0 32 32", class: "logo", "aria-hidden": "true" },
+    s("path", { d: "M4 9h11M4 16h22M4 23h15" }), s("circle", { cx: "25", cy: "9", r: "4.500" }));
+}
+
+session.ask = () => login(known);
+
+function known(me) {
+  say(who, me.receiver ?? "");
+  who.title = `Asks as ${me.who}`;
+  out.hidden = false;
+}
+
+async function leave() {
+  await ask("/api/logout", {});
+  location.assign("/");
+}
+
+/** The parts of an address that name something. */
+function named(url) {
+  const parts = url.pathname.split("/").slice(1).map(decodeURIComponent);
+  if (parts[0] !== "run" || !parts[1]) return {};
+  return { run: parts[1], site: parts[2], log: parts.slice(3).join("/") };
+}
+
+function way(...steps) {
+  crumbs.replaceChildren(h("a", { href: "/", class: "home", "aria-label": "flarelog: all runs" }, logo(), h("b", {}, "flarelog")));
+  steps.forEach(([text, href], at) => {
+    const last = at === steps.length - 1;
+    crumbs.append(h("span", { class: "slash", "aria-hidden": "true" }, "/"),
+      last ? h("span", { class: "here", "aria-current": "page" }, h("bdi", {}, text)) : h("a", { href }, h("bdi", {}, text)));
+  });
+  document.title = [...steps.map(([text]) => text).reverse(), "flarelog"].join(" \u2013 ");
+}
+
+function merged(parameters) {
+  const streams = parameters.getAll("log").map((name) => ({ site: name.slice(0, name.indexOf("/")), log: name.slice(name.indexOf("/") + 1) }));
+  return {
+    order: parameters.get("merged") === "arrival" ? "arrival" : "time",
+    ...(streams.length && { streams }),
+    ...(parameters.get("rank") && { rank: Number(parameters.get("rank")) }),
+  };
+}
+
+/** Shows the page that *url* names. */
+function show(url) {
+  const { run, site, log } = named(url);
+  document.querySelector("dialog.card")?.close();
+  let page;
+  if (!run) {
+    way();
+    page = new RunsPage();
+  } else if (log) {
+    way([run, path(run)], [`${site}/${log}`]);
+    page = new LogPage().begin({ run, stream: { run, site, log }, hash: url.hash, time: time(url) });
+  } else if (url.searchParams.has("merged")) {
+    const wanted = merged(url.searchParams);
+    const what = wanted.rank !== undefined ? `rank ${wanted.rank} of each site` : wanted.streams ? `${wanted.streams.length} logs` : "all logs";
+    way([run, path(run)], [`${what}, by ${wanted.order}`]);
+    page = new LogPage().begin({ run, merged: wanted, hash: "", time: time(url) });
+  } else {
+    way([run]);
+    page = new RunPage().begin(run, site);
+  }
+  document.body.classList.toggle("full", page instanceof LogPage);
+  main.replaceChildren(page);
+}
+
+function time(url) {
+  const found = Number(url.searchParams.get("time"));
+  return found > 0 ? found : undefined;
+}
+
+function visit(href) {
+  const url = new URL(href, location.href);
+  history.pushState(null, "", url);
+  show(url);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || link.hasAttribute("download")) return;
+  const url = new URL(link.href);
+  if (url.origin !== location.origin || url.pathname.startsWith("/api/") || link === skip) return;
+  event.preventDefault();
+  visit(url.href);
+});
+document.addEventListener("visit", (event) => visit(event.detail));
+addEventListener("popstate", () => show(new URL(location.href)));
+listen({ "?": () => document.querySelector("log-page") || help() });
+
+document.body.append(skip, h("header", { class: "top" }, crumbs, who, out), main);
+
+/** Says who is logged in; a stranger is asked by the login, and so is everything that the page asks meanwhile. */
+async function greet() {
+  try {
+    known(await ask("/api/me"));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    setTimeout(greet, 2000);
+  }
+}
+
+async function begin() {
+  const secret = /^#login=(.+)$/.exec(location.hash)?.[1];
+  if (secret) {
+    history.replaceState(null, "", location.pathname + location.search); // it is gone from the history before it is used
+    try {
+      await login.with({ secret: decodeURIComponent(secret) });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      await login(known, error.message);
+    }
+  }
+  greet();
+  show(new URL(location.href));
+}
+
+begin();

@@ -1,0 +1,49 @@
+/** The cards of a list: where to go, and the link to lines with the command that shows the same. */
+
+import { ask, path, query } from "./api.js";
+import { h, say } from "./dom.js";
+import { card } from "./keys.js";
+import { bytes, place } from "./words.js";
+
+/** Asks for a place, and goes there. */
+export function goTo(page) {
+  const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: "1200, @4096, 50%, 08:12:03" });
+  const said = h("output", {});
+  const form = h("form", {}, input, h("button", {}, "Go"), said);
+  const dialog = card("Go to", h("p", {}, "A line, @ and an offset in bytes, a share in %, or a time in UTC."), form);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const wanted = place(input.value, page.list.seen()?.first.row[5] ?? Date.now());
+    if (!wanted || (!page.stream && wanted.time === undefined)) return say(said, page.stream ? "This is no line, offset, share or time." : "Merged logs have times alone.");
+    dialog.close();
+    page.clear();
+    page.go(wanted);
+  });
+  input.focus();
+}
+
+/** Shows the link to the marked lines, or to those on the screen, and the command that shows them in a terminal. */
+export async function link(page) {
+  const range = page.list.marked ?? [0, page.list.seen()?.first.row[1] ?? 0, page.list.seen()?.last.row[2] ?? 0];
+  const stream = page.source.streams[range[0]];
+  if (!stream) return;
+  const link = `${location.origin}${path(page.run, stream.site, stream.log)}#bytes=${range[1]}-${range[2]}`;
+  const shown = (text) => {
+    const code = h("code", {}, text);
+    const button = h("button", { type: "button" }, "Copy");
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      say(button, "Copied");
+    });
+    return h("div", { class: "copy" }, code, button);
+  };
+  const raw = `/api/raw?${query({ ...stream, from: range[1], to: range[2] })}`;
+  const command = h("div", {});
+  card("These lines", h("h3", {}, "Link"), shown(link), h("h3", {}, "In a terminal"), command,
+    h("p", {}, h("a", { href: raw, download: `${stream.site}-${stream.log.replaceAll("/", "-")}` }, `Download these ${bytes(range[2] - range[1])}`)));
+  try {
+    command.append(shown((await ask(`/api/command?${query({ ...stream, from: range[1], to: range[2] })}`)).command));
+  } catch (error) {
+    command.append(h("p", {}, error.message));
+}
+}

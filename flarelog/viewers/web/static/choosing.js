@@ -1,0 +1,107 @@
+/** Lines of a list that are chosen: by a click, by keys, by a link or by a search; and how they are copied. */
+
+import { path } from "./api.js";
+import { say } from "./dom.js";
+import { NOTE, key } from "./lines.js";
+import { Moving } from "./moving.js";
+import { count, several } from "./words.js";
+
+export class Choosing extends Moving {
+  cursor() {
+    const index = this.list.current === null ? -1 : this.list.indexOf(this.list.current);
+    return index < 0 ? null : this.list.lines.view()[index];
+  }
+
+  choose(item, more = false) {
+    const { list } = this;
+    const [k, offset, end, text, flags] = item.row;
+    if (!more && list.current === key(item.row)) return this.clear();
+    if (list.follow) list.turn(false);
+    list.current = key(item.row);
+    list.extra = 0;
+    if (!(flags & NOTE)) {
+      if (more && this.anchor && this.anchor[0] === k) this.mark(k, Math.min(offset, this.anchor[1]), Math.max(end, this.anchor[2], offset + 1));
+      else this.mark(k, offset, Math.max(end, offset + 1), true);
+    }
+    say(this.told, `${item.number && !(flags & NOTE) ? `Line ${count(item.number)}: ` : ""}${text.slice(0, 300)}`);
+    list.draw();
+  }
+
+  mark(k, from, to, anchor = false) {
+    if (anchor) this.anchor = [k, from, to];
+    this.list.marked = [k, from, to];
+    if (this.stream) history.replaceState(null, "", `${location.pathname}${location.search}#bytes=${from}-${to}`);
+  }
+
+  clear() {
+    this.list.current = this.list.marked = this.anchor = null;
+    if (location.hash) history.replaceState(null, "", `${location.pathname}${location.search}`);
+    say(this.told, "");
+    if (!this.search.hidden) this.search.close();
+    this.list.draw();
+  }
+
+  toggle() {
+    const item = this.cursor();
+    if (item?.hidden) this.list.unfold(item);
+  }
+
+  move(step, more = false) {
+    const { list } = this;
+    const view = list.lines.view();
+    const seen = list.seen();
+    if (!seen) return;
+    const at = list.current === null ? -1 : list.indexOf(list.current);
+    let index = at < 0 ? (step > 0 ? seen.before : view.length - 1 - seen.behind) : at + step;
+    index = Math.max(0, Math.min(view.length - 1, index));
+    if (list.current !== key(view[index].row)) this.choose(view[index], more);
+    list.reveal(index, null);
+  }
+
+  /** Shows *hit*, of this log or another. */
+  show({ site, log, offset, end }) {
+    if (!this.stream || site !== this.stream.site || log !== this.stream.log) {
+      return this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run, site, log)}#bytes=${offset}-${end}` }));
+    }
+    const { list } = this;
+    this.mark(0, offset, Math.max(end, offset + 1), true);
+    list.lines.unfold(offset);
+    const held = offset >= list.lines.from && offset < list.lines.to;
+    const index = held ? list.lines.find(offset) : -1;
+    say(this.told, index < 0 ? "" : list.lines.view()[index].row[3].slice(0, 300));
+    if (index < 0) return this.go({ at: offset });
+    if (list.follow) list.turn(false);
+    list.current = key(list.lines.view()[index].row);
+    const seen = list.seen();
+    list.reveal(index, index > seen.before + 1 && index < list.lines.view().length - seen.behind - 2 ? null : 0.35);
+  }
+
+  /** Copies the marked lines, however many: those that are not held are fetched. */
+  copied(event) {
+    const { list } = this;
+    if (!list.marked || !getSelection().isCollapsed || event.target.closest?.("input, dialog")) return;
+    const [k, from, to] = list.marked;
+    const rows = list.lines.rows.filter((row) => row[0] === k && !(row[4] & NOTE) && row[1] < to && (row[2] > from || row[1] >= from));
+    event.preventDefault();
+    if (!this.stream || (from >= list.lines.from && to <= list.lines.to)) {
+      event.clipboardData.setData("text/plain", rows.map((row) => row[3]).join("\n"));
+      say(this.told, `${several(rows.length, "line")} copied.`);
+    } else this.fetched(from, to);
+  }
+
+  async fetched(from, to) {
+    const texts = [];
+    for (let at = from, size = 0; at < to && size < 16e6; ) {
+      const answer = await this.source.window({ at, rows: 1000 });
+      for (const row of answer.rows) {
+        if (row[1] >= to || row[4] & NOTE) continue;
+        texts.push(row[3]);
+        size += row[3].length;
+      }
+      if (answer.to <= at) break;
+      at = answer.to;
+    }
+    await navigator.clipboard.writeText(texts.join("\n"));
+    say(this.told, `${several(texts.length, "line")} copied.`);
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Elements out of names, attributes and text. Text of logs, names and sentences of others gets into the page as text
+ * nodes, here and in `paint.js`, and in no other way.
+ */
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * An element. `on` holds listeners by event; a property that is null or false is left out.
+ * @param {string} tag
+ * @param {Record<string, any>} [properties]
+ * @param {...(Node|string|null|undefined|false)} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, properties = {}, ...children) {
+  return /** @type {HTMLElement} */ (dressed(document.createElement(tag), properties, children));
+}
+
+/** The same for SVG. */
+export function s(tag, properties = {}, ...children) {
+  return dressed(document.createElementNS(SVG, tag), properties, children);
+}
+
+function dressed(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "on") for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children) if (child !== null && child !== undefined && child !== false) element.append(child);
+  return element;
+}
+
+/** Sets the text of *element*, where it is another: a screen reader and a selection notice what is set again. */
+export function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+/** Puts *nodes* into *parent*, in this order, and moves none that stands right. */
+export function arrange(parent, nodes) {
+  let at = parent.firstChild;
+  for (const node of nodes) {
+    if (node === at) at = at.nextSibling;
+    else parent.insertBefore(node, at);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+/** Resolves with the next frame; in a tab that is hidden there are none, and a tenth of a second has to do. */
+export function frame() {
+  return new Promise((done) => {
+    const late = setTimeout(done, 100);
+    requestAnimationFrame(() => {
+      clearTimeout(late);
+      done();
+    });
+  });
+}
+
+const ICONS = {
+  sending: "M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3z",
+  quiet: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zm0 1.6v7.8a3.9 3.9 0 0 1 0-7.8z",
+  silent: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zm0 1.7a3.8 3.8 0 1 1 0 7.6 3.8 3.8 0 0 1 0-7.6z",
+  paused: "M4 3h3v10H4zM9 3h3v10H9z",
+  "lost link": "M3.6 2.4 8 6.8l4.4-4.4 1.2 1.2L9.2 8l4.4 4.4-1.2 1.2L8 9.2l-4.4 4.4-1.2-1.2L6.8 8 2.4 3.6z",
+  ended: "M3.5 3.5h9v9h-9z",
+  complete: "m6.4 12.8-4.2-4.2 1.4-1.4 2.8 2.8 6-6.2 1.4 1.4z",
+  gap: "M8 2 15 14H1zm-.9 4.5.3 4h1.2l.3-4zm.1 5v1.4h1.6v-1.4z",
+  failed: "M5 1.5h6L14.500 5v6L11 14.500H5L1.500 11V5zM5.300 4.200 4.200 5.300 6.900 8l-2.700 2.700 1.100 1.100L8 9.100l2.700 2.700 1.100-1.100L9.100 8l2.700-2.700-1.100-1.100L8 6.900z",
+  open: "M8 4.500a3.500 3.500 0 1 0 0 7 3.500 3.500 0 0 0 0-7z",
+};
+
+/** The shape of a standing; the words beside it say the same. */
+export function icon(standing) {
+  return s(
+    "svg",
+    { viewBox: "0 0 16 16", class: `icon ${kind(standing)}`, "aria-hidden": "true", focusable: "false" },
+    s("path", { d: ICONS[standing] ?? ICONS.open, "fill-rule": "evenodd" }),
+  );
+}
+
+/** The class of a standing: what it means to who looks. */
+export function kind(standing) {
+  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", gap: "warn", "lost link": "bad", failed: "bad" };
+  return kinds[standing] ?? "calm";
+}

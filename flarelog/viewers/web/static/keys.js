@@ -1,0 +1,59 @@
+/** The keys of the page, as in less and on GitHub, and the card that lists them. */
+
+import { h } from "./dom.js";
+
+export const KEYS = [
+  ["/", "Search"],
+  ["n  N", "Next hit, previous hit"],
+  ["e  E", "Next error in this log, first error of all sites"],
+  ["j  k", "Line below, line above; with Shift: mark more lines"],
+  ["Space  PageUp", "A screen down, a screen up"],
+  ["g  G", "Beginning, end"],
+  [":", "Go to a line, @offset, share or time"],
+  ["f", "Follow the end, or stop"],
+  ["t", "Show or hide times"],
+  ["c", "The link to the marked lines, and a command that shows them"],
+  ["Esc", "Close, unmark"],
+  ["?", "This card"],
+];
+
+/** Whether a key is typed into something that takes text. */
+function typing(event) {
+  const target = event.target;
+  return target instanceof Element && target.closest("input, select, textarea, dialog[open]") !== null;
+}
+
+/**
+ * Calls the function in *table* whose name is the key; a button keeps its own keys.
+ * @returns {() => void} what takes the keys away again
+ */
+export function listen(table) {
+  const heard = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event)) return;
+    const act = table[event.key];
+    if (!act) return;
+    event.preventDefault();
+    act(event);
+  };
+  document.addEventListener("keydown", heard);
+  return () => document.removeEventListener("keydown", heard);
+}
+
+/** A dialog with a heading and a button that closes it; shown at once, and gone when it is closed. */
+export function card(title, ...content) {
+  document.querySelector("dialog.card")?.close();
+  const close = h("button", { type: "button", class: "quiet", "aria-label": "Close", on: { click: () => dialog.close() } }, "\u2715");
+  const dialog = /** @type {HTMLDialogElement} */ (
+    h("dialog", { class: "card", "aria-labelledby": "card-title" }, h("header", {}, h("h2", { id: "card-title" }, title), close), ...content)
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+  return dialog;
+}
+
+export function help() {
+  const rows = KEYS.map(([names, what]) => h("div", {}, h("dt", {}, ...names.split("  ").map((name) => h("kbd", {}, name))), h("dd", {}, what)));
+  card("Keys", h("dl", { class: "keys" }, ...rows));
+}

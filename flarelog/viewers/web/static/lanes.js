@@ -1,0 +1,237 @@
+/**
+ * A lane a site over the time of a run: how much it sent, when it was quiet, silent or away, and marks for what happened.
+ * A stretch that is chosen by dragging leads to the logs merged by time. Hidden while the server has no lanes.
+ */
+
+import { Refused, ask, path, query } from "./api.js";
+import { h, say } from "./dom.js";
+import { clock, moment } from "./words.js";
+
+const EVERY = 5000;
+const LANE = 18; // pixels
+const TOP = 16; // of the rounds
+const NAMES = 130; // at most; on a narrow screen a quarter of it
+
+export class Lanes extends HTMLElement {
+  constructor(run) {
+    super();
+    this.run = run;
+    this.sites = [];
+  }
+
+  connectedCallback() {
+    if (this.canvas) return;
+    this.hidden = true;
+    this.canvas = h("canvas", { role: "img" });
+    this.said = h("p", { class: "said", role: "status" });
+    this.append(h("div", { class: "title" }, h("h2", {}, "Timeline"), this.said), h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Timeline" }, this.canvas));
+    this.canvas.addEventListener("pointermove", (event) => this.moved(event));
+    this.canvas.addEventListener("pointerdown", (event) => this.down(event));
+    this.canvas.addEventListener("pointerup", (event) => this.up(event));
+    this.canvas.addEventListener("pointerleave", () => this.begun === undefined && say(this.said, ""));
+    this.sized = new ResizeObserver(() => this.draw());
+    this.sized.observe(this);
+    this.theme = matchMedia("(prefers-color-scheme: dark)");
+    this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
+    this.look();
+  }
+
+  disconnectedCallback() {
+    clearTimeout(this.timer);
+    this.sized.disconnect();
+    this.theme.removeEventListener("change", this.ontheme);
+    this.over = true;
+  }
+
+  async look() {
+    let every = EVERY;
+    try {
+      if (document.visibilityState === "visible") {
+        this.record = await ask(`/api/lanes?${query({ run: this.run, buckets: Math.max(60, Math.min(600, Math.floor(this.clientWidth / 2) || 300)) })}`);
+        this.hidden = !this.record.lanes?.length || this.record.to <= this.record.from;
+        this.draw();
+      }
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      if (error.status === 404) every = 60_000;
+    }
+    if (!this.over) this.timer = setTimeout(() => this.look(), every);
+  }
+
+  order(sites) {
+    this.sites = sites;
+  }
+
+  draw() {
+    if (this.drawing || this.hidden) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      if (this.isConnected && this.record && !this.hidden) this.render();
+    });
+  }
+
+  lanes() {
+    const by = new Map(this.record.lanes.map((lane) => [lane.site, lane]));
+    return this.sites.length ? this.sites.map((site) => by.get(site)).filter(Boolean) : this.record.lanes;
+  }
+
+  x(time) {
+    const { from, to } = this.record;
+    return this.names + ((time - from) / (to - from)) * (this.width - this.names - 8);
+  }
+
+  time(x) {
+    const { from, to } = this.record;
+    return from + (Math.min(1, Math.max(0, (x - this.names) / (this.width - this.names - 8)))) * (to - from);
+  }
+
+  render() {
+    const lanes = this.lanes();
+    const scale = devicePixelRatio || 1;
+    this.width = this.canvas.parentElement.clientWidth;
+    this.names = Math.min(NAMES, this.width / 4);
+    const height = TOP + lanes.length * LANE + 18;
+    this.canvas.style.blockSize = `${height}px`;
+    this.canvas.width = Math.round(this.width * scale);
+    this.canvas.height = Math.round(height * scale);
+    const pen = this.canvas.getContext("2d");
+    const style = getComputedStyle(this);
+    const ink = (name) => style.getPropertyValue(name).trim();
+    pen.scale(scale, scale);
+    pen.font = `12px ${style.fontFamily}`;
+    pen.textBaseline = "middle";
+    let free = 0; // from where on there is room for another name
+    for (const [at, text] of this.record.rounds ?? []) {
+      pen.fillStyle = ink("--line");
+      pen.fillRect(this.x(at), TOP - 4, 1, height - TOP - 12);
+      pen.fillStyle = ink("--soft");
+      if (this.x(at) < free) continue;
+      pen.fillText(text, this.x(at) + 3, 7);
+      free = this.x(at) + pen.measureText(text).width + 8;
+    }
+    lanes.forEach((lane, at) => this.lane(pen, ink, lane, TOP + at * LANE));
+    this.axis(pen, ink, height);
+    if (this.begun !== undefined && this.ended !== undefined) {
+      pen.globalAlpha = 0.2;
+      pen.fillStyle = ink("--accent");
+      pen.fillRect(Math.min(this.begun, this.ended), TOP, Math.abs(this.ended - this.begun), height - TOP - 18);
+      pen.globalAlpha = 1;
+    }
+    this.canvas.setAttribute("aria-label", this.words(lanes));
+  }
+
+  lane(pen, ink, lane, y) {
+    pen.fillStyle = ink("--ink");
+    pen.fillText(lane.site.length > 19 ? `${lane.site.slice(0, 18)}\u2026` : lane.site, 0, y + LANE / 2, this.names - 8);
+    pen.fillStyle = ink("--line");
+    pen.fillRect(this.names, y + LANE - 3, this.width - this.names - 8, 1);
+    for (const [from, to, state] of lane.states ?? []) {
+      pen.fillStyle = ink(`--lane-${state.replace(" ", "-")}`) || ink("--line");
+      const high = state === "quiet" ? 2 : LANE - 8;
+      const width = Math.max(1, this.x(to) - this.x(from));
+      pen.fillRect(this.x(from), y + LANE - 3 - high, width, high);
+      this.hatch(pen, ink("--soft"), state, this.x(from), y + LANE - 3 - high, width, high);
+    }
+    const most = Math.max(1, ...lane.density);
+    const step = (this.width - this.names - 8) / lane.density.length;
+    pen.fillStyle = ink("--lane-sending");
+    lane.density.forEach((size, at) => {
+      if (!size) return;
+      const high = 2 + (Math.log1p(size) / Math.log1p(most)) * (LANE - 6);
+      pen.fillRect(this.names + at * step, y + LANE - 2 - high, Math.max(1, step - 0.25), high);
+    });
+    for (const [at, what] of lane.marks ?? []) {
+      pen.fillStyle = ink(`--mark-${what}`) || ink("--soft");
+      this.mark(pen, what, this.x(at), y + LANE / 2);
+    }
+  }
+
+  /** Lines over a stretch, of its own kind each: a colour alone would not tell. */
+  hatch(pen, colour, state, x, y, width, high) {
+    if (state === "quiet") return;
+    const slant = state === "lost link" ? high : 0;
+    const step = state === "paused" ? 3 : 6;
+    pen.save();
+    pen.beginPath();
+    pen.rect(x, y, width, high);
+    pen.clip();
+    pen.beginPath();
+    if (state === "silent") {
+      pen.moveTo(x, y + high / 2);
+      pen.lineTo(x + width, y + high / 2);
+    } else {
+      for (let at = x - slant; at < x + width; at += step) {
+        pen.moveTo(at, y + high);
+        pen.lineTo(at + slant, y);
+      }
+    }
+    pen.strokeStyle = colour;
+    pen.lineWidth = 0.75;
+    pen.stroke();
+    pen.restore();
+  }
+
+  /** A shape of its own a kind: a colour alone would not tell. */
+  mark(pen, what, x, y) {
+    pen.beginPath();
+    if (what === "gap") {
+      pen.moveTo(x, y - 6);
+      pen.lineTo(x + 6, y + 5);
+      pen.lineTo(x - 6, y + 5);
+    } else if (what === "exit") pen.rect(x - 4, y - 4, 8, 8);
+    else if (what === "receipt") pen.arc(x, y, 4, 0, 7);
+    else pen.rect(x - 0.75, y - 7, 1.5, 14);
+    pen.fill();
+  }
+
+  axis(pen, ink, height) {
+    pen.fillStyle = ink("--soft");
+    const steps = Math.max(1, Math.floor((this.width - this.names) / 160));
+    for (let at = 0; at <= steps; at += 1) {
+      const time = this.record.from + ((this.record.to - this.record.from) * at) / steps;
+      pen.textAlign = at === 0 ? "left" : at === steps ? "right" : "center";
+      pen.fillText(clock(time), this.x(time), height - 8);
+    }
+    pen.textAlign = "left";
+  }
+
+  words(lanes) {
+    const troubles = lanes.map((lane) => {
+      const marks = (lane.marks ?? []).filter(([, what]) => what === "gap").length;
+      return marks ? `${lane.site}: ${marks} gaps` : null;
+    });
+    return `Timeline from ${moment(this.record.from)} to ${moment(this.record.to)} UTC of ${lanes.length} sites. ${troubles.filter(Boolean).join("; ")}`.trim();
+  }
+
+  moved(event) {
+    if (!this.record) return;
+    const { offsetX: x, offsetY: y } = event;
+    if (this.begun !== undefined) {
+      this.ended = x;
+      this.draw();
+    }
+    const lane = this.lanes()[Math.floor((y - TOP) / LANE)];
+    if (!lane) return say(this.said, "");
+    const time = this.time(x);
+    const near = (lane.marks ?? []).find(([at]) => Math.abs(this.x(at) - x) < 6);
+    const state = (lane.states ?? []).find(([from, to]) => from <= time && time < to);
+    const what = near ? `${near[1]}${near[2] ? `: ${near[2]}` : ""}` : state ? `${state[2]}${state[3] ? `: ${state[3]}` : ""}` : "";
+    say(this.said, `${lane.site} at ${clock(time)} UTC${what ? `: ${what}` : ""}`);
+  }
+
+  down(event) {
+    if (event.offsetX < this.names) return;
+    this.begun = event.offsetX;
+    this.canvas.setPointerCapture(event.pointerId);
+  }
+
+  up(event) {
+    if (this.begun === undefined) return;
+    const from = this.time(Math.min(this.begun, event.offsetX));
+    this.begun = this.ended = undefined;
+    this.dispatchEvent(new CustomEvent("visit", { bubbles: true, detail: `${path(this.run)}?merged=time&time=${Math.round(from)}` }));
+  }
+}
+
+customElements.define("run-lanes", Lanes);

@@ -1,0 +1,218 @@
+/**
+ * The rows that a page holds of a log, or of several that are merged: no DOM, no network.
+ *
+ * A row is `[k, offset, end, text, flags, time, spans]`, and its offset is its only identity: a row that comes again
+ * takes the place of the one that stands there, so that a resumed stream doubles none, and a bar moves in its place.
+ */
+
+export const BAR = 1;
+export const NOTE = 2;
+export const ERROR = 4;
+export const WARNING = 8;
+export const TRACE = 16;
+export const CUT = 32;
+export const STDERR = 64;
+
+const LIVE = 3000; // rows that are kept while new ones come at the end
+const MOST = 20000; // rows that are kept while somebody looks at older ones, or selects
+const FOLDED = 4; // a traceback of fewer rows is shown as it is
+
+/** Where a row stands among those of its log: a note before the line at its offset. */
+function order(row) {
+  return row[1] * 2 + (row[4] & NOTE ? 0 : 1);
+}
+
+export function key(row) {
+  return row[7] ?? (row[4] & NOTE ? `${row[0]}:${row[1]}:${row[3]}` : `${row[0]}:${row[1]}`);
+}
+
+export class Lines {
+  constructor() {
+    this.opened = new Set(); // keys of the heads of tracebacks that are shown whole
+    this.level = 0; // flags of which a row must have one; 0: all rows
+    this.merged = false;
+    this.clear();
+  }
+
+  clear() {
+    /** @type {any[][]} */
+    this.rows = [];
+    this.from = this.to = 0; // bytes of the log that the rows are, where it is one log
+    this.whole = false; // whether nothing is behind them but what is open
+    this.number = null; // of the first row's line
+    this.about = false; // whether that is an estimate
+    this.last = []; // by k: the order of the last row
+    this.open = []; // by k: the rows at its end that may still change, such as bars
+    this.changed();
+  }
+
+  changed() {
+    this._view = null;
+  }
+
+  /** Takes the rows of an answer, all of them: the page is at another place. */
+  replace(rows, { from = 0, to = 0, line = null, about = false, open = [] } = {}) {
+    this.clear();
+    this.from = from;
+    this.to = to;
+    this.whole = open.length > 0;
+    this.number = line ?? null;
+    this.about = about;
+    this.append(rows);
+    for (const k of new Set(open.map((row) => row[0]))) this.reopen(k, open.filter((row) => row[0] === k));
+  }
+
+  /** Puts *rows*, which stand before all others, there. Returns how many are new. */
+  prepend(rows, { from = this.from, line = null, about = false } = {}) {
+    const known = new Set(this.rows.slice(0, 200).map(key));
+    const fresh = rows.filter((row) => !known.has(key(row)));
+    this.rows = fresh.concat(this.rows);
+    this.from = from;
+    const counted = fresh.reduce((sum, row) => sum + (row[4] & NOTE ? 0 : 1), 0);
+    this.number = line ?? (this.number === null ? null : this.number - counted);
+    this.about = line === null ? this.about : about;
+    this.changed();
+    return fresh.length;
+  }
+
+  /** Takes *rows* as all that may still change at the end of log *k*. */
+  reopen(k, rows) {
+    this.open[k] = rows.map((row, at) => [k, row[1], row[2], row[3], row[4] | BAR, row[5] ?? null, row[6] ?? null, `open:${k}:${at}`]);
+    this.changed();
+  }
+
+  /** Puts *rows* behind, or each in the place of the one that it was before. Returns how many are new. */
+  append(rows) {
+    let fresh = 0;
+    for (const row of rows) {
+      const place = order(row);
+      if (this.open[row[0]]?.length && !(row[4] & (BAR | NOTE))) this.open[row[0]] = this.open[row[0]].filter((open) => open[1] >= row[2]);
+      if (!(place <= this.last[row[0]])) {
+        this.rows.push(row);
+        this.last[row[0]] = place;
+        fresh += 1;
+      } else if (this.settle(row, place)) fresh += 1;
+    }
+    this.changed();
+    return fresh;
+  }
+
+  /** Finds the place of a row that is not the last of its log. Returns whether there was none at its place. */
+  settle(row, place) {
+    for (let at = this.rows.length - 1; at >= 0; at -= 1) {
+      const other = this.rows[at];
+      if (other[0] !== row[0]) continue;
+      const its = order(other);
+      if (its === place && (!(row[4] & NOTE) || other[3] === row[3])) {
+        this.rows[at] = row;
+        return false;
+      }
+      if (its < place || (its === place && row[4] & NOTE)) {
+        this.rows.splice(at + 1, 0, row);
+        return true;
+      }
+    }
+    return false; // it stands before all that are held
+  }
+
+  /** Forgets rows at the beginning. Returns how many of them were shown. */
+  trimHead(keep = LIVE) {
+    const surplus = this.rows.length - keep;
+    if (surplus <= keep / 4) return 0; // now and then, not with each row
+    const before = this.view().length;
+    const gone = this.rows.slice(0, surplus);
+    if (this.number !== null) this.number += gone.reduce((sum, row) => sum + (row[4] & NOTE ? 0 : 1), 0);
+    this.rows = this.rows.slice(surplus);
+    this.from = this.rows[0][1];
+    this.changed();
+    return before - this.view().length;
+  }
+
+  /** Forgets rows at the end, when many were put before them. Returns whether it did. */
+  trimTail(keep = MOST) {
+    if (this.rows.length <= keep) return false;
+    this.to = this.rows[keep][1];
+    this.rows.length = keep;
+    this.whole = false;
+    this.open = [];
+    this.last = [];
+    for (const row of this.rows) this.last[row[0]] = order(row);
+    this.changed();
+    return true;
+  }
+
+  get full() {
+    return this.rows.length >= MOST;
+  }
+
+  /**
+   * The rows that are shown: `{row, number, hidden, tail}`; `hidden` rows of a traceback are folded into its head, and
+   * `tail` is the last of them, which says what was raised.
+   */
+  view() {
+    if (this._view) return this._view;
+    const shown = [];
+    let number = this.number;
+    for (let at = 0; at < this.rows.length; at += 1) {
+      const row = this.rows[at];
+      const its = number;
+      if (number !== null && !(row[4] & NOTE)) number += 1;
+      if (this.level && !(row[4] & (this.level | NOTE))) continue;
+      const end = this.traceback(at);
+      if (end === at + 1) {
+        shown.push({ row, number: its, hidden: 0, tail: null });
+        continue;
+      }
+      const folded = end - at >= FOLDED && !this.opened.has(key(row));
+      shown.push({ row, number: its, hidden: end - at - 1, tail: folded ? this.rows[end - 1] : null });
+      for (at += 1; at < end; at += 1) {
+        if (!folded) shown.push({ row: this.rows[at], number, hidden: 0, tail: null });
+        if (number !== null) number += 1;
+      }
+      at -= 1;
+    }
+    if (!this.level) for (const rows of this.open) for (const row of rows ?? []) shown.push({ row, number: null, hidden: 0, tail: null });
+    this._view = shown;
+    return shown;
+  }
+
+  /** Behind the last row of the traceback whose head is the row at *at*; behind that row if it is none. */
+  traceback(at) {
+    const [k, , , text, flags] = this.rows[at];
+    if (!(flags & (TRACE | ERROR)) || !HEAD.test(text)) return at + 1;
+    let end = at + 1;
+    while (end < this.rows.length && this.rows[end][4] & TRACE && this.rows[end][0] === k && !HEAD.test(this.rows[end][3])) end += 1;
+    return end;
+  }
+
+  /** The index in the view of the row at or before *offset*, of log *k*; -1 where there is none. */
+  find(offset, k = 0) {
+    const view = this.view();
+    let found = -1;
+    for (let at = 0; at < view.length; at += 1) {
+      const row = view[at].row;
+      if (row[0] === k && !(row[4] & NOTE) && row[1] <= offset) found = at;
+      if (!this.merged && row[1] > offset) break;
+    }
+    return found;
+  }
+
+  /** Shows the traceback whole in which there is the row at *offset* of log *k*. */
+  unfold(offset, k = 0) {
+    const view = this.view();
+    const at = this.find(offset, k);
+    if (at >= 0 && view[at].tail) {
+      this.opened.add(key(view[at].row));
+      this.changed();
+    }
+  }
+
+  /** The texts of the rows from *first* to *last*, both keys, folded ones too. */
+  between(first, last) {
+    const keys = this.rows.map(key);
+    const [from, to] = [keys.indexOf(first), keys.indexOf(last)];
+    return from < 0 || to < 0 ? [] : this.rows.slice(Math.min(from, to), Math.max(from, to) + 1);
+  }
+}
+
+const HEAD = /Traceback \(most recent call last\)/;

@@ -1,0 +1,313 @@
+/**
+ * A list of rows with about 80 of them in the document, however many there are: rows of one height, and one more that is
+ * opened and wraps. The box scrolls as any box does, so that wheels, fingers and keys do what they always do; the page puts
+ * rows before and behind those that are there, and what is on the screen stays where it is.
+ */
+
+import { h } from "./dom.js";
+import { Lines, NOTE, key } from "./lines.js";
+import { blank, fill, legible } from "./paint.js";
+
+const AROUND = 14; // rows above and below the screen that are in the document
+
+export class LogList extends HTMLElement {
+  constructor() {
+    super();
+    this.lines = new Lines();
+    this.names = [""]; // of the logs, by k
+    this.colours = [0];
+    this.follow = false;
+    this.current = null; // key of the row that is opened
+    this.marked = null; // [k, from, to]: bytes of a permalink
+    this.nodes = new Map(); // by key
+    this.extra = 0; // height of the opened row beyond one
+    this.height = 20;
+    this.expected = 0;
+  }
+
+  connectedCallback() {
+    if (this.box) return;
+    this.box = h("div", { class: "box" });
+    this.append(this.box);
+    this.tabIndex = 0;
+    this.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    this.addEventListener("click", (event) => this.clicked(event));
+    // A click with Shift marks more lines; a browser would select text from the last click on.
+    this.addEventListener("mousedown", (event) => event.shiftKey && getSelection().isCollapsed && event.preventDefault());
+    this.addEventListener("copy", (event) => this.copied(event));
+    document.addEventListener("selectionchange", (this.onselection = () => this.selected()));
+    this.sized = new ResizeObserver(() => {
+      this.height = parseFloat(getComputedStyle(this).lineHeight) || 20;
+      this.draw();
+    });
+    this.sized.observe(this);
+  }
+
+  disconnectedCallback() {
+    this.sized.disconnect();
+    document.removeEventListener("selectionchange", this.onselection);
+  }
+
+  /** Draws with the next frame, once. */
+  draw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      if (this.isConnected) this.render();
+    });
+  }
+
+  // Where rows are.
+
+  top(index) {
+    return index * this.height + (this.opened >= 0 && index > this.opened ? this.extra : 0);
+  }
+
+  /** The index of the row at *y*. */
+  at(y) {
+    if (this.opened >= 0 && y > this.opened * this.height) {
+      const past = y - this.opened * this.height;
+      return past < this.height + this.extra ? this.opened : Math.floor((y - this.extra) / this.height);
+    }
+    return Math.max(0, Math.floor(y / this.height));
+  }
+
+  get whole() {
+    return this.top(this.lines.view().length) + (this.opened === this.lines.view().length - 1 && this.opened >= 0 ? this.extra : 0);
+  }
+
+  /** The first and the last item on the screen. */
+  seen() {
+    const view = this.lines.view();
+    if (!view.length) return null;
+    const first = Math.min(view.length - 1, this.at(this.scrollTop));
+    const last = Math.min(view.length - 1, this.at(this.scrollTop + this.clientHeight - 1));
+    return { first: view[first], last: view[last], before: first, behind: view.length - 1 - last };
+  }
+
+  scroll(to) {
+    this.scrollTop = to;
+    this.expected = this.scrollTop;
+  }
+
+  render() {
+    const view = this.lines.view();
+    this.opened = this.current === null ? -1 : this.indexOf(this.current);
+    if (this.opened < 0) this.extra = 0;
+    this.box.style.blockSize = `${this.whole}px`;
+    if (this.follow) this.scroll(this.whole);
+    const first = Math.max(0, this.at(this.scrollTop) - AROUND);
+    const last = Math.min(view.length, this.at(this.scrollTop + this.clientHeight) + AROUND + 1);
+    const wanted = [];
+    for (let index = first; index < last; index += 1) wanted.push(index);
+    this.pinned(first, last, wanted);
+    this.place(view, wanted);
+    this.measure();
+    this.dispatchEvent(new CustomEvent("drawn"));
+  }
+
+  /** Rows at the ends of a selection stay in the document: it would end with them. */
+  pinned(first, last, wanted) {
+    if (!this.selection) return;
+    for (const end of this.selection) {
+      const index = this.indexOf(end.key);
+      if (index >= 0 && index < first) wanted.unshift(index);
+      else if (index >= last) wanted.push(index);
+    }
+    wanted.sort((a, b) => a - b);
+  }
+
+  place(view, wanted) {
+    const items = new Map(wanted.map((index) => [key(view[index].row), index]));
+    const free = [];
+    for (const [name, node] of this.nodes) if (!items.has(name)) free.push(node);
+    const unused = new Set(free);
+    for (const node of free) this.nodes.delete(node.key);
+    let at = this.box.firstChild;
+    for (const [name, index] of items) {
+      let node = this.nodes.get(name);
+      if (!node) {
+        node = unused.has(at) ? at : (unused.values().next().value ?? blank());
+        unused.delete(node);
+      }
+      if (node === at) at = at.nextSibling;
+      else this.box.insertBefore(node, at);
+      this.show(node, view[index], name, index);
+      this.nodes.set(name, node);
+    }
+    for (const node of unused) node.remove();
+  }
+
+  show(node, item, name, index) {
+    const open = index === this.opened;
+    const before = node.item;
+    if (node.row !== item.row || node.open !== open || before?.tail !== item.tail || before?.hidden !== item.hidden || before?.number !== item.number || node.about !== this.lines.about) {
+      fill(node, item, { about: this.lines.about, names: this.names, colours: this.colours, open });
+      node.about = this.lines.about;
+    }
+    const y = `translateY(${this.top(index)}px)`;
+    if (node.style.transform !== y) node.style.transform = y;
+    const marked = this.marked;
+    const [k, offset, end, , flags] = item.row;
+    node.classList.toggle("marked", marked !== null && k === marked[0] && !(flags & NOTE) && offset < marked[2] && (end > marked[1] || offset >= marked[1]));
+    if (open) node.setAttribute("aria-current", "true");
+    else node.removeAttribute("aria-current");
+  }
+
+  /** The opened row wraps: what it is higher than others moves those below it. */
+  measure() {
+    const node = this.opened >= 0 ? this.nodes.get(this.current) : null;
+    if (!node) return;
+    const extra = Math.max(0, node.offsetHeight - this.height);
+    if (Math.abs(extra - this.extra) < 0.5) return;
+    this.extra = extra;
+    this.draw();
+  }
+
+  indexOf(name) {
+    const view = this.lines.view();
+    return view.findIndex((item) => key(item.row) === name);
+  }
+
+  // What who looks does.
+
+  scrolled() {
+    const moved = this.scrollTop - this.expected;
+    if (Math.abs(moved) >= 2) {
+      // Of the document, not of the rows: those that have come since it was drawn are no reason to stop following.
+      const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
+      if (moved < 0 && this.follow && !bottom) this.turn(false);
+      else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
+      this.expected = this.scrollTop;
+    }
+    this.draw();
+  }
+
+  turn(follow) {
+    if (this.follow === follow) return;
+    this.follow = follow;
+    this.dispatchEvent(new CustomEvent("follow"));
+    this.draw();
+  }
+
+  clicked(event) {
+    const node = event.target.closest?.(".row");
+    if (!node || !getSelection().isCollapsed) return;
+    if (node.item.hidden && (event.target.closest(".fold, .more") || node.item.tail)) this.unfold(node.item);
+    this.dispatchEvent(new CustomEvent("choose", { detail: { item: node.item, more: event.shiftKey } }));
+  }
+
+  unfold(item) {
+    const name = key(item.row);
+    if (!this.lines.opened.delete(name)) this.lines.opened.add(name);
+    this.lines.changed();
+    this.draw();
+  }
+
+  /** Puts the rows in *fresh* before those that are there, and the screen stays what it is. */
+  prepend(rows, how) {
+    const before = this.lines.view().length;
+    this.lines.prepend(rows, how);
+    this.moved(this.lines.view().length - before);
+  }
+
+  /** *count* rows more stand before what is on the screen. */
+  moved(count) {
+    this.opened = this.current === null ? -1 : this.indexOf(this.current);
+    this.box.style.blockSize = `${this.whole}px`;
+    this.scroll(this.scrollTop + count * this.height);
+    this.draw();
+  }
+
+  /** Shows the item at *index*, *share* of the screen from its top. */
+  reveal(index, share = 0.35) {
+    this.opened = this.current === null ? -1 : this.indexOf(this.current);
+    this.box.style.blockSize = `${this.whole}px`;
+    const y = this.top(index);
+    const [high, low] = [this.scrollTop, this.scrollTop + this.clientHeight - 2 * this.height];
+    if (share === null && y >= high && y <= low) return this.draw();
+    this.scroll(share === null ? (y < high ? y : y - this.clientHeight + 2 * this.height) : y - (this.clientHeight - this.height) * share);
+    this.draw();
+  }
+
+  // Selecting and copying over more than the screen.
+
+  selected() {
+    const selection = getSelection();
+    const inside = !selection.isCollapsed && this.contains(selection.anchorNode) && this.contains(selection.focusNode);
+    const ends = inside ? [place(selection.anchorNode, selection.anchorOffset), place(selection.focusNode, selection.focusOffset)] : [];
+    this.selection = ends.length && ends.every(Boolean) ? ends : null;
+    if (this.selection && this.follow) this.turn(false);
+  }
+
+  copied(event) {
+    if (!this.selection) return;
+    const rows = this.lines.between(this.selection[0].key, this.selection[1].key);
+    if (rows.length < 2) return;
+    const down = key(rows[0]) === this.selection[0].key;
+    const [head, foot] = down ? this.selection : [this.selection[1], this.selection[0]];
+    const texts = rows.map((row) => row[3]);
+    texts[texts.length - 1] = texts[texts.length - 1].slice(0, foot.at);
+    texts[0] = texts[0].slice(head.at);
+    event.clipboardData.setData("text/plain", texts.join("\n"));
+    event.preventDefault();
+  }
+
+  /** Marks what *ranges* tells, by key, with the browser's own highlights: no node changes for it. */
+  highlight(ranges) {
+    if (!globalThis.CSS?.highlights) return;
+    const found = new Highlight();
+    for (const [name, places] of ranges) {
+      const node = this.nodes.get(name);
+      if (!node) continue;
+      for (const [begin, end] of places) {
+        const range = within(node, begin, end);
+        if (range) found.add(range);
+      }
+    }
+    CSS.highlights.set("hit", found);
+  }
+
+  /** The texts of the rows in the document, by key. */
+  texts() {
+    return [...this.nodes].map(([name, node]) => [name, legible(node.row[3].slice(0, node.open ? 65536 : 1200))]);
+  }
+}
+
+/** The row of a place in a selection, and the place in its text. */
+function place(node, offset) {
+  const row = (node.nodeType === 1 ? node : node.parentElement)?.closest(".row");
+  if (!row) return null;
+  const text = row.text;
+  if (!text.contains(node)) return { key: row.key, at: text.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING ? 0 : row.row[3].length };
+  const range = document.createRange();
+  range.setStart(text, 0);
+  range.setEnd(node, offset);
+  return { key: row.key, at: range.toString().length };
+}
+
+/** The range of *begin* to *end* in the text of *row*. */
+function within(row, begin, end) {
+  const walker = document.createTreeWalker(row.text, NodeFilter.SHOW_TEXT, (node) =>
+    node.parentElement.closest(".fold, .more, .meter") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT,
+  );
+  const range = document.createRange();
+  let at = 0;
+  let begun = false;
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const size = node.length;
+    if (!begun && begin < at + size) {
+      range.setStart(node, begin - at);
+      begun = true;
+    }
+    if (begun && end <= at + size) {
+      range.setEnd(node, end - at);
+      return range;
+    }
+    at += size;
+  }
+  return null;
+}
+
+customElements.define("log-list", LogList);

@@ -1,0 +1,223 @@
+/**
+ * The page of one log, or of several that are merged: a list of rows, the whole log beside it, and what one does with
+ * them. The list holds rows around one place. At the end a stream brings new rows; "follow" keeps the end on the screen.
+ */
+
+import { ask, query } from "./api.js";
+import { goTo, link } from "./cards.js";
+import { Choosing } from "./choosing.js";
+import { h, say } from "./dom.js";
+import { help, listen } from "./keys.js";
+import { ERROR, TRACE, WARNING } from "./lines.js";
+import "./list.js";
+import { Endless } from "./matching.js";
+import "./minimap.js";
+import { nextError, searchOf } from "./search.js";
+import { Merged, OneLog } from "./source.js";
+import { bytes, clock, count, several } from "./words.js";
+
+const LEVELS = { "": 0, warning: WARNING | ERROR | TRACE, error: ERROR | TRACE };
+
+export class LogPage extends Choosing {
+  /** @param {{run: string, stream?: {run: string, site: string, log: string}, merged?: object, hash: string}} wanted */
+  begin(wanted) {
+    this.wanted = wanted;
+    this.run = wanted.run;
+    this.stream = wanted.stream ?? null;
+    this.source = this.stream ? new OneLog(this.stream) : new Merged({ run: this.run, ...wanted.merged });
+    this.fresh = 0; // rows that came behind the screen
+    return this;
+  }
+
+  connectedCallback() {
+    this.build();
+    this.unkey = listen(this.keys());
+    this.list.lines.merged = !this.stream;
+    const marked = /^#bytes=(\d+)-(\d+)$/.exec(this.wanted.hash ?? "");
+    if (marked && this.stream) this.mark(0, Number(marked[1]), Number(marked[2]));
+    this.go(marked ? { at: Number(marked[1]) } : this.wanted.time !== undefined ? { time: this.wanted.time } : { end: true });
+  }
+
+  disconnectedCallback() {
+    this.gone.abort();
+    this.asking?.abort();
+    this.quiet();
+    clearTimeout(this.glance);
+    clearTimeout(this.counting);
+    this.matching = null;
+    this.unkey();
+    document.removeEventListener("copy", this.oncopy);
+  }
+
+  // What the page is made of.
+
+  build() {
+    const button = (text, title, act, properties = {}) => h("button", { type: "button", title, on: { click: act }, ...properties }, text);
+    this.list = document.createElement("log-list");
+    this.list.id = "rows";
+    this.list.setAttribute("role", "log");
+    this.list.setAttribute("aria-live", "off");
+    this.list.setAttribute("aria-label", this.stream ? `Lines of ${this.stream.site}/${this.stream.log}` : `Lines of ${this.run}`);
+    this.map = document.createElement("mini-map");
+    this.map.setAttribute("aria-controls", "rows");
+    this.map.setAttribute("aria-label", "Place in the log");
+    this.map.hidden = !this.stream;
+    this.search = searchOf(this.run);
+    this.search.hidden = !this.search.matcher;
+    this.search.begin(this.run, this.stream, null);
+    this.following = button("Follow", "Keep the end on the screen (f)", () => this.follow(), { "aria-pressed": "false", class: "follow" });
+    this.level = h("select", { "aria-label": "Level", on: { change: () => this.filter() } }, ...[["", "All lines"], ["warning", "Warnings and errors"], ["error", "Errors"]].map(([value, text]) => h("option", { value }, text)));
+    this.news = button("", "Go to the end (G)", () => this.end(), { class: "news", hidden: true });
+    this.where = h("span", { class: "where" });
+    this.told = h("span", { class: "told", role: "status" });
+    this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+    const raw = this.stream && `/api/raw?${query(this.stream)}`;
+    const tools = h("div", { class: "tools", role: "toolbar", "aria-label": "This log" },
+      this.following, button("Search", "Search (/)", () => this.search.open()), this.level,
+      button("Go to", "Go to a line, an offset, a share or a time (:)", () => goTo(this)),
+      this.stream && button("Link", "The link to the marked lines, and the command that shows them (c)", () => link(this)),
+      this.stream && h("a", { class: "button", href: raw, download: `${this.stream.site}-${this.stream.log.replaceAll("/", "-")}`, title: "Download the log's bytes" }, "Download"),
+      button("?", "Keys (?)", help, { "aria-label": "Keys" }));
+    this.append(h("h1", { class: "unseen" }, this.stream ? `${this.stream.site}/${this.stream.log} of ${this.run}` : `Logs of ${this.run}`), tools, this.search, this.trouble, h("div", { class: "view" }, this.list, this.map, this.news), h("footer", { class: "status" }, this.where, this.told));
+    this.hear();
+  }
+
+  hear() {
+    this.list.addEventListener("drawn", () => this.drawn());
+    this.list.addEventListener("follow", () => this.stopped());
+    this.list.addEventListener("bottom", () => (this.live || this.source.sealed ? this.resumed() : null));
+    this.list.addEventListener("choose", ({ detail }) => this.choose(detail.item, detail.more));
+    this.map.addEventListener("drag", ({ detail }) => this.drag(detail));
+    this.map.addEventListener("wheeled", ({ detail }) => this.list.scrollBy(0, detail));
+    this.gone = new AbortController();
+    const { signal } = this.gone; // the search goes on over several pages
+    this.search.addEventListener("found", () => this.ticks(), { signal });
+    this.search.addEventListener("closed", () => {
+      this.ticks();
+      this.list.highlight([]);
+      this.list.focus({ preventScroll: true });
+    }, { signal });
+    this.search.addEventListener("go", ({ detail }) => this.show(detail), { signal });
+    document.addEventListener("copy", (this.oncopy = (event) => this.copied(event)));
+    try {
+      this.classList.toggle("times", localStorage.getItem("times") === "on");
+    } catch {
+      // a browser that keeps nothing
+    }
+  }
+
+  keys() {
+    return {
+      "/": () => this.search.open(), n: () => this.search.step(1), N: () => this.search.step(-1),
+      g: () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0), G: () => this.end(), End: () => this.end(),
+      Home: () => this.go(this.stream ? { at: this.source.state.first } : { start: true }, 0),
+      j: () => this.move(1), k: () => this.move(-1), J: () => this.move(1, true), K: () => this.move(-1, true),
+      ArrowDown: (event) => this.move(1, event.shiftKey), ArrowUp: (event) => this.move(-1, event.shiftKey),
+      " ": () => this.list.scrollBy(0, this.list.clientHeight - 40), PageDown: () => this.list.scrollBy(0, this.list.clientHeight - 40),
+      PageUp: () => this.list.scrollBy(0, 40 - this.list.clientHeight), b: () => this.list.scrollBy(0, 40 - this.list.clientHeight),
+      f: () => this.follow(), e: () => this.error(), E: () => this.firstError(), ":": () => goTo(this), t: () => this.times(),
+      c: () => link(this), Escape: () => this.clear(), "?": help,
+      Enter: (event) => event.target === this.list && this.list.current && this.toggle(),
+    };
+  }
+  // What is on the screen.
+
+  drawn() {
+    const { list, source } = this;
+    const seen = list.seen();
+    if (!seen) return say(this.where, source.sealed ? "This log is empty." : "No line yet.");
+    const [first, last] = [seen.first.row, seen.last.row];
+    const share = source.share(seen.behind ? last[1] : last[2]);
+    if (share !== null && !this.map.held) this.map.show(source.share(first[1]), Math.max(share, list.follow ? 1 : 0));
+    this.search.dataset.at = String(this.cursor()?.row[1] ?? first[1] - 1);
+    const number = seen.last.number;
+    const parts = [];
+    if (number !== null) parts.push(`line ${list.lines.about ? "\u2248 " : ""}${count(number)}`);
+    if (this.stream) parts.push(`byte ${count(Math.min(last[2], source.state.committed))} of ${count(source.state.committed)}`, `${list.follow ? 100 : Math.floor(share * 100)} %`);
+    else parts.push(`${several(source.streams.length, "log")} by ${source.wanted.order}`);
+    if (last[5]) parts.push(`${clock(last[5])} UTC`);
+    say(this.where, parts.join(" \u00b7 "));
+    const width = number === null ? 1 : count(Math.max(number, 999)).length + (list.lines.about ? 1 : 0);
+    if (this.width !== width) this.style.setProperty("--digits", `${(this.width = width)}ch`);
+    this.tellNews();
+    this.light();
+    this.more();
+  }
+
+  tellNews() {
+    const { list, source } = this;
+    const missing = this.stream && !this.live ? source.state.committed - list.lines.to : 0;
+    this.news.hidden = list.follow || (!this.fresh && missing <= 0) || (source.sealed && !this.fresh);
+    if (!this.news.hidden) say(this.news, missing > 0 ? `${bytes(missing)} more \u2193` : `${several(this.fresh, "new line")} \u2193`);
+  }
+
+  /** Marks the search's hits on the screen. */
+  async light() {
+    const matcher = this.search.matcher;
+    if (!matcher || matcher.ended || this.matching) return;
+    const texts = this.list.texts();
+    const signature = texts.map(([name, text]) => `${name}${text.length}`).join();
+    if (signature === this.lit?.signature && matcher === this.lit.matcher) return;
+    this.matching = true;
+    try {
+      this.list.highlight(await matcher.find(texts));
+      this.lit = { signature, matcher };
+    } catch (error) {
+      if (!(error instanceof Endless)) throw error;
+    } finally {
+      this.matching = false;
+    }
+  }
+
+  ticks() {
+    if (!this.stream) return;
+    this.map.mark("hit", this.search.hits.filter((hit) => this.search.here(hit)).map((hit) => this.source.share(hit.offset)));
+    this.lit = null;
+    this.list.draw();
+  }
+
+  // What else there is to do.
+
+  async error() {
+    if (!this.stream) return this.firstError();
+    const from = this.cursor()?.row[2] ?? this.list.seen()?.first.row[1] ?? 0;
+    try {
+      const row = await nextError(this.stream, from);
+      if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
+      else say(this.told, "There is no error behind this place.");
+    } catch (error) {
+      this.lost(error);
+    }
+  }
+
+  async firstError() {
+    try {
+      const { found, looking } = await ask(`/api/first-error?${query({ run: this.run })}`);
+      if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
+      else say(this.told, looking ? "No error so far; the logs are still being read." : "There is no error in this run.");
+    } catch (error) {
+      this.lost(error);
+    }
+  }
+
+  filter() {
+    const at = this.cursor()?.row[1] ?? this.list.seen()?.first.row[1];
+    const end = this.list.follow;
+    this.source.level = this.level.value || null;
+    this.list.lines.level = LEVELS[this.level.value];
+    this.go(end || at === undefined || !this.stream ? { end: true } : { at });
+    this.list.focus({ preventScroll: true });
+  }
+
+  times() {
+    const on = this.classList.toggle("times");
+    try {
+      localStorage.setItem("times", on ? "on" : "off");
+    } catch {
+      // a browser that keeps nothing
+    }
+    if (on && !this.list.lines.rows.some((row) => row[5])) say(this.told, "The lines on this page bear no times.");
+  }
+}
+
+customElements.define("log-page", LogPage);

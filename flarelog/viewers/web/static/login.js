@@ -1,0 +1,50 @@
+/** The login: a token that is pasted. A one-time link needs none of this: its secret is posted as soon as the page is there. */
+
+import { ask } from "./api.js";
+import { h, say } from "./dom.js";
+
+let asking = null;
+
+/** Shows the login over the page; resolves when somebody has logged in. *known* is told who. */
+export function login(known, sentence = "") {
+  asking ??= new Promise((done) => {
+    const token = /** @type {HTMLInputElement} */ (h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true, spellcheck: "false" }));
+    const said = h("output", { class: "said" });
+    const button = h("button", { class: "main" }, "Log in");
+    const form = h("form", {}, h("label", { for: "token" }, "Token"), token, button, said);
+    const dialog = /** @type {HTMLDialogElement} */ (
+      h("dialog", { class: "login", "aria-labelledby": "login-title" }, h("h1", { id: "login-title" }, "Log in to flarelog"),
+        h("p", {}, "Run ", h("code", {}, "flarelog web login"), " where this page is served, and open the address that it prints. Or paste a reader's token."), form)
+    );
+    say(said, sentence);
+    dialog.addEventListener("cancel", (event) => event.preventDefault());
+    const over = (me) => {
+      known(me);
+      asking = null;
+      dialog.close();
+      dialog.remove();
+      clearInterval(timer);
+      done(me);
+    };
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      button.setAttribute("disabled", "");
+      try {
+        over(await login.with({ token: token.value.trim() }));
+      } catch (error) {
+        say(said, error.message);
+        token.select();
+      } finally {
+        button.removeAttribute("disabled");
+      }
+    });
+    // Another tab of the same browser may log in: its cookie is this one's too.
+    const timer = setInterval(() => ask("/api/me", undefined, { login: false }).then(over, () => {}), 2000);
+    document.body.append(dialog);
+    dialog.showModal();
+    token.focus();
+  });
+  return asking;
+}
+
+login.with = (what) => ask("/api/login", what, { login: false });

@@ -1,0 +1,115 @@
+/**
+ * The whole of a log from top to bottom beside its rows: the part on the screen, hits and errors as ticks. It is the
+ * list's scroll bar as well, over all bytes and not over the rows that the page holds.
+ */
+
+import { h } from "./dom.js";
+
+const LEAST = 14; // pixels of the thumb
+
+export class MiniMap extends HTMLElement {
+  constructor() {
+    super();
+    this.seen = [0, 1]; // shares of the log
+    this.ticks = new Map(); // by name: shares
+  }
+
+  connectedCallback() {
+    if (this.canvas) return;
+    this.canvas = h("canvas", { "aria-hidden": "true" });
+    this.append(this.canvas);
+    this.setAttribute("role", "scrollbar");
+    this.setAttribute("aria-orientation", "vertical");
+    this.setAttribute("aria-valuemin", "0");
+    this.setAttribute("aria-valuemax", "100");
+    this.setAttribute("aria-valuenow", "0");
+    this.addEventListener("pointerdown", (event) => this.pressed(event));
+    this.addEventListener("pointermove", (event) => this.hold !== undefined && this.dragged(event));
+    for (const end of ["pointerup", "pointercancel"]) this.addEventListener(end, () => (this.hold = undefined));
+    this.addEventListener("wheel", (event) => this.dispatchEvent(new CustomEvent("wheeled", { detail: event.deltaY })), { passive: true });
+    this.sized = new ResizeObserver(() => this.draw());
+    this.sized.observe(this);
+    this.theme = matchMedia("(prefers-color-scheme: dark)");
+    this.theme.addEventListener("change", (this.ontheme = () => this.draw()));
+  }
+
+  disconnectedCallback() {
+    this.sized.disconnect();
+    this.theme.removeEventListener("change", this.ontheme);
+  }
+
+  show(from, to) {
+    if (this.seen[0] === from && this.seen[1] === to) return;
+    this.seen = [from, to];
+    this.setAttribute("aria-valuenow", String(Math.round(to * 100)));
+    this.draw();
+  }
+
+  /** Marks *shares* of the log by ticks of the kind *name*: hit, error or gap. */
+  mark(name, shares) {
+    this.ticks.set(name, shares);
+    this.draw();
+  }
+
+  thumb() {
+    const height = this.clientHeight;
+    const size = Math.max(LEAST, (this.seen[1] - this.seen[0]) * height);
+    return [Math.min(height - size, this.seen[0] * height), size];
+  }
+
+  pressed(event) {
+    if (event.button !== 0) return;
+    const y = event.clientY - this.getBoundingClientRect().top;
+    const [top, size] = this.thumb();
+    this.hold = y >= top && y <= top + size ? y - top : size / 2;
+    this.setPointerCapture(event.pointerId);
+    this.dragged(event);
+    event.preventDefault();
+  }
+
+  dragged(event) {
+    const [, size] = this.thumb();
+    const y = event.clientY - this.getBoundingClientRect().top - this.hold;
+    const share = Math.min(1, Math.max(0, y / Math.max(1, this.clientHeight - size)));
+    this.show(share * (1 - size / this.clientHeight), share + (1 - share) * (size / this.clientHeight));
+    this.dispatchEvent(new CustomEvent("drag", { detail: share }));
+  }
+
+  get held() {
+    return this.hold !== undefined;
+  }
+
+  draw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      if (this.isConnected) this.render();
+    });
+  }
+
+  render() {
+    const scale = devicePixelRatio || 1;
+    const [width, height] = [this.clientWidth, this.clientHeight];
+    if (this.canvas.width !== Math.round(width * scale) || this.canvas.height !== Math.round(height * scale)) {
+      this.canvas.width = Math.round(width * scale);
+      this.canvas.height = Math.round(height * scale);
+    }
+    const colours = getComputedStyle(this);
+    const pen = this.canvas.getContext("2d");
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    const [top, size] = this.thumb();
+    pen.fillStyle = colours.getPropertyValue("--thumb");
+    pen.beginPath();
+    pen.roundRect(3, top + 1, width - 6, size - 2, 4);
+    pen.fill();
+    for (const [name, shares] of this.ticks) {
+      pen.fillStyle = colours.getPropertyValue(`--tick-${name}`);
+      const inset = name === "hit" ? 2 : width / 2;
+      for (const share of shares) pen.fillRect(inset, Math.min(height - 2, share * height), width - 2 - inset, 2);
+    }
+  }
+}
+
+customElements.define("mini-map", MiniMap);

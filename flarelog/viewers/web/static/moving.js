@@ -1,0 +1,246 @@
+/**
+ * A list at a place, and how it gets to another one: rows around a place are asked for, more of them as one scrolls, and at
+ * the end a stream brings new ones. "Follow" keeps the end on the screen.
+ */
+
+import { Refused } from "./api.js";
+import { say } from "./dom.js";
+import { NOTE, key } from "./lines.js";
+import { Tail } from "./tail.js";
+import { several } from "./words.js";
+
+const NEAR = 150; // rows beyond the screen at which more are asked for
+
+export class Moving extends HTMLElement {
+  // Places.
+
+  /** Shows the place *where*, at *share* of the screen; the newest wish wins. */
+  async go(where, share = 0.35) {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController());
+    this.quiet();
+    try {
+      const answer = await this.source.open(where, asking.signal);
+      this.taken(answer, where, share);
+    } catch (error) {
+      if (error.name !== "AbortError") this.lost(error, () => this.go(where, share));
+    }
+  }
+
+  taken(answer, where, share) {
+    const { list, source } = this;
+    this.lost(null);
+    const lines = list.lines;
+    lines.replace(answer.rows, answer);
+    this.known(source.streams);
+    this.fresh = 0;
+    const live = source.ends(lines) && !source.sealed;
+    list.follow = Boolean(where.end) && live;
+    const offset = where.at ?? answer.at ?? (where.share !== undefined ? this.byShare(where.share) : null);
+    if (list.marked && where.at !== undefined) lines.unfold(where.at, list.marked[0]);
+    let index = where.end ? lines.view().length : where.line !== undefined ? lines.view().findIndex((item) => item.number === where.line)
+      : where.time !== undefined ? lines.view().findIndex((item) => item.row[5] >= where.time) : offset === null ? 0 : lines.find(offset);
+    if (index < 0) index = where.time !== undefined ? Math.max(0, lines.view().length - 1) : 0;
+    if (where.at !== undefined && list.marked && lines.view()[index]) list.current = key(lines.view()[index].row);
+    list.reveal(index, where.end ? 1 : where.share !== undefined ? where.share : share);
+    if (live && !this.map.held) this.listen();
+    else this.watch();
+    this.pressed();
+    this.count();
+  }
+
+  /** The server counts lines once it has seen all of the log: it is asked again until it has. */
+  async count() {
+    clearTimeout(this.counting);
+    const { lines } = this.list;
+    const row = lines.rows.find((one) => !(one[4] & NOTE));
+    if (!this.stream || !row || (lines.number !== null && !lines.about) || this.source.level) return;
+    try {
+      const number = await this.source.line(row[1], this.asking.signal);
+      const at = lines.rows.indexOf(row);
+      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), 1000);
+      else {
+        lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
+        lines.about = false;
+        lines.changed();
+        this.list.draw();
+      }
+    } catch {
+      // another place is asked for, or nobody answers: that is said elsewhere
+    }
+  }
+
+  byShare(share) {
+    const { first, committed } = this.source.state;
+    return Math.round(first + share * (committed - first));
+  }
+
+  end() {
+    this.list.current = null;
+    if (this.live && this.source.ends(this.list.lines)) this.resumed();
+    else this.go({ end: true });
+  }
+
+  /** Asks for the place that is dragged to, one question at a time. */
+  async drag(share) {
+    this.dragging = share;
+    if (this.dragged) return;
+    this.dragged = true;
+    try {
+      while (this.dragging !== null) {
+        const wanted = this.dragging;
+        this.dragging = null;
+        await this.go(wanted >= 1 ? { end: true } : { share: wanted });
+      }
+    } finally {
+      this.dragged = false;
+    }
+  }
+
+  async more() {
+    const { list, source } = this;
+    const seen = list.seen();
+    if (!seen || this.loading || this.dragged) return;
+    const lines = list.lines;
+    const held = lines.rows;
+    try {
+      this.loading = true;
+      if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
+        const answer = await source.earlier(lines, this.asking.signal);
+        if (answer && lines.rows.length && lines.rows[0] === held[0]) {
+          list.prepend(answer.rows, answer);
+          if (lines.trimTail()) this.behind();
+        }
+      }
+      if (seen.behind < NEAR && !this.live) {
+        const answer = await source.later(lines, this.asking.signal);
+        if (answer) {
+          lines.append(answer.rows);
+          for (const row of answer.open ?? []) lines.reopen(row[0], answer.open.filter((one) => one[0] === row[0]));
+          lines.whole = Boolean(answer.open?.length);
+          if (answer.to !== undefined) lines.to = Math.max(lines.to, answer.to);
+          if (!list.selection) list.moved(-lines.trimHead(12000));
+          list.draw();
+        }
+        if (source.ends(lines) && !source.sealed && !this.live) this.listen();
+      }
+    } catch (error) {
+      if (error.name !== "AbortError") this.lost(error, () => this.more());
+    } finally {
+      this.loading = false;
+    }
+  }
+
+  // The live end.
+
+  listen() {
+    clearTimeout(this.glance);
+    const { list, source } = this;
+    this.live = new Tail(source.tails(list.lines), source.wanted?.order ?? "arrival", {
+      streams: (streams) => this.known(streams),
+      rows: (rows) => this.came(rows),
+      bars: (k, rows) => {
+        list.lines.reopen(k, rows);
+        list.draw();
+      },
+      at: (places) => source.at(list.lines, places),
+      lost: (sentence) => this.lost(sentence && new Refused(0, sentence)),
+      done: () => {
+        this.live = null;
+        if (this.stream) source.state.sealed = true;
+        else source.sealed = true;
+        list.turn(false);
+        this.pressed();
+      },
+    });
+    this.pressed();
+  }
+
+  quiet() {
+    this.live?.stop();
+    this.live = null;
+  }
+
+  came(rows) {
+    const { list } = this;
+    const fresh = list.lines.append(rows);
+    if (list.follow) list.lines.trimHead();
+    else {
+      this.fresh += fresh;
+      if (list.lines.full) this.behind();
+    }
+    list.draw();
+  }
+
+  /** The end is not held any more: the stream would bring rows that nobody looks at. */
+  behind() {
+    this.quiet();
+    this.watch();
+  }
+
+  /** Looks now and then how far the log is, while no stream tells. */
+  watch() {
+    clearTimeout(this.glance);
+    if (this.live || this.source.sealed || !this.stream) return;
+    this.glance = setTimeout(async () => {
+      try {
+        if (document.visibilityState === "visible") await this.source.look(this.asking.signal);
+        this.lost(null);
+        this.list.draw();
+      } catch (error) {
+        if (error.name === "AbortError") return;
+        this.lost(error);
+      }
+      this.watch();
+    }, 1500);
+  }
+
+  follow() {
+    if (this.list.follow) this.list.turn(false);
+    else this.end();
+  }
+
+  stopped() {
+    this.pressed();
+    this.list.draw();
+  }
+
+  resumed() {
+    this.fresh = 0;
+    this.list.turn(!this.source.sealed);
+    if (this.source.sealed) this.list.reveal(this.list.lines.view().length, 1);
+    this.pressed();
+  }
+
+  pressed() {
+    const over = this.source.sealed;
+    this.following.setAttribute("aria-pressed", String(this.list.follow));
+    this.following.disabled = over;
+    say(this.following, over ? "Ended" : this.list.follow ? "Following" : "Follow");
+  }
+
+  known(streams) {
+    this.source.streams = streams.map((stream) => ({ run: this.run, ...stream }));
+    const sites = [...new Set(streams.map((stream) => stream.site))].sort();
+    const alone = (site) => streams.filter((stream) => stream.site === site).length === 1;
+    this.list.names = streams.map(({ site, log }) => (alone(site) && streams.length > 1 ? site : `${site}/${log}`));
+    this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
+    if (!this.stream) {
+      this.search.streams = streams.map(({ site, log }) => ({ site, log }));
+      const widest = Math.max(4, ...this.list.names.map((name) => name.length));
+      this.style.setProperty("--tag", `${Math.min(widest, 28)}ch`);
+      this.classList.add("tagged");
+      if (this.source.left) say(this.told, `${several(this.source.left, "log")} more in this run: choose fewer to merge them.`);
+    }
+  }
+
+  /** Says that the page's server, or the receiver, does not answer; null: it does. */
+  lost(error, again) {
+    this.trouble.hidden = !error;
+    say(this.trouble, error ? (/[.!]$/.test(error.message) ? error.message : `${error.message}.`) : "");
+    if (again && error.status === 0) {
+      clearTimeout(this.again);
+      this.again = setTimeout(() => this.isConnected && again(), 1000);
+    }
+  }
+}

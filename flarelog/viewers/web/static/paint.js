@@ -1,0 +1,108 @@
+/**
+ * A row's text as nodes: text nodes, in spans with classes where the log has colours. Nothing of a log becomes anything
+ * else. A row that is not opened shows what fits on a screen: a line of 64 MiB costs no more than any other.
+ */
+
+import { h } from "./dom.js";
+import { BAR, CUT, ERROR, NOTE, STDERR, TRACE, WARNING, key } from "./lines.js";
+import { clock, count } from "./words.js";
+
+const CLIPPED = 1200; // UTF-16 units of a row that is not opened
+const OPENED = 65536; // of one that is
+const MARKS = /\p{M}{9,}/gu; // a stack of marks that no script has: painting them takes seconds
+const HIDDEN = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c\ufeff\ud800-\udfff]/gu; // turns text around, or is half a character
+
+const LEVELS = [0, 51, 102, 153, 204, 255]; // of the colours 16 to 231, as terminals have them: nearly
+const BASE = 16;
+
+/** The colour *number* of the 256 of a terminal, behind the first 16. */
+function colour(number) {
+  if (number >= 232) return `rgb(${Array(3).fill(8 + 10 * (number - 232)).join(" ")})`;
+  const at = number - BASE;
+  return `rgb(${LEVELS[Math.floor(at / 36)]} ${LEVELS[Math.floor(at / 6) % 6]} ${LEVELS[at % 6]})`;
+}
+
+/** *text* with what would turn the text around it shown as a sign, one for one: places in it stay what they are. */
+export function legible(text) {
+  return text.replace(HIDDEN, "\ufffd").replace(MARKS, (marks) => marks.slice(0, 8) + "\u00b7".repeat(marks.length - 8));
+}
+
+/** A span with the classes of *names*, as in `b u f1 x208`. */
+function styled(names, text) {
+  const span = h("span", {}, text);
+  const wanted = names.split(" ");
+  const inverse = wanted.includes("r");
+  for (const name of wanted) {
+    const found = /^([fgxy])(\d{1,3})$/.exec(name);
+    if (!found) {
+      if (/^[bdiusr]$/.test(name)) span.classList.add(`sgr-${name}`);
+      continue;
+    }
+    const ground = "gy".includes(found[1]) !== inverse;
+    span.classList.add(ground ? "on" : "in");
+    const number = Number(found[2]);
+    if (number < BASE) span.classList.add(`${ground ? "g" : "f"}${number}`);
+    else span.style.setProperty(ground ? "--ground-of" : "--ink-of", colour(Math.min(number, 255)));
+  }
+  return span;
+}
+
+/** The nodes of *text*, of which *spans* are in colours. */
+export function painted(text, spans, most = CLIPPED) {
+  const shown = legible(text.length > most ? text.slice(0, most) : text);
+  if (!spans || !spans.length) return [document.createTextNode(shown)];
+  const nodes = [];
+  let at = 0;
+  for (const [begin, length, names] of spans) {
+    if (begin >= shown.length) break;
+    if (begin > at) nodes.push(document.createTextNode(shown.slice(at, begin)));
+    nodes.push(styled(names, shown.slice(Math.max(at, begin), begin + length)));
+    at = Math.max(at, begin + length);
+  }
+  if (at < shown.length) nodes.push(document.createTextNode(shown.slice(at)));
+  return nodes;
+}
+
+/** An empty row; `fill` gives it its content, again and again. */
+export function blank() {
+  const parts = ["number", "time", "tag", "text"].map((name) => h("span", { class: name }));
+  const node = h("div", { class: "row" }, ...parts);
+  [node.number, node.time, node.tag, node.text] = parts;
+  return node;
+}
+
+/**
+ * Shows *item* of a view in *node*.
+ * @param {{about: boolean, names: string[], colours: number[], open: boolean}} how
+ */
+export function fill(node, item, how) {
+  const { row, number, hidden, tail } = item;
+  const [k, offset, , text, flags, time, spans] = row;
+  node.key = key(row);
+  node.row = row;
+  node.item = item;
+  node.open = how.open;
+  const level = flags & ERROR ? "error" : flags & WARNING ? "warning" : "";
+  node.className = ["row", level, flags & NOTE && "note", flags & BAR && "bar", flags & STDERR && "stderr", flags & TRACE && "trace",
+    tail && "folded", hidden && "folds", how.open && "open"].filter(Boolean).join(" ");
+  node.number.textContent = flags & NOTE ? "" : number === null || number === undefined ? "" : `${how.about ? "\u2248" : ""}${count(number)}`;
+  node.time.textContent = time ? clock(time, true) : "";
+  if (how.names.length > 1) {
+    node.tag.textContent = how.names[k] ?? "";
+    node.tag.className = `tag c${how.colours[k] ?? 0}`;
+  } else if (node.tag.textContent) node.tag.textContent = "";
+  const nodes = painted(text, spans, how.open ? OPENED : CLIPPED);
+  if (hidden) nodes.unshift(h("span", { class: "fold", "aria-hidden": "true" }, tail ? "\u25b8 " : "\u25be "));
+  if (tail) nodes.push(h("span", { class: "more" }, ` \u2026 ${count(hidden)} lines \u2026 `), ...painted(tail[3], tail[6], 400));
+  if (flags & CUT || (how.open && text.length > OPENED)) nodes.push(h("span", { class: "more" }, " \u2026 cut: download the log for all of it"));
+  node.text.replaceChildren(...nodes);
+  node.dataset.offset = String(offset);
+}
+
+/** A small bar, filled to *done* percent. */
+export function meter(done, named = null) {
+  const inner = h("span");
+  inner.style.setProperty("inline-size", `${done}%`);
+  const properties = named === null ? { "aria-hidden": "true" } : { role: "progressbar", "aria-label": named, "aria-valuenow": String(Math.round(done)), "aria-valuemin": "0", "aria-valuemax": "100" };
+  return h("span", { class: "meter", ...properties }, inner);
+}

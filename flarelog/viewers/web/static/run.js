@@ -1,0 +1,232 @@
+/**
+ * One run: what went wrong first, and a row a site: its standing in words and a shape, its bars, its last line. A site
+ * with several logs opens to a row a log.
+ */
+
+import { answered, ask, path, query, read } from "./api.js";
+import { arrange, h, icon, kind, say } from "./dom.js";
+import { Lanes } from "./lanes.js";
+import { meter } from "./paint.js";
+import { again, trouble } from "./runs.js";
+import { bytes, count, moment, percent, several, skew } from "./words.js";
+
+const ORDER = ["failed", "lost link", "silent", "gap", "paused", "sending", "quiet", "open", "ended", "complete"];
+const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
+const SHOWN = 200; // sites that are shown at first
+const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
+const SLOWER = 10_000; // ms between two looks for errors and findings
+
+export class RunPage extends HTMLElement {
+  begin(run, site) {
+    this.run = run;
+    this.site = site ?? "";
+    return this;
+  }
+
+  connectedCallback() {
+    this.rows = new Map();
+    this.opened = new Set();
+    this.most = SHOWN;
+    this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+    this.sum = h("p", { class: "sum", role: "status" });
+    this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
+    this.findings = h("section", { class: "findings", hidden: true, "aria-label": "Findings" });
+    this.lanes = new Lanes(this.run);
+    this.filter = h("input", { type: "search", "aria-label": "Show sites that contain", placeholder: "Site", value: this.site, on: { input: () => this.draw() } });
+    this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
+    this.body = h("div", { class: "body", role: "rowgroup" });
+    this.more = h("button", { type: "button", class: "more", hidden: true, on: { click: () => this.all() } });
+    const names = ["Site", "Standing", "Last line", "Bytes", "Bytes/s", "Clock", "Missing"];
+    const base = path(this.run);
+    this.append(
+      h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
+      this.trouble, this.first, this.findings, this.lanes,
+      h("div", { class: "tools" }, this.filter, this.only, h("span", { class: "spring" }),
+        h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
+        h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
+      h("div", { class: "table sites", role: "table", "aria-label": `Sites of ${this.run}` },
+        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
+      this.more,
+    );
+    this.stop = [again(this, () => this.look()), again(this, () => this.wrong(), SLOWER)];
+  }
+
+  disconnectedCallback() {
+    for (const stop of this.stop) stop();
+  }
+
+  async look() {
+    try {
+      const headers = this.etag ? { "If-None-Match": this.etag } : {};
+      const response = await answered(`/api/run?${query({ run: this.run })}`, undefined, { headers });
+      trouble(this.trouble, null);
+      if (response.status === 304) return;
+      this.record = await read(response);
+      this.etag = response.headers.get("ETag");
+      this.draw();
+    } catch (error) {
+      trouble(this.trouble, error);
+    }
+  }
+
+  // What went wrong.
+
+  async wrong() {
+    const wanted = query({ run: this.run });
+    const [first, findings] = await Promise.all([ask(`/api/first-error?${wanted}`), ask(`/api/findings?${wanted}`)].map((asked) => asked.catch(() => null)));
+    if (first) this.tellFirst(first.found);
+    if (findings) this.tellFindings(findings.findings);
+    clearTimeout(this.sooner);
+    if ((first?.looking || findings?.looking) && this.isConnected) this.sooner = setTimeout(() => this.wrong(), 1500);
+  }
+
+  tellFirst(found) {
+    this.first.hidden = !found;
+    if (!found || this.first.dataset.is === found.id + found.offset) return;
+    this.first.dataset.is = found.id + found.offset;
+    this.first.dataset.id = found.id;
+    const { site, log } = found.stream;
+    const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
+    this.first.replaceChildren(
+      h("h2", {}, icon("failed"), " First error of all sites"),
+      h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`),
+      h("p", { class: "what" }, found.text),
+      found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
+      jump,
+    );
+  }
+
+  tellFindings(findings) {
+    const others = findings.filter((one) => one.id !== this.first.dataset.id);
+    this.findings.hidden = others.length === 0;
+    const text = JSON.stringify(others);
+    if (this.findings.dataset.is === text) return;
+    this.findings.dataset.is = text;
+    const title = several(others.length, this.first.hidden ? "finding" : "more finding");
+    this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...others.slice(0, 50).map((one) => this.finding(one))));
+  }
+
+  finding(one) {
+    const href = one.log ? `${path(this.run, one.site, one.log)}#bytes=${one.offset}-${one.offset + Math.max(1, one.length ?? 1)}` : null;
+    const name = h("bdi", {}, one.log ? `${one.site}/${one.log}` : (one.site ?? ""));
+    const often = one.count > 1 ? `, ${count(one.count)} times` : "";
+    return h("li", {}, h("p", {}, h("b", {}, one.event_name ?? ""), " in ", href ? h("a", { href }, name) : name, often),
+      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), h("p", { class: "meaning" }, `${one.meaning ?? ""} ${one.action ?? ""}`.trim()));
+  }
+
+  // The sites.
+
+  wanted() {
+    const name = this.filter.value.trim().toLowerCase();
+    return this.record.sites
+      .filter((site) => site.site.toLowerCase().includes(name) || site.streams.some((one) => one.log.toLowerCase().includes(name)))
+      .sort((a, b) => WEIGHT[kind(a.standing)] - WEIGHT[kind(b.standing)]) // what is in trouble first, else as they come
+      .filter((site) => !this.only.value || (this.only.value === "bad" ? ["bad", "warn"].includes(kind(site.standing)) : !["complete", "ended", "failed"].includes(site.standing)));
+  }
+
+  draw() {
+    if (!this.record) return;
+    const { sites, state } = this.record;
+    const counts = new Map();
+    for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
+    const parts = ORDER.filter((name) => counts.has(name)).map((name) => `${count(counts.get(name))} ${name}`);
+    say(this.sum, `${state}: ${several(sites.length, "site")}${parts.length ? `: ${parts.join(", ")}` : ""}`);
+    const wanted = this.wanted();
+    const nodes = [];
+    const kept = new Map();
+    const before = this.rows;
+    const take = (name, make) => {
+      const node = before.get(name) ?? make();
+      kept.set(name, node);
+      nodes.push(node);
+      return node;
+    };
+    for (const site of wanted.slice(0, this.most)) {
+      this.show(take(site.site, () => this.row()), site);
+      if (site.streams.length > 1 && this.isOpen(site)) for (const one of site.streams) this.showLog(take(`${site.site}/${one.log}`, () => this.row("log")), site, one);
+    }
+    this.rows = kept;
+    arrange(this.body, nodes);
+    this.more.hidden = wanted.length <= this.most;
+    say(this.more, `Show ${several(wanted.length - this.most, "more site")}`);
+    this.lanes.order(wanted.slice(0, this.most).map((site) => site.site));
+  }
+
+  all() {
+    this.most = Infinity;
+    this.draw();
+  }
+
+  isOpen(site) {
+    return this.opened.has(site.site) || this.site === site.site;
+  }
+
+  row(extra = "") {
+    const node = h("div", { class: `line ${extra}`, role: "row" });
+    node.name = h("span", { role: "rowheader", class: "name" });
+    node.cells = ["state", "last", "bytes", "rate", "skew", "missing"].map((name) => h("span", { role: "cell", class: name }));
+    node.append(node.name, ...node.cells);
+    return node;
+  }
+
+  show(node, site) {
+    const single = site.streams.length === 1;
+    const label = single ? "1" : `${site.streams.length} ${this.isOpen(site)}`;
+    if (node.dataset.is !== label) {
+      node.dataset.is = label;
+      const link = h("a", { href: single ? path(this.run, site.site, site.streams[0].log) : `${path(this.run)}?merged=time&${new URLSearchParams(site.streams.map((one) => ["log", `${site.site}/${one.log}`]))}` }, h("bdi", {}, site.site));
+      const toggle = !single && h("button", { type: "button", class: "quiet", "aria-expanded": String(this.isOpen(site)), on: { click: () => this.turn(site.site) } }, several(site.streams.length, "log"));
+      node.name.replaceChildren(link, ...(single ? [h("small", {}, h("bdi", {}, site.streams[0].log))] : [toggle]));
+    }
+    const latest = site.streams.filter((one) => one.last).reduce((best, one) => ((one.grown ?? 0) > (best?.grown ?? -1) ? one : best), null);
+    const exits = site.streams.map((one) => one.exit).filter(Boolean);
+    this.fill(node, site, { text: latest?.last ?? "", bars: site.streams.filter((one) => one.bar && !one.sealed), exit: exits[0] });
+  }
+
+  showLog(node, site, one) {
+    if (node.dataset.is !== one.log) {
+      node.dataset.is = one.log;
+      node.name.replaceChildren(h("a", { href: path(this.run, site.site, one.log) }, h("bdi", {}, one.log)), one.rank === null || one.rank === undefined ? "" : h("small", {}, `rank ${one.rank}`));
+    }
+    this.fill(node, { ...one, bytes: one.committed, lost: 0, skew: null }, { text: one.last ?? "", bars: one.bar ? [one] : [], exit: one.exit });
+  }
+
+  fill(node, one, { text, bars, exit }) {
+    const [state, last, size, rate, clocks, missing] = node.cells;
+    const words = exit && !one.words.includes(exit) ? `${one.words}; ${exit}` : one.words;
+    if (state.dataset.is !== one.standing) {
+      state.dataset.is = one.standing;
+      state.words = h("span", {});
+      state.replaceChildren(icon(one.standing), state.words);
+      node.classList.remove("good", "warn", "bad", "calm");
+      node.classList.add(kind(one.standing));
+    }
+    say(state.words, words);
+    const drawn = `${text}\n${bars.map((bar) => bar.bar).join("\n")}`;
+    if (last.dataset.is !== drawn) {
+      last.dataset.is = drawn;
+      last.replaceChildren(...(bars.length ? bars.slice(0, 8).map((bar) => this.bar(bar)) : [h("span", { class: "tail", dir: "auto" }, text)]));
+      last.title = text;
+    }
+    say(size, bytes(one.bytes));
+    say(rate, one.rate ? `${bytes(one.rate)}/s` : "\u2013");
+    say(clocks, one.skew === null || one.skew === undefined ? "\u2013" : skew(one.skew));
+    const gaps = one.gaps ?? 0;
+    say(missing, gaps ? `${several(gaps, "gap")}${one.lost ? `, ${bytes(one.lost)}` : ""}` : "\u2013");
+    missing.classList.toggle("some", gaps > 0);
+  }
+
+  /** The bar of one rank. */
+  bar(one) {
+    const done = percent(one.bar);
+    const name = one.rank === null || one.rank === undefined ? one.log : `rank ${one.rank}`;
+    return h("span", { class: "progress" }, h("small", {}, name), done === null ? "" : meter(done, `${name}: ${Math.round(done)} %`), h("span", { class: "tail", dir: "auto" }, one.bar.replace(DRAWN, " ")));
+  }
+
+  turn(site) {
+    if (!this.opened.delete(site)) this.opened.add(site);
+    this.draw();
+  }
+}
+
+customElements.define("run-page", RunPage);

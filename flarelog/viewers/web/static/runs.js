@@ -1,0 +1,103 @@
+/** All runs: their states, sites, sizes, and what is missing. Asked again each two seconds while somebody looks. */
+
+import { Refused, ask, path } from "./api.js";
+import { arrange, h, icon, say } from "./dom.js";
+import { bytes, lasting, moment, several } from "./words.js";
+
+const EVERY = 2000;
+
+/** Calls *look* again and again while *element* is in the document and its tab is seen. Returns what ends it. */
+export function again(element, look, every = EVERY) {
+  let timer;
+  let over = false;
+  const next = async () => {
+    clearTimeout(timer);
+    if (over || document.visibilityState === "hidden") return;
+    await look();
+    clearTimeout(timer);
+    if (!over) timer = setTimeout(next, every);
+  };
+  document.addEventListener("visibilitychange", next);
+  next();
+  return () => {
+    over = true;
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", next);
+  };
+}
+
+/** Says in *place* what is the matter; nothing when *error* is null. */
+export function trouble(place, error) {
+  if (error && !(error instanceof Refused)) throw error;
+  place.hidden = !error;
+  say(place, error ? `${error.message}${error.status === 0 ? "; trying again" : ""}.`.replace(/\.\.$/, ".") : "");
+}
+
+const STANDINGS = { running: "sending", "about to start": "open", ending: "ended", ended: "complete", complete: "complete", failed: "failed", incomplete: "gap", open: "open" };
+
+export class RunsPage extends HTMLElement {
+  connectedCallback() {
+    this.rows = new Map();
+    this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
+    this.body = h("div", { class: "body", role: "rowgroup" });
+    this.empty = h("p", { class: "empty", hidden: true }, "No run is stored here yet. ", h("code", {}, "flarelog run -- COMMAND"), " sends the first one.");
+    const names = ["Run", "State", "Sites", "Logs", "Bytes", "Missing", "Last byte"];
+    this.append(
+      h("h1", {}, "Runs"), this.trouble,
+      h("div", { class: "table runs", role: "table", "aria-label": "Runs" },
+        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
+      this.empty,
+    );
+    this.stop = again(this, () => this.look());
+  }
+
+  disconnectedCallback() {
+    this.stop();
+  }
+
+  async look() {
+    try {
+      const { runs, now } = await ask("/api/runs");
+      trouble(this.trouble, null);
+      this.empty.hidden = runs.length > 0;
+      const kept = new Map();
+      for (const run of runs.slice(0, 1000)) {
+        const text = JSON.stringify(run);
+        const row = this.rows.get(run.run);
+        kept.set(run.run, row?.text === text && run.grown === null ? row : this.row(run, now, text));
+      }
+      this.rows = kept;
+      arrange(this.body, [...kept.values()]);
+    } catch (error) {
+      trouble(this.trouble, error);
+    }
+  }
+
+  row(run, now, text) {
+    const old = this.rows.get(run.run);
+    const node = old ?? h("div", { class: "line", role: "row" });
+    if (!old) {
+      node.link = h("a", { href: path(run.run) }, h("bdi", {}, run.run));
+      node.cells = Array.from({ length: 6 }, () => h("span", { role: "cell" }));
+      node.append(h("span", { role: "rowheader", class: "name" }, node.link), ...node.cells);
+    }
+    node.text = text;
+    const [state, sites, logs, size, missing, grown] = node.cells;
+    const standing = run.failed ? "failed" : (STANDINGS[run.state] ?? "open");
+    if (state.dataset.is !== `${standing}${run.state}`) {
+      state.dataset.is = `${standing}${run.state}`;
+      state.replaceChildren(icon(standing), ` ${run.state}`);
+    }
+    state.className = "state";
+    say(sites, several(run.sites, "site"));
+    say(logs, several(run.logs, "log"));
+    say(size, bytes(run.bytes));
+    say(missing, run.gaps ? several(run.gaps, "gap") : "\u2013");
+    missing.className = run.gaps ? "missing" : "none";
+    say(grown, run.grown ? `${lasting(now - run.grown)} ago` : "\u2013");
+    if (run.grown) grown.title = `${moment(run.grown)} UTC`;
+    return node;
+  }
+}
+
+customElements.define("runs-page", RunsPage);

@@ -1,0 +1,76 @@
+/** Numbers, sizes and times as a person reads them. Pure: the time is told. */
+
+const COUNT = new Intl.NumberFormat("en");
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+
+export function count(number) {
+  return COUNT.format(number);
+}
+
+/** One thing, or several: "1 gap", "2 gaps". */
+export function several(number, one, more = `${one}s`) {
+  return `${count(number)} ${number === 1 ? one : more}`;
+}
+
+/** *size* in bytes: "12.3 MB". */
+export function bytes(size) {
+  let unit = 0;
+  while (size >= 1000 && unit < UNITS.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  return `${unit && size < 99.95 ? size.toFixed(1) : Math.round(size)} ${UNITS[unit]}`;
+}
+
+/** A duration in milliseconds: "12 s", "3 min", "2 h 05". */
+export function lasting(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 120) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 120) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${String(minutes % 60).padStart(2, "0")}`;
+  return `${Math.floor(hours / 24)} d`;
+}
+
+/** The clock of *ms* in UTC, to the millisecond or the second. */
+export function clock(ms, exact = false) {
+  return new Date(ms).toISOString().slice(11, exact ? 23 : 19);
+}
+
+/** A day and a clock in UTC, without the day if it is that of *now*. */
+export function moment(ms, now) {
+  const text = new Date(ms).toISOString();
+  const same = now !== undefined && new Date(now).toISOString().slice(0, 10) === text.slice(0, 10);
+  return same ? text.slice(11, 19) : `${text.slice(0, 10)} ${text.slice(11, 16)}`;
+}
+
+/** A difference of clocks: "+12 ms", "−3.2 s". */
+export function skew(ms) {
+  const size = Math.abs(ms);
+  if (size < 0.5) return "0 ms";
+  return `${ms < 0 ? "\u2212" : "+"}${size < 1000 ? `${Math.round(size)} ms` : `${(size / 1000).toFixed(1)} s`}`;
+}
+
+/** How far a progress bar is, of its text, 0 to 100; null where it does not say. */
+export function percent(text) {
+  const found = /(\d{1,3}(?:\.\d+)?)\s?%/.exec(text ?? "");
+  if (found) return Math.min(100, Number(found[1]));
+  const steps = /(\d+)\s*\/\s*(\d+)/.exec(text ?? "");
+  return steps && Number(steps[2]) ? Math.min(100, (100 * Number(steps[1])) / Number(steps[2])) : null;
+}
+
+/** The text of a place to go to: a line, `@OFFSET`, `50%`, a time; null if it is none of these. */
+export function place(text, now) {
+  const wanted = text.trim();
+  let found;
+  if ((found = /^(\d+(?:\.\d+)?)\s*%$/.exec(wanted))) return { share: Math.min(1, Number(found[1]) / 100) };
+  if ((found = /^@\s*([\d,_]+)$/.exec(wanted))) return { at: Number(found[1].replace(/[,_]/g, "")) };
+  if ((found = /^[\d,_]+$/.exec(wanted))) return { line: Number(wanted.replace(/[,_]/g, "")) };
+  if ((found = /^(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?$/.exec(wanted))) {
+    const day = new Date(now).toISOString().slice(0, 11);
+    return { time: Date.parse(`${day}${found[1].padStart(2, "0")}:${found[2]}:${found[3] ?? "00"}Z`) };
+  }
+  const time = Date.parse(/Z|[+-]\d\d:?\d\d$/.test(wanted) ? wanted : `${wanted.replace(" ", "T")}Z`);
+  return wanted && !Number.isNaN(time) ? { time } : null;
+}

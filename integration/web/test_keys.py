@@ -1,0 +1,143 @@
+"""The page by its keys alone, for people who see little, and for narrow screens; judged by axe in both themes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+
+from integration.harness.places import Place
+from integration.web.browsing import Tab, Web, held, tab_of
+from integration.web.conftest import LOGS
+
+BERLIN = "/run/run-1/berlin/train.log"
+PAGES = ("/", "/run/run-1", BERLIN, "/run/run-1/kyoto/colours.log", "/run/run-1?merged=time")
+
+
+def test_lines_are_gone_through_and_marked_and_a_screen_reader_is_told(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    for key in ("j", "j", "j", "k"):
+        page.keyboard.press(key)
+    current = page.locator('[aria-current="true"]')
+    expect(current).to_contain_text("000001 step")
+    expect(page.get_by_role("status").filter(has_text="000001 step")).to_be_visible()
+    page.keyboard.press("Shift+J")
+    page.keyboard.press("Shift+ArrowDown")
+    expect(page.locator(".row.marked")).to_have_count(3)
+    page.keyboard.press("Escape")
+    expect(page.locator(".row.marked")).to_have_count(0)
+    expect(page).to_have_url(tab.web.url(BERLIN))
+
+
+def test_screens_are_gone_through(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    page.keyboard.press("Space")
+    expect(page.locator(".row", has_text="000000 step")).not_to_be_in_viewport()
+    page.keyboard.press("PageUp")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+
+
+def test_the_card_of_keys_opens_and_closes(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("?")
+    card = page.get_by_role("dialog", name="Keys")
+    expect(card).to_contain_text("first error of all sites")
+    page.keyboard.press("Escape")
+    expect(card).to_have_count(0)
+
+
+def test_the_next_error_is_gone_to_and_none_behind_it_is_said(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(page.locator(".row", has_text="000000 step")).to_be_in_viewport()
+    page.keyboard.press("e")
+    expect(page.locator('[aria-current="true"]')).to_contain_text("cannot write the checkpoint")
+    page.keyboard.press("G")
+    expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
+    page.keyboard.press("e")
+    expect(page.get_by_role("status").filter(has_text="no error behind this place")).to_be_visible()
+
+
+def test_times_are_shown_and_hidden(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("t")
+    expect(page.locator("log-page")).to_have_class("times")
+    page.keyboard.press("t")
+    expect(page.locator("log-page")).to_have_class("")
+
+
+def test_everything_is_reached_by_tab(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    reached = []
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate("document.activeElement.getAttribute('aria-label') || document.activeElement.textContent")
+        )
+    assert {"To the content", "run-1", "Log out", "Search", "Level", "Go to", "Link", "Download", "Keys"} <= set(
+        reached
+    )
+    assert "Lines of berlin/train.log" in reached
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(browser: Browser, stored: tuple[Place, Web], theme: Literal["light", "dark"]) -> None:
+    axe = Axe()
+    with tab_of(browser, stored[1], color_scheme=theme, reduced_motion="reduce") as tab:
+        for path in PAGES:
+            page = tab.open(path)
+            expect(page.locator("log-list .row, .body .line").first).to_be_visible()
+            if path == BERLIN:
+                page.keyboard.press("/")
+                page.keyboard.press("Shift+Tab")
+                page.keyboard.press("j")
+            found = axe.run(page).response["violations"]
+            assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == [], path
+        tab.page.goto(tab.web.url(BERLIN))
+        expect(tab.page.locator("log-list .row").first).to_be_visible()
+        tab.page.keyboard.press("?")
+        assert [one["id"] for one in axe.run(tab.page).response["violations"]] == []
+
+
+def test_at_two_hundred_percent_and_on_a_phone_nothing_is_wider_than_the_screen(
+    browser: Browser, stored: tuple[Place, Web]
+) -> None:
+    sizes = ({"width": 640, "height": 400}, {"width": 390, "height": 780}, {"width": 320, "height": 640})
+    for size in sizes:
+        with tab_of(browser, stored[1], viewport=size, device_scale_factor=2) as tab:
+            for path in PAGES:
+                page = tab.open(path)
+                expect(page.locator("log-list .row, .body .line").first).to_be_visible()
+                assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (size, path)
+            tab.is_clean()
+
+
+def test_without_motion_nothing_moves_by_itself(browser: Browser, stored: tuple[Place, Web]) -> None:
+    with tab_of(browser, stored[1], reduced_motion="reduce") as tab:
+        for path in PAGES:
+            page = tab.open(path)
+            expect(page.locator("log-list .row, .body .line").first).to_be_visible()
+            assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_a_phone_s_finger_scrolls_and_the_end_is_one_touch_away(browser: Browser, stored: tuple[Place, Web]) -> None:
+    phone = {"viewport": {"width": 390, "height": 780}, "has_touch": True, "is_mobile": True}
+    with tab_of(browser, stored[1], **phone) as tab:
+        page = tab.show(f"{BERLIN}#bytes=0-12")
+        box = page.locator("mini-map").bounding_box()
+        assert box is not None
+        page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] - 2)
+        expect(page.locator(".row", has_text="003199 step")).to_be_in_viewport()
+        tab.is_clean()
+
+
+def test_rows_are_the_log_s(tab: Tab) -> None:
+    page = tab.show("/run/run-1/kyoto/rank-1.log")
+    wanted = LOGS["kyoto/rank-1.log"].decode().splitlines()
+    assert [text for text in held(page) if "of rank" in text] == wanted

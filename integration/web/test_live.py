@@ -1,0 +1,197 @@
+"""A log that grows, in Chromium: each row once, whatever is killed meanwhile, and a screen that stays where it is."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from integration.harness.places import Place, Receiver, append, free_address, until
+from integration.web.browsing import Tab, Web, comes_true, held, numbered, offsets, tab_of
+
+LIVE = "/run/run-1/site-1/app.log"
+
+
+@pytest.fixture
+def growing(place: Place) -> tuple[Place, Receiver, Web]:
+    """A log of 500 lines that a sidecar sends, and a page."""
+    receiver = place.serve(listen=free_address())
+    append(place.log, numbered(500))
+    place.sidecar(receiver)
+    receiver.gets(numbered(500))
+    return place, receiver, Web(place, "--receiver", receiver.address)
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.locator("log-list .row", has_text=text)
+
+
+def test_new_lines_come_and_scrolling_up_stops_them_from_moving_the_screen(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        expect(page.get_by_role("button", name="Following")).to_have_attribute("aria-pressed", "true")
+        append(place.log, numbered(10, 500))
+        expect(row(page, "000509 step")).to_be_in_viewport()
+        page.mouse.move(400, 400)
+        page.mouse.wheel(0, -2000)
+        expect(page.get_by_role("button", name="Follow", exact=True)).to_have_attribute("aria-pressed", "false")
+        seen = row(page, "000390 step")
+        expect(seen).to_be_attached()
+        before = page.evaluate("document.querySelector('log-list').scrollTop")
+        append(place.log, numbered(25, 510))
+        expect(page.locator(".news")).to_have_text("25 new lines ↓")
+        assert page.evaluate("document.querySelector('log-list').scrollTop") == before
+        page.locator(".news").click()
+        expect(row(page, "000534 step")).to_be_in_viewport()
+        expect(page.get_by_role("button", name="Following")).to_be_visible()
+        page.keyboard.press("f")
+        expect(page.get_by_role("button", name="Follow", exact=True)).to_be_visible()
+        tab.is_clean()
+
+
+def test_a_bar_moves_in_its_place(browser: Browser, growing: tuple[Place, Receiver, Web]) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        for percent in range(0, 100, 10):
+            append(place.log, f"\repoch 1: {percent:3d}%|{'#' * percent}".encode())
+            expect(row(page, f"epoch 1: {percent:3d}%")).to_be_in_viewport()
+            assert row(page, "epoch 1").count() == 1
+        append(place.log, b"\repoch 1: 100%\nthe next line\n")
+        expect(row(page, "the next line")).to_be_in_viewport()
+        expect(row(page, "epoch 1: 100%")).to_have_count(1)
+        expect(row(page, "epoch 1")).to_have_count(1)
+        tab.is_clean()
+
+
+@pytest.mark.parametrize("killed", ["web", "receiver", "both"])
+def test_what_was_killed_comes_back_and_each_row_is_there_once(
+    browser: Browser, growing: tuple[Place, Receiver, Web], killed: str
+) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        append(place.log, numbered(100, 500))
+        expect(row(page, "000599 step")).to_be_in_viewport()
+        if killed != "receiver":
+            web.program.kill()
+        if killed != "web":
+            receiver.program.kill()
+        expect(page.locator(".trouble")).to_be_visible(timeout=10_000)
+        append(place.log, numbered(100, 600))
+        if killed != "web":
+            receiver = receiver.again()
+        if killed != "receiver":
+            web = web.again()
+            expect(page.get_by_role("dialog")).to_be_visible()
+            other = tab.context.new_page()  # one logs in again, in another tab
+            other.goto(web.login())
+            expect(other.locator("runs-page")).to_be_visible()
+            other.close()
+        append(place.log, numbered(50, 700))
+        expect(row(page, "000749 step")).to_be_in_viewport()
+        expect(page.locator(".trouble")).to_be_hidden()
+        places = offsets(page)
+        assert places == list(range(places[0], 12 * 750, 12))
+        assert [text for text in held(page) if "step" in text][-750:] == numbered(750).decode().splitlines()[
+            -len(places) :
+        ]
+        assert tab.violations() == []
+
+
+def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    _, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        receiver.program.kill()
+        expect(page.locator(".trouble")).to_be_visible(timeout=10_000)
+        receiver.again()
+        expect(page.locator(".trouble")).to_be_hidden()
+        tab.is_clean()
+
+
+HIDE = """(state) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
+    document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_a_hidden_tab_lets_its_stream_go_and_takes_it_up_where_it_was(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        tab.page.clock.install()
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        page.evaluate(HIDE, "hidden")
+        page.clock.run_for(31_000)
+        comes_true(page, "document.querySelector('log-page').live.resting")
+        append(place.log, numbered(40, 500))
+        page.evaluate(HIDE, "visible")
+        page.clock.resume()
+        expect(row(page, "000539 step")).to_be_in_viewport()
+        places = offsets(page)
+        assert places == list(range(places[0], 12 * 540, 12))
+        tab.is_clean()
+
+
+def test_the_end_of_a_log_is_a_note_and_nothing_is_followed_any_more(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+        expect(page.get_by_role("button", name="Ended")).to_be_disabled()
+        expect(page.locator(".row.note").last).to_be_in_viewport()
+        tab.is_clean()
+
+
+def test_many_rows_a_second_are_all_there_and_few_are_in_the_document(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        page.evaluate(
+            """() => {
+                const lines = document.querySelector("log-list").lines;
+                const append = lines.append.bind(lines);
+                window.counted = lines.rows.length;
+                lines.append = (rows) => {
+                    const fresh = append(rows);
+                    window.counted += fresh;
+                    return fresh;
+                };
+            }"""
+        )
+        before = page.evaluate("window.counted")
+        append(place.log, numbered(60_000, 500))
+        expect(row(page, "060499 step")).to_be_in_viewport()
+        assert page.evaluate("window.counted") == before + 60_000
+        assert page.evaluate("document.querySelector('log-list').lines.rows.length") < 5000
+        assert page.evaluate("document.querySelectorAll('*').length") < 1500
+        places = offsets(page)
+        assert places == list(range(places[0], 12 * 60_500, 12))
+        tab.is_clean()
+
+
+def test_two_tabs_look_at_two_places(browser: Browser, growing: tuple[Place, Receiver, Web]) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        other = Tab(browser, web)
+        try:
+            other.login()
+            there = other.show(f"{LIVE}#bytes=120-132")
+            append(place.log, numbered(5, 500))
+            expect(row(page, "000504 step")).to_be_in_viewport()
+            expect(row(there, "000010 step")).to_be_in_viewport()
+            until(lambda: there.locator(".news").is_visible(), "the other tab is told of new lines")
+        finally:
+            other.close()

@@ -1,0 +1,196 @@
+"""The page of a log in Chromium: any place of it, rows as ``flarelog view`` has them, what is marked and copied."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from integration.web.browsing import Tab, comes_true, held, texts
+from integration.web.conftest import LOGS
+
+BERLIN = "/run/run-1/berlin/train.log"
+FIRST_OF_TRACEBACK = LOGS["berlin/train.log"].index(b"Traceback")
+
+
+def at(place: float) -> str:
+    """The line of berlin's log at *place*, an offset or a share."""
+    data = LOGS["berlin/train.log"]
+    offset = place if isinstance(place, int) else int(place * len(data))
+    return data[data.rindex(b"\n", 0, offset) + 1 :].split(b"\n")[0].decode()
+
+
+def row(page: Page, text: str) -> Locator:
+    return page.locator("log-list .row", has_text=text)
+
+
+def test_a_log_that_has_ended_shows_its_end_and_every_wheel_turn_shows_what_is_before(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    expect(row(page, "003199 step")).to_be_visible()
+    for _ in range(60):
+        page.mouse.move(400, 400)
+        page.mouse.wheel(0, -3000)
+        page.wait_for_timeout(20)
+        if "000000 step" in held(page):
+            break
+    comes_true(page, 'document.querySelector("log-list").lines.rows[0][1] === 0')
+    rows = [text for text in held(page) if text.endswith("step")]
+    assert rows == [f"{n:06d} step" for n in range(int(rows[0][:6]), int(rows[-1][:6]) + 1)]
+    assert page.locator("log-list .row").count() < 100
+
+
+def test_two_keys_go_to_both_ends(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.keyboard.press("G")
+    expect(row(page, "003199 step")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [("50%", at(0.5)), ("@24000", at(24000)), ("0%", "000000 step"), ("100%", "003199 step")],
+    ids=["share", "offset", "beginning", "end"],
+)
+def test_a_place_is_gone_to_by_what_is_typed(tab: Tab, place: str, text: str) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press(":")
+    page.keyboard.type(place)
+    page.keyboard.press("Enter")
+    expect(row(page, text)).to_be_in_viewport()
+
+
+def test_the_map_leads_to_any_share_of_the_log(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    box = page.locator("mini-map").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] - 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 8, box["y"] + box["height"] / 2, steps=8)
+    page.mouse.up()
+    expect(page.locator(".status .where")).to_have_text(re.compile("(49|50|51) %"))
+
+
+def test_a_traceback_is_folded_and_opens(tab: Tab) -> None:
+    page = tab.open(f"{BERLIN}#bytes={FIRST_OF_TRACEBACK - 30}-{FIRST_OF_TRACEBACK - 29}")
+    head = row(page, "Traceback (most recent call last)")
+    expect(head).to_contain_text("5 lines")
+    expect(head).to_contain_text("No space left on device")
+    expect(row(page, "torch.save")).to_have_count(0)
+    head.click()
+    expect(row(page, "torch.save(state, path)")).to_be_visible()
+
+
+def test_a_permalink_marks_its_bytes_and_is_what_the_address_says(tab: Tab) -> None:
+    page = tab.open(f"{BERLIN}#bytes={12 * 150}-{12 * 153}")
+    expect(page.locator(".row.marked")).to_have_count(3)
+    assert [text for text in texts(page) if text in {f"{n:06d} step" for n in (150, 151, 152)}] == [
+        "000150 step",
+        "000151 step",
+        "000152 step",
+    ]
+    row(page, "000155 step").click()
+    row(page, "000158 step").click(modifiers=["Shift"])
+    expect(page).to_have_url(tab.web.url(f"{BERLIN}#bytes={12 * 155}-{12 * 159}"))
+    expect(page.locator(".row.marked")).to_have_count(4)
+
+
+def test_the_link_s_command_shows_the_same_lines(tab: Tab) -> None:
+    page = tab.open(f"{BERLIN}#bytes={12 * 150}-{12 * 153}")
+    expect(page.locator(".row.marked")).to_have_count(3)
+    page.keyboard.press("c")
+    command = page.locator("dialog code", has_text="flarelog logs").inner_text()
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    shown = subprocess.run(command, shell=True, capture_output=True, env={**os.environ, "PATH": path}, check=False)
+    assert shown.stdout == b"000150 step\n000151 step\n000152 step\n", shown.stderr
+
+
+def test_a_long_line_is_opened_and_wraps_alone(tab: Tab) -> None:
+    page = tab.show("/run/run-1/lyon/long.log")
+    page.keyboard.press("g")
+    long = page.locator("log-list .row").nth(1)
+    before = long.bounding_box()
+    long.click()
+    expect(long).to_have_class("row open marked")
+    expect(long).to_contain_text("END")
+    after, below = long.bounding_box(), row(page, "000000 step").bounding_box()
+    assert before
+    assert after
+    assert below
+    assert after["height"] > 3 * before["height"]
+    assert below["y"] >= after["y"] + after["height"] - 1
+
+
+def test_colours_are_classes_and_what_is_wide_or_runs_from_the_right_keeps_its_row(tab: Tab) -> None:
+    page = tab.show("/run/run-1/kyoto/colours.log")
+    expect(page.locator(".row .f1.sgr-b")).to_have_text("red and bold")
+    expect(page.locator(".row .sgr-r")).to_have_text("turned")
+    expect(page.locator(".row .in").nth(2)).to_have_text("orange")
+    expect(row(page, "مرحبا بالعالم")).to_have_count(1)
+    assert [text for text in held(page) if "epoch" in text] == ["epoch 1: 100%|██████████|"]
+    assert {box["height"] for box in (one.bounding_box() for one in page.locator(".row").all()) if box} == {20}
+
+
+def test_a_selection_over_more_than_the_screen_is_copied_whole(tab: Tab) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    expect(row(page, "000000 step")).to_be_in_viewport()
+    page.evaluate(
+        """() => {
+            const text = [...document.querySelectorAll(".row")].find((row) => row.row[1] === 12 * 3).text.firstChild;
+            getSelection().setBaseAndExtent(text, 4, text, 6);
+        }"""
+    )
+    comes_true(page, 'document.querySelector("log-list").selection')
+    comes_true(
+        page,
+        """(() => {
+            const list = document.querySelector("log-list");
+            const there = [...document.querySelectorAll(".row")].some((row) => row.row[1] === 12 * 140);
+            if (!there) list.scrollTop += 200;
+            return there;
+        })()""",
+    )
+    page.evaluate(
+        """() => {
+            const from = [...document.querySelectorAll(".row")].find((row) => row.row[1] === 12 * 3).text.firstChild;
+            const to = [...document.querySelectorAll(".row")].find((row) => row.row[1] === 12 * 140).text.firstChild;
+            getSelection().setBaseAndExtent(from, 4, to, 6);
+        }"""
+    )
+    comes_true(page, 'document.querySelector("log-list").selection')
+    page.keyboard.press("Control+c")
+    copied = page.evaluate("navigator.clipboard.readText()").split("\n")
+    assert copied == ["03 step", *[f"{n:06d} step" for n in range(4, 140)], "000140"]
+
+
+def test_marked_lines_are_copied_though_the_page_does_not_hold_them(tab: Tab) -> None:
+    tab.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = tab.open(f"{BERLIN}#bytes=0-{12 * 200}")
+    expect(row(page, "000001 step")).to_be_visible()
+    page.evaluate("document.querySelector('log-page').go({end: true})")
+    expect(row(page, "003199 step")).to_be_in_viewport()
+    page.keyboard.press("Control+c")
+    expect(page.locator(".told")).to_have_text("200 lines copied.")
+    assert page.evaluate("navigator.clipboard.readText()").split("\n") == [f"{n:06d} step" for n in range(200)]
+
+
+def test_the_level_leaves_out_what_is_less_grave(tab: Tab) -> None:
+    page = tab.show(BERLIN)
+    page.keyboard.press("g")
+    page.locator('select[aria-label="Level"]').select_option("error")
+    expect(row(page, "cannot write the checkpoint")).to_be_visible()
+    expect(row(page, "step")).to_have_count(0)
+
+
+def test_the_bytes_are_downloaded_as_they_are(tab: Tab) -> None:
+    page = tab.show("/run/run-1/kyoto/colours.log")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download").click()
+    assert download.value.path().read_bytes() == LOGS["kyoto/colours.log"]

@@ -1,0 +1,129 @@
+"""The pages of all runs and of one run in Chromium: standings, bars, what went wrong first, and the way to it."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+import flarelog
+from integration.harness.places import Place, append
+from integration.web.browsing import Tab, Web, filled, tab_of
+
+MOST_GZIPPED = 60_000
+
+
+def test_runs_lead_to_sites_and_sites_to_logs(tab: Tab) -> None:
+    page = tab.open("/")
+    page.get_by_role("link", name="run-1").click()
+    expect(page).to_have_title("run-1 – flarelog")
+    kyoto = page.get_by_role("row").filter(has=page.get_by_role("link", name="kyoto"))
+    expect(kyoto).to_contain_text("ended: receipt")
+    kyoto.get_by_role("button", name="2 logs").click()
+    page.get_by_role("link", name="colours.log").click()
+    expect(page).to_have_url(tab.web.url("/run/run-1/kyoto/colours.log"))
+    expect(page.locator("log-list .row", has_text="the end")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="run-1")).to_be_visible()
+
+
+def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    first = page.get_by_role("region", name="First error")
+    expect(first).to_contain_text("No space left on device")
+    expect(first).to_contain_text("berlin/train.log")
+    first.get_by_role("link", name="Show it").click()
+    expect(page.locator(".row.marked").first).to_be_in_viewport()
+    tab.show("/run/run-1/kyoto/rank-1.log")
+    page.keyboard.press("E")
+    expect(page).to_have_url(re.compile("/berlin/train.log#bytes="))
+    expect(page.locator(".row.marked").first).to_be_in_viewport()
+
+
+def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser, place: Place) -> None:
+    receiver = place.serve()
+    append(place.log, b"round 1\n")
+    append(place.root / "rank-0.log", b"starting\n")
+    sidecar = place.sidecar(receiver)
+    receiver.gets(b"round 1\n")
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        row = page.get_by_role("row").filter(has=page.get_by_role("link", name="site-1"))
+        expect(row).to_contain_text("live")
+        append(place.root / "rank-0.log", b"\repoch 1:  10%|#         |\repoch 1:  40%|####      |")
+        bar = page.get_by_role("progressbar")
+        expect(bar).to_have_attribute("aria-valuenow", "40")
+        append(place.root / "rank-0.log", b"\repoch 1:  70%|#######   |")
+        expect(bar).to_have_attribute("aria-valuenow", "70")
+        sidecar.kill()
+        expect(row).to_contain_text("lost link")
+        expect(row.locator("svg.bad")).to_be_visible()
+        tab.is_clean()
+
+
+def test_lanes_show_each_site_over_time_and_a_stretch_leads_to_its_lines(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    lanes = page.get_by_role("img", name="Timeline from")
+    expect(lanes).to_be_visible()
+    expect(lanes).to_have_attribute("aria-label", re.compile("of 3 sites"))
+    box = lanes.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
+    expect(page.locator("run-lanes .said")).to_contain_text("UTC")
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 20)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile(r"merged=time&time=\d+"))
+    expect(page.locator("log-list .row").first).to_be_visible()
+
+
+def test_merged_logs_bear_the_names_of_their_sites(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    page.get_by_role("link", name="All logs by time").click()
+    expect(page.locator("log-list .row .tag").first).not_to_be_empty()
+    assert {"berlin", "lyon", "kyoto/colours.log", "kyoto/rank-1.log"} == set(
+        page.evaluate('document.querySelector("log-list").names')
+    )
+    page.keyboard.press("g")
+    expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
+
+
+def test_many_sites_are_found_by_name(browser: Browser, place: Place) -> None:
+    receiver = filled(place, {f"site-{n:03d}/log.txt": b"hello\n" for n in range(4)})
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        expect(page.locator(".body .line")).to_have_count(4)
+        page.get_by_role("searchbox").fill("site-002")
+        expect(page.locator(".body .line")).to_have_count(1)
+        tab.is_clean()
+
+
+def test_a_page_that_is_left_asks_nothing_any_more(tab: Tab) -> None:
+    page = tab.open("/run/run-1")
+    expect(page.locator(".body .line").first).to_be_visible()
+    page.locator(".home").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for _ in range(2):
+        with page.expect_request(re.compile("/api/runs")):
+            pass
+    assert [url for url in asked if "/api/run?" in url] == []
+
+
+def test_the_page_is_small_and_asks_nobody_else(tab: Tab) -> None:
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.show("/run/run-1/berlin/train.log")
+    assert [url for url in asked if not url.startswith(tab.web.url("/"))] == []
+    static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
+    size = sum(len(gzip.compress(path.read_bytes(), 9)) for path in static.rglob("*") if path.is_file())
+    assert size <= MOST_GZIPPED
+
+
+def test_every_module_is_asked_for_at_once() -> None:
+    static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
+    told = re.findall(r'rel="modulepreload" href="/static/([^"]+)"', (static / "index.html").read_text())
+    assert sorted(told) == sorted(path.name for path in static.glob("*.js") if path.name != "matcher.js")
