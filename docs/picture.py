@@ -67,7 +67,7 @@ class Scene:
 
     def say(self, log: str, text: str, level: str = "INFO") -> None:
         colour = {"INFO": "32", "WARNING": "33", "ERROR": "31"}[level]
-        clock = datetime.now(UTC).strftime("%H:%M:%S")
+        clock = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
         self.raw(log, f"{clock} \x1b[{colour}m{level:<7}\x1b[0m {text}\n")
         time.sleep(0.12)
 

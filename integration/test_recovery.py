@@ -10,6 +10,7 @@ import asyncio
 import ctypes.util
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -368,7 +369,10 @@ def test_verify_locates_a_byte_that_was_flipped_in_the_middle(place: Place) -> N
     until(lambda: receiver.stored().endswith(after), "it goes on")
     assert sidecar.stop() == 0, sidecar.talk()
     code, text = verified(receiver)
-    assert (code, f"differs from the committed bytes between offset 0 and {len(HEAD)}" in text) == (1, True), text
+    found = re.search(r"differs from the committed bytes between offset 0 and (\d+)", text)
+    assert code == 1, text
+    assert found is not None, text
+    assert 1000 < int(found[1]) <= len(HEAD), "the head may have been committed in parts"
     assert len(receiver.stored()) == len(data + after)
 
 

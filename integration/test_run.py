@@ -526,12 +526,10 @@ def test_a_spooler_that_is_killed_again_and_again_costs_no_byte(tmp_path: Path) 
             time.sleep(0.001)
         assert ran.ends()[0] == 0
     assert killed > 10
-    spooled = ran.spooled()
-    if len(spooled) < 60 << 20:
-        whole(spooled)
-        assert (tmp_path / "out").read_bytes() == spooled
-    else:
-        whole((tmp_path / "out").read_bytes())
+    said = (tmp_path / "out").read_bytes()
+    whole(said)
+    if len(said) < 40 << 20:  # else the oldest segments are gone
+        assert ran.spooled() == said
 
 
 def test_copiers_that_are_killed_cost_nothing_that_is_kept(tmp_path: Path) -> None:

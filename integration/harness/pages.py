@@ -87,7 +87,7 @@ class Tailing:
         self.given: int = 0 if before is None else before.given  # rows, those that came again counted again
         self.at: dict[int, int] = {}
         self.ended = False
-        self._stop = threading.Event()
+        self._stop, self._taking = threading.Event(), threading.Lock()
         self._client, self._streams = client, streams
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -104,15 +104,17 @@ class Tailing:
 
     def _took(self, what: dict[str, Any]) -> None:
         self.said.append(what)
-        for row in what.get("rows", ()):
-            self.given += 1
-            if not row[4] & 2:
-                self.rows.setdefault(row[0], {})[row[1]] = row
+        with self._taking:
+            for row in what.get("rows", ()):
+                self.given += 1
+                if not row[4] & 2:
+                    self.rows.setdefault(row[0], {})[row[1]] = row
         for k, place, _, _ in what.get("at", ()):
             self.at[k] = place
 
     def texts(self, k: int = 0) -> list[str]:
-        return [row[3] for _, row in sorted(self.rows.get(k, {}).items())]
+        with self._taking:
+            return [row[3] for _, row in sorted(self.rows.get(k, {}).items())]
 
     def says(self, key: str) -> list[Any]:
         return [one[key] for one in list(self.said) if key in one]

@@ -1,4 +1,4 @@
-"""One browser for all tests of the page, and one receiver with logs that none of them changes."""
+"""One browser for the tests of a module, and one receiver with logs that none of them changes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ LOGS = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """It goes with its module: while it is there, no other test of this process can run a loop."""
     path = chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
