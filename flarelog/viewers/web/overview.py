@@ -14,6 +14,7 @@ from flarelog.viewers.standings import called
 from flarelog.viewers.web.lasts import Last
 
 _CALLED = {Phase.LIVE: "sending"}
+_WITH_REASON = (Phase.PAUSED, Phase.BUSY, Phase.HUNG, Phase.GONE)
 
 
 def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
@@ -28,8 +29,8 @@ def standing_of(one: Standing, infos: Sequence[StreamInfo]) -> str:
 
 
 def words_of(one: Standing) -> str:
-    """As ``flarelog status`` says it."""
-    return f"{called(one)}: {legible(one.why)}" if one.phase is Phase.PAUSED else called(one)
+    """As ``flarelog status`` says it, with the reason."""
+    return f"{called(one)}: {legible(one.why)}" if one.phase in _WITH_REASON and one.why else called(one)
 
 
 def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, Any]:

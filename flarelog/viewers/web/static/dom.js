@@ -63,6 +63,9 @@ export function frame() {
 const ICONS = {
   sending: "M8 3a5 5 0 1 0 0 10A5 5 0 0 0 8 3z",
   quiet: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zm0 1.6v7.8a3.9 3.9 0 0 1 0-7.8z",
+  busy: "M3 9h2.200v4H3zM6.900 6h2.200v7H6.900zM10.800 3H13v10h-2.200z",
+  hung: "M4 2h8v2.200L9.200 8l2.800 3.800V14H4v-2.200L6.800 8 4 4.200z",
+  gone: "M2.500 6.900h11v2.200h-11z",
   silent: "M8 2.5a5.5 5.5 0 1 0 0 11 5.5 5.5 0 0 0 0-11zm0 1.7a3.8 3.8 0 1 1 0 7.6 3.8 3.8 0 0 1 0-7.6z",
   paused: "M4 3h3v10H4zM9 3h3v10H9z",
   "lost link": "M3.6 2.4 8 6.8l4.4-4.4 1.2 1.2L9.2 8l4.4 4.4-1.2 1.2L8 9.2l-4.4 4.4-1.2-1.2L6.8 8 2.4 3.6z",
@@ -84,6 +87,6 @@ export function icon(standing) {
 
 /** The class of a standing: what it means to who looks. */
 export function kind(standing) {
-  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", gap: "warn", "lost link": "bad", failed: "bad" };
+  const kinds = { sending: "good", complete: "good", paused: "warn", silent: "warn", hung: "warn", gone: "warn", gap: "warn", "lost link": "bad", failed: "bad" };
   return kinds[standing] ?? "calm";
 }

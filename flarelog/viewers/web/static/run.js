@@ -10,7 +10,7 @@ import { meter } from "./paint.js";
 import { again, trouble } from "./runs.js";
 import { bytes, count, moment, percent, several, skew } from "./words.js";
 
-const ORDER = ["failed", "lost link", "silent", "gap", "paused", "sending", "quiet", "open", "ended", "complete"];
+const ORDER = ["failed", "lost link", "silent", "gap", "paused", "hung", "gone", "sending", "busy", "quiet", "open", "ended", "complete"];
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
