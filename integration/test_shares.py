@@ -136,13 +136,15 @@ def test_deep_logs_of_one_site_keep_no_other_waiting(place: Place) -> None:
                 await asyncio.sleep(0.01)
             return await attacking
 
+    begun = time.perf_counter()
     replies = asyncio.run(go())
+    whole = time.perf_counter() - begun
     assert {reply.code for reply in replies} == {Code.OK}
     made = [path for path in (federation.receiver.store / RUN / "evil").rglob("*") if path.is_dir()]
     assert len(made) == DEEP * (MAX_PARTS - 1)
     print(f"{len(took)} opens beside {DEEP} deep logs: median {statistics.median(took):.3f} s, max {max(took):.3f} s")
-    # They waited for all of them before; now for none but the disk.
-    assert len(took) > 5
+    # They waited for all of them before; now for none but the disk, which may take its time for one.
+    assert min(took) < whole / 4
     assert statistics.median(took) < 1.0
 
 
