@@ -112,7 +112,7 @@ def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return
         receiver.again()
         append(place.log, numbered(1, 900))
         expect(page.locator(".trouble")).to_be_hidden(timeout=60_000)
-        tab.is_clean()
+        assert tab.violations() == []  # the browser itself complains of answers that say that the receiver is gone
 
 
 HIDE = """(state) => {
