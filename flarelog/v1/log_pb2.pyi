@@ -91,7 +91,7 @@ class News(_message.Message):
     def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime")
+    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MAX_FIELD_NUMBER: _ClassVar[int]
     MEMORY_PEAK_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,7 @@ class Health(_message.Message):
     INODES_FREE_FIELD_NUMBER: _ClassVar[int]
     INODES_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     memory: int
     memory_max: int
     memory_peak: int
@@ -122,7 +123,8 @@ class Health(_message.Message):
     inodes_free: int
     inodes: int
     uptime: int
-    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ...) -> None: ...
+    unread: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ..., unread: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Activity(_message.Message):
     __slots__ = ("processes", "cpu", "idle_ms")

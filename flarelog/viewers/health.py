@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from typing import Any
 
 from flarelog.model import Health, StreamInfo
 from flarelog.receiver.states import spoken
+from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
@@ -32,18 +34,20 @@ def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def record(info: StreamInfo) -> dict[str, float] | None:
+def record(info: StreamInfo) -> dict[str, Any] | None:
     """For programs: what is visible of it."""
     health = info.state.health if info.state is not None else None
     if health is None:
         return None
     values = {one.name: getattr(health, one.name) for one in fields(health)}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if value not in (None, ())}
 
 
 def warnings(infos: Iterable[StreamInfo]) -> list[str]:
-    """A line for each thing that is about to run out at a site."""
-    lines = [f"health: {run}/{site}: {what}" for run, site, health in told(infos) for what in _short_of(health)]
+    """A line for each thing that is about to run out at a site, and each log that cannot be read there."""
+    every = list(told(infos))
+    lines = [f"health: {run}/{site}: {what}" for run, site, health in every for what in _short_of(health)]
+    lines += [f"missing: {run}/{site}: {legible(what)}" for run, site, health in every for what in health.unread]
     return list(dict.fromkeys(lines))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from flarelog.model import MAX_OFFSET, Activity, Health, News, State
+from flarelog.model import MAX_OFFSET, UNREAD, Activity, Health, News, State
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 
@@ -39,7 +39,8 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
     return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000)
 
 
-_FIGURES = tuple(each.name for each in fields(Health))
+_FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
+MAX_UNREAD = 300  # characters of why a log cannot be read
 
 
 def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
@@ -50,6 +51,7 @@ def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
         value = getattr(health, name)
         if value is not None:
             setattr(message.health, name, min(MAX_OFFSET, round(value * 1000 if name in Health.FRACTIONS else value)))
+    message.health.unread.extend(legible(sentence, MAX_UNREAD) for sentence in health.unread[:UNREAD])
 
 
 def _health(message: pb.News | pb.State) -> Health | None:
@@ -61,7 +63,7 @@ def _health(message: pb.News | pb.State) -> Health | None:
         if said.HasField(name):
             value = min(int(getattr(said, name)), MAX_OFFSET)
             found[name] = value / 1000 if name in Health.FRACTIONS else value
-    return Health(**found)
+    return Health(**found, unread=tuple(legible(sentence, MAX_UNREAD) for sentence in said.unread[:UNREAD]))
 
 
 MAX_HELD = 2048  # characters of why a producer was told to wait
