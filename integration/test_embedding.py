@@ -14,7 +14,8 @@ import pytest
 
 from flarelog import Bus, Event, Notice, Producer, Receiver
 from flarelog.errors import InvalidOption
-from integration.harness.places import Proxy, until
+from flarelog.integrations.watching import Watching
+from integration.harness.places import FLARELOG, Proxy, until
 
 PAGE = Path(__file__).parent.parent / "docs" / "embedding.md"
 
@@ -264,3 +265,25 @@ def test_asking_for_a_placeholder_raises_nothing(tmp_path: Path, job: Path) -> N
             assert str(receiver.placeholder(name, name, name)).isprintable()  # type: ignore[arg-type]
     with pytest.raises(InvalidOption, match="unknown field"):
         Producer("127.0.0.1:1", "s", str(job), log_url_template="https://logs.example.org/{job}")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [("kill -9 $$", "killed by SIGKILL"), ("exit 3", "exit code 3"), ("exit 0", "exit code 0")],
+)
+def test_how_a_child_process_ended_is_told_behind_its_logs(
+    tmp_path: Path, job: Path, command: str, sentence: str
+) -> None:
+    bus, store = Bus(), tmp_path / "store"
+    with Receiver(str(store), bus=bus) as receiver, Producer(receiver.address, "site-1", str(job), bus=bus) as producer:
+        bus.publish(Event.START_RUN, "run")
+        watching = Watching()
+        child = subprocess.Popen(["sh", "-c", f"echo one > log.txt; echo two > other.txt; {command}"], cwd=job)
+        producer.exited("run", watching.end(child.pid, child.wait()))
+        bus.publish(Event.END_RUN, "run")
+        assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [0]
+    done = subprocess.run(
+        [*FLARELOG, "status", "run", "--store", str(store)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert re.search(rf"^exit: run/site-1: {sentence} after .* \(log.txt, other.txt\)$", done.stdout, re.MULTILINE)
+    assert "OOM" not in done.stdout

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from flarelog.bus import Bus, Notice
 from flarelog.errors import FlarelogError, TimedOut
+from flarelog.exits import Exit
 from flarelog.integrations.background import Background, Stopped
 from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
 from flarelog.lifecycle import Event
@@ -41,6 +42,7 @@ class _Sending:
         self._background = background
         self._sending: Sending | None = None
         self._ordered: Callable[[Sending], None] | None = None  # before there was one
+        self._over = False  # it was asked to end
         self.ended = background.start(self._run())
 
     async def _run(self) -> Outcome:
@@ -49,19 +51,21 @@ class _Sending:
             self._ordered(self._sending)
         return await self._sending.run()
 
-    def drain(self) -> None:
-        """Ask it to end, from any thread: the run has ended."""
-        self._order(Sending.drain)
+    def drain(self, how: Exit | None = None) -> None:
+        """Ask it to end, from any thread: the run has ended, and the process whose logs they are like this."""
+        self._over = True
+        self._order(lambda sending: sending.drain(how))
 
     def drain_early(self) -> None:
         """Ask it to send what is there, from any thread: the run is about to end, and may still write."""
-        self._order(Sending.drain_early)
+        if not self._over:
+            self._order(Sending.drain_early)
 
     def _order(self, order: Callable[[Sending], None]) -> None:
         def give() -> None:
             if self._sending is not None:
                 order(self._sending)
-            elif self._ordered is not Sending.drain:
+            elif self._ordered is None or self._over:
                 self._ordered = order
 
         self._background.soon(give)
@@ -146,6 +150,7 @@ class Producer(Embedded):
         self._compression = compression
         self._heed = heed
         self._running: dict[str, list[_Sending]] = {}
+        self._exits: dict[str, Exit] = {}
         if tls is not None:
             tls.check("client")
         self._options("run")  # refuses now what would fail when the run starts
@@ -184,16 +189,24 @@ class Producer(Embedded):
 
     def _drain(self, run: str) -> None:
         for sending in self._running.get(run, ()):
-            sending.drain()
+            sending.drain(self._exits.get(run))
 
     def _join(self, run: str) -> None:
         self._drain(run)
+        self._exits.pop(run, None)
         deadline = time.monotonic() + self._join_timeout + MARGIN
         outcomes = [sending.outcome(deadline) for sending in self._running.pop(run, ())]
         if outcomes:
             self.outcomes[run] = self.outcomes.pop(run, []) + outcomes
             for oldest in list(self.outcomes)[:-KEPT_OUTCOMES]:
                 self.outcomes.pop(oldest, None)
+
+    def exited(self, run: str, how: Exit) -> None:
+        """The process has ended like this whose logs are those of *run*: each tells it behind its last byte. Before
+        END_RUN; a receiver of an older version gets nothing of it.
+        """
+        if run in self._running:
+            self._exits[run] = how
 
     def send_rest(self, run: str) -> list[Outcome]:
         """Send what is there of *run*, whose writers have gone, and wait for the receipts: streams that are sealed and

@@ -27,6 +27,7 @@ from flarelog.errors import (
     StreamFenced,
     TimedOut,
 )
+from flarelog.exits import Exit
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Health, StreamId
 from flarelog.sender.consents import Consents
@@ -86,6 +87,10 @@ class Sidecar:
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
         self._draining.set()
+
+    def exited(self, how: Exit) -> None:
+        """The process has ended like this whose logs these are; before ``drain``."""
+        self.finder.exited(how)
 
     def drain_early(self) -> None:
         """Somebody says that the run is ending, whose writers may go on: ``early`` is then what there was."""
