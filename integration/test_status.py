@@ -13,6 +13,7 @@ import sys
 import termios
 from typing import Any
 
+from flarelog.stores.local.healths import points
 from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
 
 QUICK = ("--idle-timeout", "3")  # so that all that follows a timeout comes soon
@@ -115,6 +116,23 @@ def test_where_a_log_cannot_be_had_it_says_why_and_how_to_look(place: Place) -> 
     program = place.call("status", "run-1", "--receiver", receiver.address, "--log-url-template", "https://{site}/")
     assert program.ends() == 2
     assert "--log-url-template has a field in the name of the machine" in program.talk()
+
+
+def test_how_a_site_fares_is_kept_by_the_minute(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"hello\n")
+    place.sidecar(receiver)
+    path = place.directory / "store" / "run-1" / ".site-1.health"
+    until(lambda: path.exists() and list(points(path.read_bytes())), "the first word is written at once")
+    receiver.stop()
+    told = list(points(path.read_bytes()))
+    assert told[0].health.memory
+    assert told[-1].at >= told[0].at > 1_700_000_000_000
+    report = place.directory / "run.md"
+    assert place.call("report", "run-1", "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert "## Machines at their worst" in report.read_text()
+    assert place.call("rm", "run-1", "--store", str(receiver.store), "--yes").ends() == 0
+    assert not path.parent.exists()
 
 
 def test_lag_is_told_while_a_stream_is_slowed_down(place: Place) -> None:

@@ -539,12 +539,13 @@ class Moments(_message.Message):
     def __init__(self, site: _Optional[str] = ..., log: _Optional[str] = ..., moments: _Optional[_Iterable[_Union[Moment, _Mapping]]] = ..., grown_ms: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Moment(_message.Message):
-    __slots__ = ("at_ms", "what", "length", "mark", "why", "count", "logs", "since_ms")
+    __slots__ = ("at_ms", "what", "length", "mark", "why", "health", "count", "logs", "since_ms")
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     WHAT_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
     SINCE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -553,7 +554,8 @@ class Moment(_message.Message):
     length: int
     mark: Mark
     why: str
+    health: Health
     count: int
     logs: _containers.RepeatedScalarFieldContainer[str]
     since_ms: int
-    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...

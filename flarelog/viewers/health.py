@@ -29,9 +29,7 @@ def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
     """A row for each producer that told how its machine fares, behind the names of the columns that any row has
     something for; empty where none has told.
     """
-    rows = [HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))]
-    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}]
-    return list(zip(*columns, strict=True))
+    return _filled([HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))])
 
 
 def record(info: StreamInfo) -> dict[str, Any] | None:
@@ -39,8 +37,23 @@ def record(info: StreamInfo) -> dict[str, Any] | None:
     health = info.state.health if info.state is not None else None
     if health is None:
         return None
+    return figures(health)
+
+
+def figures(health: Health) -> dict[str, Any]:
+    """What is visible of *health*."""
     values = {one.name: getattr(health, one.name) for one in fields(health)}
     return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def table_of(healths: Iterable[tuple[str, Health]]) -> list[tuple[str, ...]]:
+    """As ``table``, of the sites of one run."""
+    return _filled([HEAD[1:], *((site, *_figures(health)) for site, health in healths)])
+
+
+def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without the columns that no row has something for."""
+    return list(zip(*(column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}), strict=True))
 
 
 def warnings(infos: Iterable[StreamInfo]) -> list[str]:

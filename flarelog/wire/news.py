@@ -16,12 +16,12 @@ from flarelog.v1 import log_pb2 as pb
 def set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
     _set_activity(message, news.activity)
-    _set_health(message, news.health)
+    set_health(message, news.health)
 
 
 def news_of(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), _health(message))
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), health_of(message))
 
 
 def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
@@ -43,7 +43,7 @@ _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
 MAX_UNREAD = 300  # characters of why a log cannot be read
 
 
-def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
+def set_health(message: pb.News | pb.State | pb.Moment, health: Health | None) -> None:
     if health is None:
         return
     message.health.SetInParent()
@@ -54,7 +54,7 @@ def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
     message.health.unread.extend(legible(sentence, MAX_UNREAD) for sentence in health.unread[:UNREAD])
 
 
-def _health(message: pb.News | pb.State) -> Health | None:
+def health_of(message: pb.News | pb.State | pb.Moment) -> Health | None:
     if not message.HasField("health"):
         return None
     said = message.health
@@ -81,7 +81,7 @@ def set_state(message: pb.State, state: State) -> None:
         if value is not None:
             setattr(message, f"{name}_ms", round(value * 1000))
     _set_activity(message, state.activity)
-    _set_health(message, state.health)
+    set_health(message, state.health)
 
 
 def state_of(message: pb.State) -> State:
@@ -94,6 +94,6 @@ def state_of(message: pb.State) -> State:
         rate=min(message.rate, MAX_OFFSET),
         end=min(message.end, MAX_OFFSET),
         activity=_activity(message),
-        health=_health(message),
+        health=health_of(message),
         **ages,
     )
