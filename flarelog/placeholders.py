@@ -105,6 +105,8 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     that say where they are.
     """
     words = ["flarelog", "logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place]
+    if run.startswith("-"):  # no option
+        words = [*words[:2], *words[3:], "--", run]
     return legible(shlex.join(words))
 
 

@@ -111,4 +111,5 @@ def test_the_help_names_every_field() -> None:
 
 def test_the_command_shows_as_much_as_is_named() -> None:
     assert look("r") == "flarelog logs r"
+    assert look("-r", "s") == "flarelog logs --site s -- -r"
     assert look("r", "s", place=("--store", "my logs")) == "flarelog logs r --site s --store 'my logs'"
