@@ -731,3 +731,33 @@ def test_a_worker_that_is_killed_for_want_of_memory_is_not_the_command(place: Pl
     (how,) = receiver.streams(RUN)[f"{SITE}/stdout.log"]["exits"]
     assert (how["code"], how["oom"]) == (7, "others")
     assert how["sentence"].endswith("rose from 0 to 1 while it ran: the kernel killed another process")
+
+
+RANKED = """
+import os, sys, time
+place = os.environ["PET_LOG_DIR"] + "/none_x/attempt_0/0"
+os.makedirs(place)
+most = 0
+with open(place + "/stdout.log", "wb", 0) as log:
+    for number in range(24):
+        log.write(bytes([65 + number]) * (8 << 20))
+        most = max(most, os.fstat(log.fileno()).st_blocks * 512)
+        time.sleep(0.25)
+print(most)
+"""
+
+
+def test_what_torchrun_keeps_of_a_rank_is_bounded_and_arrives(place: Place) -> None:
+    receiver = place.serve("--durability", "memory")
+    named = ("run", "--receiver", receiver.address, "--run", RUN, "--site", SITE, "--spool-max", str(1 << 20))
+    program = place.start(*named, "--linger", "60", "--", sys.executable, "-c", RANKED)
+    assert program.ends(120) == 0, program.talk()
+    assert int(program.printed) < 160 << 20 < 24 * (8 << 20)
+    record = receiver.streams(run=RUN)[f"{SITE}/ranks/none_x/attempt_0/0/stdout.log"]
+    data = receiver.stored("ranks/none_x/attempt_0/0/stdout.log", run=RUN, site=SITE)
+    assert record["sealed"]
+    assert len(record["generations"]) > 1, "it was emptied"
+    lost = sum(gap["length"] for gap in record["gaps"])
+    assert len(data) + lost == 24 * (8 << 20)
+    assert b"\0" not in data
+    assert list(dict.fromkeys(data)) == sorted(set(data)), "in the order in which it was written"

@@ -60,6 +60,7 @@ class SourceFile:
     closed: bool = False  # a writer has closed it, and nobody was seen to write to it since
     begun: bool = False  # it has a Generation mark
     hole_end: int = 0  # of the hole that was told of last
+    before: int = 0  # how far it reached, as was seen or read, before it was truncated
     quiet_since: float = 0.0  # when a byte was last seen to be added
     looked_at: float = -math.inf  # when it was looked at for late bytes
     appeared: float = 0.0  # when it was created, or first seen where that is not kept
@@ -127,6 +128,7 @@ class SourceFile:
         before = self.whole()
         if before is not None and before[0]:
             self.former = (*self.former, before)[-_FORMER:]
+        self.before = max(self.before, self.position)
         self.start, self.begun = position, False
         self.start_at(position)
         self.seen, self.opening = size, _opening(self.fd)
@@ -162,6 +164,7 @@ class SourceFile:
             if same == min(len(opening), len(self.opening)):
                 return False
         self._lose(same, before)
+        self.before = max(self.before, before)
         self.seen = os.fstat(self.fd).st_size  # again: it may have been truncated after the size was asked for
         return True
 

@@ -268,8 +268,12 @@ class Tail:
             self.marks.append(Gap(self.end, EMPTY_DIGEST, lost, why))
         hole = min(file.hole(), file.size(now) - file.position)
         if hole > HOLE:
+            # A writer that goes on at its place in a truncated file leaves a hole where its earlier bytes were. Those
+            # were sent, or told to be lost, as far as they were seen.
+            unknown = hole - max(0, file.before - file.position) if file.position == 0 else hole
             why = "a hole in the file is not sent; it reads as NULs"
-            self.marks.append(Gap(self.end, EMPTY_DIGEST, hole, why))
+            if unknown > 0:
+                self.marks.append(Gap(self.end, EMPTY_DIGEST, unknown, why))
             file.start_at(file.position + hole)
             hole = 0
         file.hole_end = file.position + hole

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from flarelog.exits import Exit
 from flarelog.sources.process import command as commands
+from flarelog.sources.process.bounding import Bounding, bounding
 from flarelog.sources.process.copier import copy
 from flarelog.sources.process.evidence import Evidence
 from flarelog.sources.process.holders import MOST, holders
@@ -68,6 +69,7 @@ class Guard:
         self._own_group = False
         self._status: int | None = None
         self._evidence: Evidence | None = None
+        self._bounding: Bounding | None = None
         self._exit: Exit | None = None
         self._spooler = 0
         self._failures = 0  # of the spooler, by itself
@@ -92,6 +94,7 @@ class Guard:
             return None
         self._pid, self._own_group = began.pid, began.own_group
         self._evidence = Evidence(time.monotonic())
+        self._bounding = bounding(env, self.plan.root, self.plan.options.spool_max, time.monotonic())
         if self._streams:
             self._name_command()
             self._start_spooler()
@@ -225,6 +228,8 @@ class Guard:
             due = min(until, sending.due if sending is not None else math.inf)
             if self._status is None and self._evidence is not None:
                 due = min(due, self._evidence.due)
+            if self._status is None and self._bounding is not None:
+                due = min(due, self._bounding.due)
             told = signal.sigwaitinfo(AWAITED) if due == math.inf else signal.sigtimedwait(AWAITED, max(0.0, due - now))
             if told is None:
                 now = time.monotonic()
@@ -232,6 +237,8 @@ class Guard:
                     sending.start(self._mask)
                 if self._evidence is not None and self._evidence.due <= now:
                     self._evidence.look(now)
+                if self._bounding is not None and self._bounding.due <= now:
+                    self._bounding.look(now)
             elif told.si_signo == signal.SIGCHLD:
                 self._reap()
             else:

@@ -1,0 +1,58 @@
+"""What torchrun keeps of each rank is bounded as the spool is: a file that has become too large is emptied.
+
+torchrun writes these files itself, so that no spooler can turn to a new one. It goes on at its old place in an emptied
+file; the sidecar takes the hole before that for what it is, and what it had not read by then for a gap.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+
+from flarelog.sources.process.environment import RANKS
+
+EVERY = 1.0  # seconds
+LEAST = (64 << 20) + 4096  # bytes: a hole that is smaller is sent as the NULs that it reads as
+MOST_FILES = 10_000
+
+
+class Bounding:
+    """Of the files below *directory*, each of which may take *most* bytes. *now*: seconds of any clock."""
+
+    def __init__(self, directory: str, most: int, now: float) -> None:
+        self._directory, self._most = directory, max(most, LEAST)
+        self.due = now + EVERY
+
+    def look(self, now: float) -> None:
+        """Empty what has become too large. Raises nothing."""
+        self.due = now + EVERY
+        for path in _files(self._directory):
+            with contextlib.suppress(OSError):
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode) and status.st_blocks * 512 > self._most:
+                    fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+                    try:
+                        os.ftruncate(fd, 0)
+                    finally:
+                        os.close(fd)
+
+
+def _files(directory: str) -> Iterator[str]:
+    count = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            count += 1
+            if count > MOST_FILES:
+                return
+            yield os.path.join(place, name)
+
+
+def bounding(env: Mapping[str, str], root: str | None, most: int, now: float) -> Bounding | None:
+    """Of the command with the environment *env*, whose logs are in *root*; None where torchrun's files are somebody
+    else's.
+    """
+    directory = env.get("PET_LOG_DIR", "")
+    own = root is not None and os.path.basename(directory) == RANKS and directory.startswith(f"{root}{os.sep}")
+    return Bounding(directory, most, now) if own else None

@@ -1,0 +1,47 @@
+"""A large file that is emptied under a writer which goes on at its place: what had been read is no gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flarelog.model import Gap
+from flarelog.sources.files.tail import HOLE
+from tests.sources.files.tailing import Site
+
+LOG = "stdout.log"
+LARGE = HOLE + 4096
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    site = Site(tmp_path)
+    yield site
+    site.close()
+
+
+def arrive(site: Site) -> None:
+    site.look()
+    while site.pump():
+        site.stored[LOG].arrive(len(site.stored[LOG].sent))
+        site.look()
+
+
+@pytest.mark.parametrize("unseen", [0, 7])
+def test_the_gap_is_as_long_as_what_nobody_saw(site: Site, tmp_path: Path, unseen: int) -> None:
+    path = tmp_path / LOG
+    with path.open("wb", buffering=0) as writer:
+        for number in (1, 2):
+            writer.write(b"%d" % number * LARGE)
+            arrive(site)
+            writer.write(b"u" * unseen)
+            writer.truncate(0)
+            arrive(site)
+        writer.write(b"end")
+        arrive(site)
+    gaps = [mark.length for mark in site.stored[LOG].marks if isinstance(mark, Gap)]
+    assert sum(gaps) == 2 * unseen
+    assert len(gaps) == (2 if unseen else 0)
+    assert site.stored[LOG].data == b"1" * LARGE + b"2" * LARGE + b"end"
