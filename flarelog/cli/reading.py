@@ -29,7 +29,6 @@ from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
-from flarelog.viewers.noting import Noting
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
@@ -117,6 +116,8 @@ def _read(context: click.Context, asked: Asked) -> int:
 
         noting = None
         if shown.notes and (asked.findings == "on" or (asked.findings == "auto" and live)):
+            from flarelog.viewers.noting import Noting  # most readers note nothing
+
             noting = Noting(rank, _signatures)
         display = ConsoleDisplay(
             console,

@@ -15,9 +15,8 @@ from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import meant, run_name
-from flarelog.records import exit_lines, stream_record
+from flarelog.records import exit_lines, ordered, stream_record
 from flarelog.text import legible
-from flarelog.viewers.reading import order
 
 
 @click.command
@@ -74,7 +73,7 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
                 runs = [info.run for info in await connected.runs()]
         where = connected.address if connected is not None else store
         raise NotFound(f"{where} has no log of run {run_id}{meant(run_id, set(runs) - {run_id})}")
-    return sorted(found, key=lambda info: order(info.stream))
+    return ordered(found)
 
 
 def _table(found: list[StreamInfo]) -> list[str]:
