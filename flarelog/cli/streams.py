@@ -26,9 +26,9 @@ from flarelog.text import legible
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the stored logs, of all runs or of one.
 
-    A row a log: its bytes, the number of its generations (files that it came from, one after the other through
-    rotations) and of its gaps (bytes that are known to be lost), and whether it is open or sealed by a receipt. With
-    --json each generation and each gap is listed.
+    The table has a row for each log. GENERATIONS counts the files that the log came from: each rotation begins another
+    one. GAPS counts the places where bytes are known to be lost. STATE is open, or sealed if the log has a receipt.
+    --json lists each generation and each gap.
 
     Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
     that came from such a file system, and the effect.
