@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from flarelog.exits import Exit
 from flarelog.model import Attributes, RunInfo, StreamInfo, extents
+from flarelog.names import natural
 from flarelog.text import legible
 
 
@@ -20,6 +21,11 @@ def moment(milliseconds: int) -> str | None:
     except (OverflowError, ValueError, OSError):
         return None
     return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+
+
+def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
+    """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``."""
+    return sorted(infos, key=lambda info: tuple(map(natural, (info.stream.run, info.stream.site, info.stream.log))))
 
 
 def exit_record(mark: Exit) -> dict[str, object]:

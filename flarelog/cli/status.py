@@ -37,41 +37,41 @@ ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a recei
 
 EXAMPLES = """\b
 Examples:
-  # a row a stream: live, quiet 42 s, paused, ...
+  # one row for each log: live, quiet 42 s, paused, ...
   flarelog status job-1 --receiver 127.0.0.1:4721
   # the same, refreshed in place until the run has ended
   flarelog status job-1 --receiver 127.0.0.1:4721 --watch
-  # all runs of a store on this machine, an object a line
+  # all runs of a store on this machine, one JSON object a line
   flarelog status --store logs -o json
 """
 
 TEXT = """\b
 STATE of a log:
-  live       bytes have come lately
-  quiet      its sidecar is connected, and has sent no byte for so long
-  busy       quiet, but the processes that write it use the CPU
-  hung       quiet, and the processes that write it have done nothing for a
-             minute or more
-  gone       quiet, and the processes that wrote it have ended
-  silent     its sidecar is connected, and no heartbeat came for so long
-  lost link  no sidecar has sent it for so long, and it has not ended
-  paused     the receiver makes its sidecar wait; why stands below the table
-  ended      by a receipt (it is complete), or by a timeout (its sidecar has
-             been gone for longer than the receiver's --idle-timeout)
-  open       it has not ended (with --store: only a receiver knows more)
+  live       bytes arrived lately
+  quiet      the sidecar is connected, and sent no byte for this long
+  busy       as quiet, but the processes that write the log use the CPU
+  hung       as quiet, and the processes that write the log have used less
+             than 1 % of a core for a minute or more
+  gone       as quiet, and the processes that wrote the log have ended
+  silent     the sidecar is connected, and sent no heartbeat for this long
+  lost link  no sidecar has been connected for this long, and the log has not
+             ended
+  paused     the receiver holds the log; the reason is below the table
+  ended      the log is complete (receipt), or its sidecar stayed away longer
+             than the receiver's --idle-timeout (timeout)
+  open       the log has not ended; --store shows no more than that
 
 \b
-Of a log that is silent, paused, without a link, or ended without a receipt, a
-line below the table says why it cannot be had and how to look: a command that
-shows what is stored, or the URL of --log-url-template.
+If a log is silent, paused, without a link, or ended by a timeout, a line
+below the table tells why it is incomplete, and gives the command that shows
+the stored part, or the URL of --log-url-template.
 """
 
 
 @click.command(
     help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
-    "LAG is how many bytes of the log the site has and the receiver has not, as the sidecar has told. CLOCK is how"
-    " much "
-    "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
+    "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK tells how "
+    "far the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
@@ -82,7 +82,7 @@ shows what is stored, or the URL of --log-url-template.
               help="Seconds between two refreshes of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
-@click.option("--wide", is_flag=True, help="Also show how each site's machine fares: memory, CPU, disk.")
+@click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of the output. json: one object a line.")  # fmt: skip
 @asks(urls=LogUrls)

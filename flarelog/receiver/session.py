@@ -20,6 +20,7 @@ from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receip
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.states import States
+from flarelog.security.context import Context
 from flarelog.stores.base import Appender
 from flarelog.wire import codec
 from flarelog.wire.packing import Unpacking
@@ -33,7 +34,7 @@ class Line(Protocol):
 
     peer: str
     address: str
-    context: Any
+    context: Context
     load: Load
     window: Window | None  # of all its streams; None: each has one
     gone: bool

@@ -36,6 +36,7 @@ _WORDS = {
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
@@ -68,6 +69,8 @@ def _may_say(head: str) -> bool:
 
 def level_of(text: str) -> Level | None:
     """The level that *text*, without colours, tells; the first one where it tells several."""
+    if len(text) < _SHORTEST:
+        return None
     head = text[:_HEAD]
     letter = _LETTER.match(head)
     if letter is not None:

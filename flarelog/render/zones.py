@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import stamp
+from flarelog.render.times import SHORTEST, stamp
 
 if TYPE_CHECKING:
     from flarelog.model import Mark
@@ -152,7 +152,7 @@ class Stamps:
         """*lines*, with the times that they tell."""
         out: list[Line] = []
         for line in lines:
-            if line.time is not None or isinstance(line, Note):
+            if line.time is not None or len(line.text) < SHORTEST or isinstance(line, Note):
                 out.append(line)
                 continue
             offset, end, text, stream, _, bar = line

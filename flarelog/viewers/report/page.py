@@ -94,15 +94,15 @@ def lanes_of(report: Report, room: Room) -> list[Lane]:
 def page(report: Report) -> str:
     """The file."""
     most = SMALL if len(report.sites) <= FEW else LARGE
-    made = ""
+    made, insides = "", drawing.Insides(report)
     for room in ROOMS:
-        made = _page(report, room)
+        made = _page(report, room, insides)
         if len(made.encode()) <= most:
             break
     return made
 
 
-def _page(report: Report, room: Room) -> str:
+def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
     digest = base64.b64encode(hashlib.sha256(style.page().encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     head = tag(
@@ -115,7 +115,7 @@ def _page(report: Report, room: Room) -> str:
         tag("title", f"{report.run}: {report.verdict()}"),
         tag("style", Safe(style.page())),
     )
-    parts = [*_head(report), *_first(report), *_lanes(report, room), *_rounds(report, room)]
+    parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
     parts += [*_sites(report, room), *_machines(report, room), *_findings(report, room), _made(report, room)]
     body = tag("body", tag("main", *parts))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
@@ -174,12 +174,12 @@ def _list(rows: Iterable[tuple[str, object]], code: Sequence[str] = ()) -> Safe:
     )))  # fmt: skip
 
 
-def _lanes(report: Report, room: Room) -> Iterator[Safe]:
+def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Safe]:
     lanes = lanes_of(report, room)
     if not lanes:
         return
     yield tag("h2", "Sites over time", id="lanes")
-    yield tag("svg", drawing.definitions(), class_="none", aria_hidden="true")
+    yield tag("svg", drawing.definitions(report), class_="none", aria_hidden="true")
     highest = drawing.highest_of(lanes, room.buckets)
     rows: list[Safe] = []
     if report.rounds:
@@ -193,7 +193,7 @@ def _lanes(report: Report, room: Room) -> Iterator[Safe]:
             tag(
                 "svg",
                 tag("title", said),
-                drawing.inside(report, lane, highest, room.buckets),
+                insides.of(lane, highest, room.buckets),
                 class_="lane",
                 role="img",
             )
