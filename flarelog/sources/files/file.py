@@ -146,6 +146,7 @@ class SourceFile:
         if begin < end:
             self.cut_from = self.cut_from if self.cut else end
             self.cut += end - begin
+            self.before = max(self.before, end)
 
     def rewritten(self, now: float) -> bool:
         """Whether it holds other bytes than those that were read, or seen before any was read, or fewer of them.
@@ -164,7 +165,6 @@ class SourceFile:
             if same == min(len(opening), len(self.opening)):
                 return False
         self._lose(same, before)
-        self.before = max(self.before, before)
         self.seen = os.fstat(self.fd).st_size  # again: it may have been truncated after the size was asked for
         return True
 

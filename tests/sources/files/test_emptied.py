@@ -29,6 +29,23 @@ def arrive(site: Site) -> None:
         site.look()
 
 
+def test_what_was_seen_and_not_read_is_told_once(site: Site, tmp_path: Path) -> None:
+    path = tmp_path / LOG
+    with path.open("wb", buffering=0) as writer:
+        writer.write(b"1" * LARGE)
+        arrive(site)
+        writer.write(b"seen, not read")
+        (tail,) = site.discovery.tails.values()
+        site.look()
+        writer.truncate(0)
+        tail.files[0].size(site.now)
+        arrive(site)
+        writer.write(b"end")
+        arrive(site)
+    assert sum(mark.length for mark in site.stored[LOG].marks if isinstance(mark, Gap)) == len(b"seen, not read")
+    assert site.stored[LOG].data == b"1" * LARGE + b"end"
+
+
 @pytest.mark.parametrize("unseen", [0, 7])
 def test_the_gap_is_as_long_as_what_nobody_saw(site: Site, tmp_path: Path, unseen: int) -> None:
     path = tmp_path / LOG
