@@ -16,8 +16,8 @@ from typing import NamedTuple
 import click
 
 from flarelog.cli.completion import complete_run, complete_site
-from flarelog.cli.options import Finite, Place, place_options
-from flarelog.cli.running import aligned, narrowed, run, terminal_size, width
+from flarelog.cli.options import Finite, Place, asks, place_options
+from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound, TimedOut
@@ -25,6 +25,7 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.names import meant
+from flarelog.placeholders import LogUrls
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
 from flarelog.viewers import health
@@ -59,6 +60,11 @@ STATE of a log:
   ended      the log is complete (receipt), or its sidecar stayed away longer
              than the receiver's --idle-timeout (timeout)
   open       the log has not ended; --store shows no more than that
+
+\b
+If a log is silent, paused, without a link, or ended without a receipt, a line
+below the table says why it cannot be had and how to look: a command that shows
+what is stored, or the URL of --log-url-template.
 """
 
 
@@ -79,6 +85,7 @@ STATE of a log:
 @click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of the output. json: one object a line.")  # fmt: skip
+@asks(urls=LogUrls)
 def command(
     run_id: str,
     place: Place,
@@ -88,10 +95,11 @@ def command(
     quiet_after: float,
     wide: bool,
     output: str,
+    urls: partial[LogUrls],
 ) -> None:
     terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = terminal_size().columns if terminal else None
-    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns)
+    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns, place.words, checked(urls))
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -123,16 +131,22 @@ class _Asked:
     as_json: bool
     wide: bool = False
     columns: int | None = None  # of the terminal
+    place: tuple[str, ...] = ()  # as options
+    urls: LogUrls | None = None
 
     def lines(self, found: list[StreamInfo], state: str) -> list[str]:
+        now = int(time.time() * 1000)
         if self.as_json:
-            return [json.dumps(status_record(info, self.quiet_after)) for info in found]
+            records = (
+                status_record(info, self.quiet_after, place=self.place, urls=self.urls, now=now) for info in found
+            )
+            return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head
         return [
             head,
             *fitting(self._table(found), self.columns),
-            *reason_lines(found, self.quiet_after),
+            *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
             *exit_lines(found),
             *health.warnings(found),
             *(self._health(found) if self.wide else ()),

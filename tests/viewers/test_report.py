@@ -23,7 +23,7 @@ from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
 from flarelog.exits import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Gap, Generation, Receipt, StreamId
+from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
@@ -274,6 +274,16 @@ def test_the_axis_has_round_times_within_the_run() -> None:
     found = axis(report(), 8)
     assert [label for _, label in found] == ["14:20", "14:30", "14:40", "14:50", "15:00", "15:10"]
     assert all(0 < float(at[:-1]) < 100 for at, _ in found)
+
+
+def test_how_machines_fared_at_their_worst_is_a_table_where_any_told() -> None:
+    worst = Health(memory=7 << 30, memory_max=8 << 30, oom_kills=2, uptime=5)
+    made = report(complete("kyoto"), complete("oslo"), lanes=[lane("kyoto", worst=worst), lane("oslo")])
+    assert "7.0 of 8.0 GiB</td>" in page(made)
+    assert "| kyoto | 7.0 of 8.0 GiB | 2 |\n" in markdown(made)
+    assert "| Site | Memory | Oom kills |" in markdown(made)
+    assert "| oslo | 7" not in markdown(made)
+    assert "at their worst" not in page(report(complete("kyoto"), lanes=[lane("kyoto")]))
 
 
 def test_words() -> None:

@@ -59,6 +59,7 @@ class SourceOptions:
         metavar="ZONE",
     )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
+    goes: bool = False  # the root is one of many that come and go: that it is missing is nothing to be told
 
     @property
     def directory(self) -> str:
