@@ -63,8 +63,8 @@ STATE of a log:
 
 \b
 If a log is silent, paused, without a link, or ended without a receipt, a line
-below the table says why it cannot be had and how to look: a command that shows
-what is stored, or the URL of --log-url-template.
+below the table says why it cannot be had and how to look: a command that
+shows what is stored, or the URL of --log-url-template.
 """
 
 
