@@ -93,8 +93,10 @@ def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() ->
     assert {levels.of("x") for _ in range(20_000)} == {Level.ERROR}
 
 
-PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ", "error: ",
-         "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):", "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
+PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
+         "error: ",
+         "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
+         "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
 
 
 def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
