@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
 import flarelog
 from integration.harness.places import Place, append
-from integration.web.browsing import Tab, Web, filled, tab_of
+from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 
 MOST_GZIPPED = 60_000
 
@@ -88,6 +89,21 @@ def test_merged_logs_bear_the_names_of_their_sites(tab: Tab) -> None:
     )
     page.keyboard.press("g")
     expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
+
+
+def test_one_rank_of_each_site_is_read_as_one_log(browser: Browser, place: Place) -> None:
+    names = {f"{site}/rank-{rank}.log": rank for site in ("kyoto", "oslo") for rank in (0, 1)}
+    logs = {name: numbered(20, 0, f"of {name}") for name in names} | {"kyoto/other.log": b"of no rank\n"}
+    receiver = filled(place, logs)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        page.get_by_role("link", name="Rank 0 of each site").click()
+        expect(page.locator("log-list .row").first).to_be_visible()
+        assert Counter(text[7:] for text in held(page) if " of " in text) == {
+            f"of {name}": 20 for name, rank in names.items() if rank == 0
+        }
+        assert page.evaluate('document.querySelector("log-list").names') == ["kyoto", "oslo"]
+        tab.is_clean()
 
 
 def test_many_sites_are_found_by_name(browser: Browser, place: Place) -> None:
