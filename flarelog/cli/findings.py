@@ -28,7 +28,7 @@ from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
 from flarelog.text import legible
-from flarelog.viewers.findings import first_sentences, kept, nothing
+from flarelog.viewers.findings import Search, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
@@ -146,7 +146,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
-    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps)
+    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
 
     async def look() -> None:
         async with reading.origin:

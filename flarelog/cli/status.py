@@ -62,9 +62,9 @@ STATE of a log:
   open       the log has not ended; --store shows no more than that
 
 \b
-If a log is silent, paused, without a link, or ended by a timeout, a line
-below the table tells why it is incomplete, and gives the command that shows
-the stored part, or the URL of --log-url-template.
+If a log is silent, paused, without a link, or ended without a receipt, a line
+below the table says why it cannot be had and how to look: a command that
+shows what is stored, or the URL of --log-url-template.
 """
 
 

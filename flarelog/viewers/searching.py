@@ -7,8 +7,9 @@ from __future__ import annotations
 import contextlib
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
@@ -20,11 +21,14 @@ from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
 from flarelog.stores.moments import Moment
 from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR
 from flarelog.viewers.findings import Search
-from flarelog.viewers.flow import View
+from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.reading import HEAD, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
+
+_Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
@@ -35,8 +39,8 @@ def searching(
     known: Table,
     ranks: RankChooser,
     stamps: Callable[[StreamId], Stamps],
-    kind: type[Search] = Search,
-) -> Search:
+    kind: type[_Kind],
+) -> _Kind:
     """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
     nothing is learned yet. *kind*: what searches.
     """
@@ -47,6 +51,25 @@ def searching(
         return found
 
     return kind(known, ranks, learned)
+
+
+class Suspicious(Search):
+    """A search that knows in which logs the first line that looks like an error is to be looked for."""
+
+    def __init__(self, table: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps]) -> None:
+        super().__init__(table, ranks, stamps)
+        self._like_error: set[StreamId] = set()
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        super().show(blocks)
+        for stream, items in blocks:
+            if stream not in self._like_error and any(ERROR.search(plain(item.text)) for item in items if item):
+                self._like_error.add(stream)
+
+    def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
+        """Those of *infos*, each from its beginning: of a log that is not short, lines were left out."""
+        found = (info.stream for info in infos if info.committed > HEAD or info.stream in self._like_error)
+        return {(stream.site, stream.log): 0 for stream in found}
 
 
 async def searched(reading: Reading, search: Search) -> None:

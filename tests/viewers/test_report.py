@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC
 from html.parser import HTMLParser
@@ -28,6 +29,7 @@ from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening
+from flarelog.viewers.display import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.report import drawing
@@ -384,6 +386,40 @@ def test_an_error_of_which_no_cause_is_known_is_shown_as_such(tmp_path: Path) ->
     assert "No known cause was found" in page(found)
     assert not found.over
     assert "This report is as of" in page(found)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "found", "again"),
+    [
+        pytest.param({"a": 10, "b": 20}, None, set(), id="short-logs-without-an-error-are-read-once"),
+        pytest.param({"a": 10, "b": -20}, "b", {"b"}, id="a-short-log-with-one-is-read-again"),
+        pytest.param({"a": 10, "b": -9000}, "b", {"b"}, id="a-long-log-is-because-lines-were-left-out"),
+        pytest.param({"a": 10, "b": 9000}, None, {"b"}, id="a-long-log-without-one-too"),
+    ],
+)
+def test_the_first_line_like_an_error_is_looked_for_where_it_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lengths: dict[str, int], found: str | None, again: set[str]
+) -> None:
+    """Below 0: the last of so many lines is an error of which no cause is known."""
+    looked: list[set[str]] = []
+
+    class Counted(FirstError):
+        def known(self, streams: Iterable[StreamId]) -> None:
+            looked.append({stream.log for stream in streams})
+
+    async def fill() -> None:
+        async with LocalStore(tmp_path, "memory") as store:
+            for log, length in lengths.items():
+                appender = await store.appender(StreamId("run-1", "kyoto", log), b"producer")
+                lines = [b"line %d\n" % n for n in range(abs(length))] + [b"PANIC: out of yarn\n"] * (length < 0)
+                await appender.append(0, b"".join(lines))
+                await appender.close()
+
+    monkeypatch.setattr("flarelog.viewers.report.gather.FirstError", Counted)
+    asyncio.run(fill())
+    first = gathered(tmp_path).first
+    assert (first and first.stream.log) == found
+    assert set().union(*looked) == again
 
 
 def test_a_run_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:

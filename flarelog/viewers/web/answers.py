@@ -104,10 +104,13 @@ class Answers:
         return answer(overview.runs_record(await origin.infos(), live=origin.live, now=_now()))
 
     async def run(self, request: Request) -> Response:
+        """Its sites; where the request names some, these alone. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
-        listed = await self.lists.of(rights, run)
-        lasts = await self._lasts.of(rights, listed.infos)
-        record = overview.run_record(run, listed.state, listed.infos, lasts, now=_now())
+        listed, wanted = await self.lists.of(rights, run), set(request.query_params.getlist("site"))
+        infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
+        if not infos and wanted:
+            raise NotFound(f"there is no such site in run {run}")
+        record = overview.run_record(run, listed.state, infos, await self._lasts.of(rights, infos), now=_now())
         record["receiver"] = self._logins.name
         body = json.dumps({**record, "now": 0}, ensure_ascii=False).encode("utf-8", "replace")
         etag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
