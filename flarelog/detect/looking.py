@@ -18,7 +18,7 @@ from zlib import crc32
 
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
-from flarelog.detect.records import finding_of, state_of
+from flarelog.detect.records import finding_of, kept_record
 from flarelog.detect.table import Table
 from flarelog.model import Attributes, Mark, StreamId, StreamInfo
 from flarelog.render.container import Renderer
@@ -121,8 +121,8 @@ class Progress:
             "plain": self.plain,
             "told": self.told,
             "more": [self.settled_more, self.more],
-            "found": [[list(key), state_of(each)] for key, each in self.settled.items()],
-            "late": [[list(key), state_of(each)] for key, each in self.late.items()],
+            "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
+            "late": [[list(key), kept_record(each)] for key, each in self.late.items()],
         }
 
     @classmethod
@@ -166,7 +166,7 @@ def examine(
     *read* gives so many bytes from an offset, *stamps* what reads the times of the log. One that is left before its end
     is made again by the next.
     """
-    size = BLOCK
+    size, progress.begun = BLOCK, info.begun
     while progress.at < info.committed:
         start, left = progress.at, info.committed - progress.at
         if left > UNFINISHED and not info.sealed:
@@ -193,8 +193,7 @@ def examine(
             break
         size = BLOCK if progress.at > start else size * 4
         yield
-    progress.begun, progress.seen = info.begun, info.committed
-    progress.marks, progress.sealed = len(info.marks), info.sealed
+    progress.seen, progress.marks, progress.sealed = info.committed, len(info.marks), info.sealed
 
 
 def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) -> Iterator[None]:

@@ -54,7 +54,7 @@ def finding_record(found: Finding) -> dict[str, object]:
 # --- for another flarelog, or the next one
 
 
-def state_of(found: Finding) -> dict[str, Any]:
+def kept_record(found: Finding) -> dict[str, Any]:
     """All that *found* says but its stream."""
     said: dict[str, Any] = {
         "signature": found.signature,
@@ -77,7 +77,7 @@ def state_of(found: Finding) -> dict[str, Any]:
 
 
 def finding_of(stream: StreamId, said: Mapping[str, Any]) -> Finding:
-    """What ``state_of`` said, or a peer: texts are made legible. Raises ValueError, TypeError, KeyError."""
+    """What ``kept_record`` said, or a peer: texts are made legible. Raises ValueError, TypeError, KeyError."""
     facts = {_text(name): _fact(value) for name, value in list(said["facts"].items())[:MOST_FACTS]}
     if said["role"] not in _ROLES:
         raise ValueError("the role of a finding is unknown")

@@ -16,7 +16,7 @@ from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
 from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError
-from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply
+from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.states import States
@@ -78,6 +78,9 @@ class House(Protocol):
 
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
+
+    def grew(self, stream: StreamId) -> None:
+        """Something of *stream* was appended, and will be committed."""
 
     def is_ending(self, run: str) -> bool: ...
     def held(self, session: Session, why: str) -> None:
@@ -165,6 +168,7 @@ class Session:
             elif isinstance(request, tuple) and new is not None:
                 house.note(self, request[1])
                 await self.appender.mark(request[1])
+        house.grew(self.stream)
         if self.open:
             self.line.acknowledge(self)
         else:

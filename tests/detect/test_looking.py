@@ -40,7 +40,9 @@ def stamps() -> Stamps:
     return Stamps(UTC, 1_793_000_000 * 10**9)
 
 
-def info(data: bytes, committed: int, marks: Iterable[Mark] = (), *, sealed: bool = False, begun: int = 1) -> StreamInfo:
+def info(
+    data: bytes, committed: int, marks: Iterable[Mark] = (), *, sealed: bool = False, begun: int = 1
+) -> StreamInfo:
     seen = tuple(mark for mark in marks if mark.offset <= committed)
     return StreamInfo(STREAM, 0, committed, EMPTY_DIGEST, sealed, seen, begun=begun)
 
