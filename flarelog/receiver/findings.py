@@ -248,7 +248,7 @@ class Findings:
                 known = self._sites.get((run, site))
                 if known is None:
                     raw = await self._store.findings(run, site)
-                    known = _Site(await aside(partial(_read, run, site, raw)) if raw else {})
+                    known = _Site(await aside(partial(understood, run, site, raw)) if raw else {})
                     known.size = sum(progress.size for progress in known.logs.values())
                     self._sites[run, site] = known
         self._sites.move_to_end((run, site))
@@ -301,8 +301,8 @@ def _said(logs: Iterable[tuple[str, Progress]]) -> bytes:
     ).encode()
 
 
-def _read(run: str, site: str, raw: bytes) -> dict[str, Progress]:
-    """What ``_said`` said; nothing where other signatures found it, or somebody else wrote it."""
+def understood(run: str, site: str, raw: bytes) -> dict[str, Progress]:
+    """What is kept of *site* in *run*, by its logs; nothing where other signatures found it, or nobody did."""
     try:
         head, *lines = raw.decode().splitlines()
         if json.loads(head) != {"findings": FORMAT, "signatures": version()}:

@@ -33,7 +33,7 @@ from flarelog.viewers.findings import Search, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import rounds_of, searching
+from flarelog.viewers.searching import rounds_of, searching, told
 from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)
@@ -133,6 +133,9 @@ async def _findings(origin: Origin, run: str) -> tuple[list[Finding], int, Readi
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=Renderer, notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
+    known = await told(reading, system_zone())
+    if known is not None:
+        return known.findings, known.more, reading
     search = searching(reading, table, ranks, stamps_here(), _Beside)
     await Batch(reading, search, ranks=ranks).run()
     return search.findings(reading.infos, reading.ahead, time.time_ns()), search.more, reading
