@@ -200,7 +200,8 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
     """
     if not rows:
         return []
-    head, shown = rows[0], [list(row) for row in narrowed(rows, _LEAST, columns)]
+    head = rows[0]
+    shown = [list(row) for row in narrowed(rows, [name for name in _LEAST if name in head], columns)]
     for at in sorted(range(head.index("STATE")), key=lambda at: -max(len(row[at]) for row in rows)):
         over = 0 if columns is None else width(shown) - columns + 1
         room = max(_SHORTEST, max(len(row[at]) for row in shown) - over)

@@ -39,6 +39,14 @@ SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, 
 _TABLE = Table()
 _CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
 _CODED = re.compile(CODED)
+# What each piece has, those together that begin alike: a third of the time that a look for each piece takes.
+_FINDS = tuple(
+    re.compile(pattern).search
+    for pattern in (
+        *(rb"r(?:ror|aceback|e dumped)", rb"il(?:led|ed|ures)", rb"N(?:VRM|CCL|o space|aN|CELLED)"),
+        *(rb"n(?:an|tation f)", rb"_E"),
+    )
+)
 
 
 def is_clean(data: bytes) -> bool:
@@ -46,9 +54,11 @@ def is_clean(data: bytes) -> bool:
 
     A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
     """
-    for piece in SIEVE.any_of:
-        if piece in data:
+    for finds in _FINDS:
+        if finds(data):
             return False
+    if b"egfault" in data or b"of memory" in data:
+        return False
     return b"\x01" not in data.translate(_CONTROLS) and (data.isascii() or _CODED.search(data) is None)
 
 

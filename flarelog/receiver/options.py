@@ -47,7 +47,7 @@ class ServerOptions(Limits):
     )
     findings: Literal["on", "off"] = option(
         "on",
-        "Look for known signs of trouble in the logs while they come, for flarelog findings, status and the page.",
+        "Find known signs of trouble in logs as they come, for flarelog findings, status and the page.",
         choices=("on", "off"),
     )
     max_connection_age: float = option(

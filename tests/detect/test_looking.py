@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.detect.base import Finding
+from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.looking import BLOCK, Progress, examine, is_clean
 from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser
@@ -204,6 +204,11 @@ def test_findings_that_are_too_many_are_counted() -> None:
     progress.trim(10)
     assert (len(progress.findings), progress.more) == (10, many - 10)
     assert progress.findings == expected(data)[:10]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_line_with_a_piece_is_clean(piece: str) -> None:
+    assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
 
 
 @pytest.mark.parametrize(
