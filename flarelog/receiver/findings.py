@@ -274,15 +274,16 @@ class Findings:
 
     async def _write(self, run: str, name: str, site: _Site) -> None:
         began = time.monotonic()
-        site.changed, site.passed = False, 0
+        site.changed, site.passed, written = False, 0, False
         logs = [(log, replace(progress)) for log, progress in site.logs.items()]
         try:
             await self._store.set_findings(run, name, await aside(partial(_said, logs)))
+            written = True
         except FlarelogError as error:
             log.debug("%s/%s: what went wrong could not be kept: %s", run, name, error)
-            site.changed = True
-        took = time.monotonic() - began
-        site.due = time.monotonic() + KEEP_SHARE * took
+        finally:
+            site.changed = site.changed or not written
+        site.due = time.monotonic() + KEEP_SHARE * (time.monotonic() - began)
 
     async def close(self) -> None:
         """Write what is not kept yet, as far as the time goes: the rest is looked at again."""
