@@ -21,7 +21,7 @@ from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.detect.table import Table
 from flarelog.model import Attributes, Mark, StreamId, StreamInfo
-from flarelog.render.container import Renderer
+from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.controls import CODED
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.ranks import RankChoice, RankChooser, known
@@ -194,8 +194,13 @@ def examine(
             cut = cut or len(data)
         if not at_end or (len(data) - cut > UNFINISHED and not info.sealed):
             data = data[:cut]
-        if progress.plain and is_clean(data):
+        clean = progress.plain is not False and is_clean(data)
+        if clean and progress.plain is None and not may_be_records(data):
+            progress.plain = True if data.count(b"\n", 0, cut) >= UNDECIDED or size >= LINE else None
+        if clean and progress.plain:
             progress.passed(start + cut)
+        elif clean and not start and not may_be_records(data):
+            progress.passed(0)
         else:
             before = _before(start, read) if progress.plain is not None else b""
             yield from _look(progress, info, _Around(data, cut, before), stamps(), force=size >= LINE)

@@ -28,6 +28,7 @@ from flarelog.stores.base import Bytes, Store
 
 log = logging.getLogger(__name__)
 
+LISTED = 0.0003  # seconds that listing a stream may take
 EVERY = 0.4  # seconds between two looks at a log that grows
 TURN = 0.002  # seconds of work after which others have a turn
 BUSY = 0.3  # of a core that the process uses beside this, from which on it has other work
@@ -80,13 +81,17 @@ class _Pace:
         self._load, self._spent = load, 0.0
 
     async def worked(self, began: float) -> None:
-        """Since *began*, by time.perf_counter."""
-        took = time.perf_counter() - began
+        """Since *began*, by time.thread_time, when nobody else had a turn in between."""
+        took = time.thread_time() - began
         self._spent += took
         self._load.own += took
         if self._spent >= TURN:
             spent, self._spent = self._spent, 0.0
             await asyncio.sleep(spent * (1 / self._load.share - 1))
+
+    async def listed(self) -> None:
+        """As after the work of listing a stream, which others may have done."""
+        await self.worked(time.thread_time() - LISTED)
 
 
 class Findings:
@@ -147,7 +152,7 @@ class Findings:
         await asyncio.sleep(EVERY)
         waiting, self._grown = self._grown, {}
         for stream in waiting:
-            began = time.perf_counter()
+            began = time.thread_time()
             hand = self._store.at_hand(stream)
             if hand is not None and hand.more:
                 self._grown[stream] = None  # it is committed soon
@@ -173,12 +178,11 @@ class Findings:
                     with suppress(FlarelogError):  # it was removed; what cannot be read now is looked at another time
                         await self._look_in_store(stream)
                 elif more:
-                    began = time.perf_counter()
                     info = await anext(held, None)
                     more = info is not None
                     if info is not None and await self._is_new(info):
                         self._behind[info.stream] = None
-                    await self._far.worked(began)
+                    await self._far.listed()
                 else:
                     self._wake.clear()
                     await self._wake.wait()
@@ -208,8 +212,8 @@ class Findings:
             self._looking.discard(stream)
 
     async def _looked(self, stream: StreamId, info: StreamInfo, read: Bytes, pace: _Pace) -> None:
-        began = time.perf_counter()
         site = self._sites.get((stream.run, stream.site)) or await self._site(stream.run, stream.site)
+        began = time.thread_time()
         self._sites.move_to_end((stream.run, stream.site))
         progress = site.logs.get(stream.log)
         if progress is None or not progress.is_of(info):
@@ -220,9 +224,9 @@ class Findings:
         found = progress.settled, progress.late
         work = 0.0
         for _ in examine(progress, info, read, lambda: Stamps(self._own, time.time_ns())):
-            work += time.perf_counter() - began
+            work += time.thread_time() - began
             await pace.worked(began)
-            began = time.perf_counter()
+            began = time.thread_time()
             if work >= SLICE and progress.at > start:
                 self._behind[stream] = None
                 self._wake.set()
