@@ -9,8 +9,9 @@ a line of more than ``LINE`` bytes, or begins tracebacks for so long without a m
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.controls import CODED
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.ranks import RankChoice, RankChooser, known
+from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
@@ -32,9 +34,10 @@ from flarelog.render.zones import Stamps, told
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
 BLOCK = 64 << 10  # bytes that are read at once
-STEP = 8 << 10  # bytes that are looked at before others have a turn
+STEP, LINES = 2 << 10, 20  # bytes, and lines of them, that are looked at before others have a turn
+SHORT = 16 << 10  # bytes of a line
 UNFINISHED = 64 << 10  # bytes of a line that may go on: a longer one is looked at when it ends
-BEFORE_BYTES = 16 << 10  # in which lines before others are looked for; more where they are long
+BEFORE_BYTES = 16 << 10, 64 << 10  # in which lines before others are looked for; where they are long
 SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 _TABLE = Table()
 _CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
@@ -152,12 +155,15 @@ def _told(info: StreamInfo, found: Sequence[Finding]) -> int:
     if not found:
         return 0
     stretches, zones = known(info), list(told(info.marks))
-    said = []
-    for each in found:
-        stretch = next((one for one in reversed(stretches) if one.start <= each.offset), None)
-        zone = next((name for start, name in reversed(zones) if start <= each.offset), zones[0][1] if zones else "")
-        said.append((replace(stretch, start=0) if stretch is not None else None, zone))
-    return crc32(repr(said).encode())
+    ranks, starts = [repr(replace(one, start=0)) for one in stretches], [start for start, _ in zones]
+    begins = [one.start for one in stretches]
+    said = {
+        (bisect_right(begins, each.offset), max(1, bisect_right(starts, each.offset)), each.offset) for each in found
+    }
+    names = [
+        (offset, ranks[rank - 1] if rank else "", zones[zone - 1][1] if zones else "") for rank, zone, offset in said
+    ]
+    return crc32(repr(sorted(names)).encode())
 
 
 class _Around(NamedTuple):
@@ -222,7 +228,7 @@ def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) 
 
 def _before(start: int, read: Callable[[int, int], bytes]) -> bytes:
     """The last lines before *start*, as many as count."""
-    size = BEFORE_BYTES
+    size, most = BEFORE_BYTES
     while True:
         begin = max(0, start - size)
         data = read(start - begin, begin)
@@ -231,7 +237,7 @@ def _before(start: int, read: Callable[[int, int], bytes]) -> bytes:
             at = data.rfind(b"\n", 0, at)
             if at < 0:
                 break
-        if at >= 0 or not begin or size >= LINE:
+        if at >= 0 or not begin or size >= most:
             return data[at + 1 :] if at >= 0 or begin else data
         size *= 4
 
@@ -254,17 +260,19 @@ def _look(
         stamped=stamps.time,
         known=Settled(start, progress.settled, progress.settled_more),
     )
-    lines = _Lines(progress, info.marks, around.before, detector)
+    lines = _Lines(
+        progress, info.marks, around.before, detector, sieved=bool(progress.plain) and _is_short(around.data)
+    )
     yield from lines.feed(around.data[: around.cut])
     form = lines.renderer.plain if lines.renderer.decided else None
     if force:
         form = form is not False
-        lines.close()
+        yield from lines.close()
         detector.close()
-    open_from = lines.settle()
+    open_from = yield from lines.settle()
     settled = detector.settled(end)
     yield from lines.feed(around.data[around.cut :])
-    lines.close()
+    yield from lines.close()
     detector.close()
     found = detector.settled(end)
     if form is not None and (force or open_from is None or settled.at <= open_from):
@@ -275,62 +283,87 @@ def _look(
     progress.told = _told(info, progress.findings)
 
 
+def _is_short(data: bytes) -> bool:
+    """Whether each line of *data* is: a sieve, which draws the states of a bar, would take long for another."""
+    at = 0
+    while len(data) - at > SHORT:
+        end = data.rfind(b"\n", at, at + SHORT) + 1
+        if not end:
+            return False
+        at = end
+    return True
+
+
 class _Lines:
     """The bytes of a log on their way to *detector*."""
 
-    def __init__(self, progress: Progress, marks: Sequence[Mark], before: bytes, detector: Detector) -> None:
+    def __init__(
+        self, progress: Progress, marks: Sequence[Mark], before: bytes, detector: Detector, *, sieved: bool
+    ) -> None:
         self.renderer = _renderer(progress.plain, progress.at)
         self._detector, self._before, self._plain = detector, before, progress.plain
         self._position = self._fed = self._start = progress.at
         self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
-        self._sieving = Sieving(SIEVE, progress.at, fresh=True) if progress.plain else None
+        self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
 
-    def settle(self) -> int | None:
+    def settle(self) -> Generator[None, None, int | None]:
         """Look at what is complete. Where the first line begins that is not; None where there is none."""
-        self._detector.feed(self.renderer.settle())
+        yield from self._look(self.renderer.settle())
         at = self.renderer.first_open
         return at if at < self.renderer.position else None
 
     def feed(self, data: bytes) -> Iterator[None]:
-        for at in range(0, len(data), STEP):
-            piece = data[at : at + STEP]
+        at = 0
+        while at < len(data):
+            end = min(len(data), at + STEP)
+            if self._sieving is not None:  # whole lines: of one that grows it would look at the same again
+                end = data.rfind(b"\n", at, end) + 1 or data.find(b"\n", end) + 1 or len(data)
+            piece = data[at:end]
             kept = [(self._fed, piece)] if self._sieving is None else self._sieving.feed(self._fed, piece)
             self._fed += len(piece)
+            at = end
             for offset, what in kept:
                 for begin in range(0, len(what), STEP):
-                    self._take(offset + begin, what[begin : begin + STEP])
-                    yield
+                    yield from self._take(offset + begin, what[begin : begin + STEP])
             yield
 
-    def close(self) -> None:
+    def close(self) -> Iterator[None]:
         """Nothing more comes."""
         for offset, what in self._sieving.close() if self._sieving is not None else ():
-            self._take(offset, what)
-        self._noted(self._position)
-        self._detector.feed(self.renderer.close())
+            for begin in range(0, len(what), STEP):
+                yield from self._take(offset + begin, what[begin : begin + STEP])
+        yield from self._noted(self._position)
+        yield from self._look(self.renderer.close())
 
-    def _take(self, offset: int, data: bytes) -> None:
+    def _look(self, lines: Sequence[Line]) -> Iterator[None]:
+        for at in range(0, len(lines), LINES):
+            self._detector.feed(lines[at : at + LINES])
+            yield
+
+    def _take(self, offset: int, data: bytes) -> Iterator[None]:
         if offset == self._start and self._before:
-            renderer = _renderer(self._plain, offset - len(self._before))
-            self._detector.recall(renderer.feed(self._before) + renderer.close())
-            self._before = b""
+            renderer, before, self._before = _renderer(self._plain, offset - len(self._before)), self._before, b""
+            for at in range(0, len(before), STEP):
+                self._detector.recall(renderer.feed(before[at : at + STEP]))
+                yield
+            self._detector.recall(renderer.close())
         if offset > self._position:
-            self._detector.feed(self.renderer.close())  # no cursor goes back over what is left out
-            self._noted(offset)
+            yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
+            yield from self._noted(offset)
             self._position = offset
             self.renderer.jump(offset)
         while data:
             mark = self._marks[0].offset if self._marks else self._position + len(data)
             piece = data[: max(0, mark - self._position)]
-            self._detector.feed(self.renderer.feed(piece))
+            yield from self._look(self.renderer.feed(piece))
             self._position += len(piece)
             data = data[len(piece) :]
-            self._noted(self._position)
+            yield from self._noted(self._position)
 
-    def _noted(self, position: int) -> None:
+    def _noted(self, position: int) -> Iterator[None]:
         while self._marks and self._marks[0].offset <= position:
             torn = tears(self._marks.popleft())
-            self._detector.feed(self.renderer.close() if torn else self.renderer.settle())
+            yield from self._look(self.renderer.close() if torn else self.renderer.settle())
 
 
 def _renderer(form: bool | None, at: int) -> Renderer:
