@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flarelog.detect import looking
 from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.looking import BLOCK, Progress, examine, is_clean
 from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
@@ -71,7 +72,7 @@ def expected(data: bytes) -> list[Finding]:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 100_000), st.lists(st.integers(0, 1 << 30), max_size=12), st.lists(st.booleans(), max_size=12))
 def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int], restarts: list[bool]) -> None:
     data = a_log(seed) + random.Random(seed).choice([b"", BAR, TRACEBACK, b"cp: No space left on device"])
@@ -93,10 +94,10 @@ def test_each_labelled_line_is_found_however_it_comes(case: object) -> None:
 
 def test_a_look_that_was_lost_is_made_again() -> None:
     """A kill between any two steps of a look: what is kept is what it was, or later, and counts nothing twice."""
-    data = b"".join([*USUAL, TRACEBACK, b"cp: error: No space left on device\n" * 3, *USUAL]) * 40
+    data = b"".join([*USUAL, TRACEBACK, b"cp: error: No space left on device\n" * 3, *USUAL]) * 10
     steps = sum(1 for _ in examine(Progress(), info(data, len(data)), lambda size, at: data[at : at + size], stamps))
     assert steps > 5
-    for killed in range(steps):
+    for killed in range(0, steps, steps // 20):
         progress = Progress()
         look = examine(progress, info(data, len(data)), lambda size, at: data[at : at + size], stamps)
         for _ in range(killed):
@@ -190,10 +191,12 @@ def test_a_compressed_file_tells_nothing() -> None:
     assert not looked(looked(Progress(), data, 30), data, len(data)).findings
 
 
-def test_tracebacks_without_an_end_are_not_looked_at_for_ever() -> None:
-    block = b"".join(b"[rank%d]: Traceback (most recent call last):\n" % (n % 50) for n in range(60_000))
+def test_tracebacks_without_an_end_are_not_looked_at_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "BLOCK", 4 << 10)
+    monkeypatch.setattr(looking, "LINE", 16 << 10)
+    block = b"".join(b"[rank%d]: Traceback (most recent call last):\n" % (n % 9) for n in range(2000))
     progress = looked(Progress(), block, len(block))
-    assert len(block) - progress.at <= 1 << 20
+    assert len(block) - progress.at <= 16 << 10
 
 
 def test_findings_that_are_too_many_are_counted() -> None:
