@@ -6,6 +6,8 @@ waits for nothing, and opens no file but the one that its parser reads. ``SEEDS`
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import posixpath
@@ -77,7 +79,10 @@ from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.store import LocalStore
+from flarelog.stores.moments import Happening, Moment
 from flarelog.v1 import log_pb2 as pb
+from flarelog.viewers.lanes import lanes_of, lanes_record
+from flarelog.viewers.web.timelines import arrivals
 from flarelog.wire import codec
 from flarelog.wire import packing as compression
 from flarelog.wire.codec import Malformed
@@ -85,6 +90,8 @@ from fuzz import certificates, sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
 
 MARKED = bytes(range(256)) * 4
+BUCKETS_DRAWN, LONGEST_LANES = 60, 200_000  # of a lane; characters of what a page is told
+NOW_MS = 1_795_363_719_123
 UNPACKED = 1 << 14  # bytes that a frame may have here: a megabyte a try is slow
 
 # --- the wire
@@ -167,6 +174,28 @@ def info(raw: bytes) -> None:
         return
     hold(codec.decode_info(codec.encode_info((found, first))) == (found, first), found)
     conclude(found)
+
+
+def timeline(raw: bytes) -> None:
+    """What a receiver tells of a run over time: the page and a report draw lanes of it, and merge logs by it."""
+    with contextlib.suppress(Malformed):
+        asked = codec.decode_timeline(raw)
+        hold(codec.decode_timeline(codec.encode_timeline(asked)) == asked, asked)
+    try:
+        found = codec.decode_moments(raw)
+    except (Malformed, InvalidName):
+        return
+    if found:
+        hold(codec.decode_moments(codec.encode_moments(found)) == found, found)
+    found.sort(key=lambda one: one.at)
+    drawn = lanes_of(found, buckets=BUCKETS_DRAWN, now=NOW_MS)
+    hold(len(drawn.lanes) <= 1 and all(len(lane.density) == BUCKETS_DRAWN for lane in drawn.lanes), found)
+    told = json.dumps(lanes_record(drawn, [(NOW_MS, "Round 1")]))
+    hold(len(told) <= LONGEST_LANES, len(told))
+    for stretch in (each for lane in drawn.lanes for each in lane.stretches):
+        hold(drawn.begin <= stretch.begin <= stretch.end <= drawn.end, stretch)
+    for points in arrivals(found).values():
+        hold(all(a[0] < b[0] and a[1] <= b[1] for a, b in itertools.pairwise(points)), points)
 
 
 def conclude(found: StreamInfo) -> None:
@@ -676,7 +705,21 @@ def times(raw: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     target.__name__: target
     for target in (
-        *(request, unpacking, reply, reading, info, journal, checkpoint, names, address, globs, receiver, producer),
+        *(
+            request,
+            unpacking,
+            reply,
+            reading,
+            info,
+            timeline,
+            journal,
+            checkpoint,
+            names,
+            address,
+            globs,
+            receiver,
+            producer,
+        ),
         *(sessions.session, sessions.sidecar, redaction, finder, site_policy),
         *(policy, runs, tokens, header, certificates.certificate),
         *(view, hostile, sifting, record_line, times),
@@ -715,7 +758,24 @@ _GRANT = b'[[grant]]\nidentity = ["admin@*", "[!a]?x"]\nrole = "operator"\nruns 
 _TOKEN = {"id": "00112233", "name": "t", "role": "reader", "runs": ["a*"], "created": 0, "expires": 9}
 _TOKENS = [_TOKEN | {"id": id, "sha256": "0" * 64} for id in ("00112233", "ffffffff")]
 
+_HAPPENED = [
+    Happening(2000, "opened", "", 1, ("log.txt",)),
+    Happening(3000, "paused", "no space", 2, ("log.txt", "b.txt"), 2500),
+    Happening(9000, "left", "the connection was lost", 1, ("log.txt",)),
+]
+_MOMENTS = [
+    [Moment(1000, "run", text="running"), Moment(9000, "run", text="ended")],
+    [Moment(at, "grown", "kyoto", "log.txt", at * 100) for at in range(1000, 9000, 1000)],
+    [Moment(1000, "begun", "kyoto", "log.txt"), Moment(9000, "sealed", "kyoto", "log.txt", 800_000)],
+    [Moment(5000, type(mark).__name__.lower(), "kyoto", "log.txt", mark.offset, mark) for mark in MARKS],
+    [Moment(one.at, one.what, "kyoto", happening=one) for one in _HAPPENED],
+]
+
 SEEDS: dict[str, list[bytes]] = {
+    "timeline": [
+        codec.encode_timeline(codec.Times("run-1", "kyoto", 256)),
+        *(codec.encode_moments(moments) for moments in _MOMENTS),
+    ],
     "certificate": certificates.SEEDS,
     "policy": [
         b"defaults = true\n" + _GRANT,

@@ -25,7 +25,7 @@ from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import Search, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.pipe import Pipe
@@ -79,7 +79,7 @@ def _root(
     reading = Reading(
         asked.origin(), chosen, replace(view, choice=choice, keep=kept(table)), lambda text: None, ordered=True
     )
-    search = searching(reading, table, ranks, lines.stamps)
+    search = searching(reading, table, ranks, lines.stamps, Search)
 
     async def look() -> tuple[Finding | None, list[Line], int]:
         async with reading.origin:

@@ -26,7 +26,7 @@ class ServerOptions(Limits):
 
     listen: str = option(LISTEN, "HOST:PORT to listen on. Port 0 takes a free port.")
     idle_timeout: float = option(
-        IDLE_TIMEOUT, "Seconds without a message after which a sidecar is gone. It can come back and continue."
+        IDLE_TIMEOUT, "Seconds without a message after which a sidecar counts as gone. It can return and continue."
     )
     # A run that nobody announced is answered EXECUTION_EXCEPTION then.
     announced_runs_only: bool = option(False, "Accept only runs that flarelog run-start announced.")
@@ -47,7 +47,7 @@ class ServerOptions(Limits):
     )
     findings: Literal["on", "off"] = option(
         "on",
-        "Find known signs of trouble in logs as they come, for flarelog findings, status and the page.",
+        "Find known signs of trouble in logs as they come, for flarelog findings and status.",
         choices=("on", "off"),
     )
     max_connection_age: float = option(

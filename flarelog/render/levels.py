@@ -35,7 +35,9 @@ _WORDS = {
     "ERR": Level.ERROR,
     **dict.fromkeys(("CRITICAL", "PANIC", "ALERT", "EMERG", "DPANIC"), Level.FATAL),
 }
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
@@ -68,22 +70,34 @@ def _may_say(head: str) -> bool:
 
 def level_of(text: str) -> Level | None:
     """The level that *text*, without colours, tells; the first one where it tells several."""
+    return _told(text)[0]
+
+
+def _told(text: str) -> tuple[Level | None, int]:
+    """The level, and behind how many characters nothing could tell another one; 0: that is not known."""
+    if len(text) < _SHORTEST:
+        return None, 0
     head = text[:_HEAD]
     letter = _LETTER.match(head)
     if letter is not None:
-        return _LETTERS[letter[1]]
-    found, at = None, len(head)
+        return _LETTERS[letter[1]], 0
+    found, at, end = None, len(head), 0
     for word in _CAPITALS.finditer(head):
         begin = word.start()
         if not begin or not (head[begin - 1].isalnum() or head[begin - 1] == "_"):
-            found, at = _WORDS[word[0]], begin
+            found, at, end = _WORDS[word[0]], begin, word.end() + 1
             break
     if _may_say(head[:at]):
         said = _SAID.search(head, 0, at)
         if said is not None:
             name = said["value"] or said["said"]
-            return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR
-    return found
+            return _WORDS[name.upper()] if name else Level.WARNING if said["warning"] else Level.ERROR, 0
+    return found, end if head[:1].isdigit() else 0  # behind brackets there may be a letter
+
+
+def _shape(text: str) -> bytes:
+    """The same for texts in which the patterns find the same: none of them tells one digit from another."""
+    return text.encode(errors="replace").translate(_DIGITS)
 
 
 class Levels:
@@ -94,18 +108,22 @@ class Levels:
         self._prefix = self._begin = ""  # before each line of a traceback, and before an empty one
         self._inside = self._behind = False  # a traceback; the exception that it ended with
         self.within = False  # the last line goes on with a traceback
+        self._like, self._end = b"", 0  # the shape of what told the level of the line before, and how long that is
 
     def of(self, text: str) -> Level | None:
         """The level of *text*, without colours; None: nobody knows."""
         self.within = False
         if (began := before_traceback(text)) is not None:
             self._inside, self._behind, self._last = True, False, Level.ERROR
-            self._prefix, self._begin = began, began.rstrip()
+            self._prefix, self._begin, self._end = began, began.rstrip(), 0
             return Level.ERROR
         if (self._inside or self._behind) and self._belongs(text):
             self.within = True
             return Level.ERROR
-        own = level_of(text)
+        if self._end and _shape(text[: self._end]) == self._like:
+            return self._last  # most lines of a log begin as the one before, but for their times
+        own, self._end = _told(text)
+        self._like = _shape(text[: self._end])
         if own is None and text[:1] in (" ", "\t"):
             return self._last
         self._last = own

@@ -9,9 +9,9 @@ import contextlib
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
@@ -25,11 +25,14 @@ from flarelog.render.zones import Stamps
 from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment
 from flarelog.viewers.batch import Batch
+from flarelog.viewers.display import ERROR
 from flarelog.viewers.findings import Search
-from flarelog.viewers.flow import View
+from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.reading import Reading, Selection, order
+from flarelog.viewers.reading import HEAD, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
+
+_Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
 CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds in which a receiver looks at what has just come; between two questions
@@ -41,8 +44,8 @@ def searching(
     known: Table,
     ranks: RankChooser,
     stamps: Callable[[StreamId], Stamps],
-    kind: type[Search] = Search,
-) -> Search:
+    kind: type[_Kind],
+) -> _Kind:
     """A search of what *reading* will find, whose times are read as its sites write them. *stamps*: of a log of which
     nothing is learned yet. *kind*: what searches.
     """
@@ -53,6 +56,25 @@ def searching(
         return found
 
     return kind(known, ranks, learned)
+
+
+class Suspicious(Search):
+    """A search that knows in which logs the first line that looks like an error is to be looked for."""
+
+    def __init__(self, table: Table, ranks: RankChooser, stamps: Callable[[StreamId], Stamps]) -> None:
+        super().__init__(table, ranks, stamps)
+        self._like_error: set[StreamId] = set()
+
+    def show(self, blocks: Sequence[Block]) -> None:
+        super().show(blocks)
+        for stream, items in blocks:
+            if stream not in self._like_error and any(ERROR.search(plain(item.text)) for item in items if item):
+                self._like_error.add(stream)
+
+    def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
+        """Those of *infos*, each from its beginning: of a log that is not short, lines were left out."""
+        found = (info.stream for info in infos if info.committed > HEAD or info.stream in self._like_error)
+        return {(stream.site, stream.log): 0 for stream in found}
 
 
 async def searched(reading: Reading, search: Search) -> None:
@@ -89,13 +111,14 @@ async def told(reading: Reading, zone: str) -> Told | None:
         if time.monotonic() >= end:
             return None
         await asyncio.sleep(ASK_AGAIN)
+    those = [found[info.stream] for info in infos if info.stream in found]
     zoned = {info.stream for info in infos if any(zones_told(info.marks))}
-    for each in found.values():
+    for each in those:
         timed = any(one.time is not None for one in each.findings)
         if timed and each.zone != zone and each.stream not in zoned:
             return None
-    those = [one for each in sorted(found.values(), key=lambda each: order(each.stream)) for one in each.findings]
-    return Told(judged(those, infos, reading.ahead), sum(each.more for each in found.values()))
+    findings = [one for each in those for one in each.findings]
+    return Told(judged(findings, infos, reading.ahead), sum(each.more for each in those))
 
 
 async def lines_around(

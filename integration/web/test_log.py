@@ -198,3 +198,11 @@ def test_the_bytes_are_downloaded_as_they_are(tab: Tab) -> None:
     with page.expect_download() as download:
         page.get_by_role("link", name="Download").click()
     assert download.value.path().read_bytes() == LOGS["kyoto/colours.log"]
+
+
+def test_the_marked_lines_alone_are_downloaded_too(tab: Tab) -> None:
+    page = tab.show(f"{BERLIN}#bytes=120-240")
+    page.keyboard.press("c")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download these 120 B").click()
+    assert download.value.path().read_bytes() == LOGS["berlin/train.log"][120:240]

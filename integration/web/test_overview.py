@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
 import flarelog
 from integration.harness.places import Place, append
-from integration.web.browsing import Tab, Web, filled, tab_of
+from integration.web.browsing import Tab, Web, filled, held, numbered, tab_of
 
 MOST_GZIPPED = 60_000
 
@@ -90,6 +91,21 @@ def test_merged_logs_bear_the_names_of_their_sites(tab: Tab) -> None:
     expect(page.locator("log-list .row", has_text="000000 step").first).to_be_in_viewport()
 
 
+def test_one_rank_of_each_site_is_read_as_one_log(browser: Browser, place: Place) -> None:
+    names = {f"{site}/rank-{rank}.log": rank for site in ("kyoto", "oslo") for rank in (0, 1)}
+    logs = {name: numbered(20, 0, f"of {name}") for name in names} | {"kyoto/other.log": b"of no rank\n"}
+    receiver = filled(place, logs)
+    with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
+        page = tab.open("/run/run-1")
+        page.get_by_role("link", name="Rank 0 of each site").click()
+        expect(page.locator("log-list .row").first).to_be_visible()
+        assert Counter(text[7:] for text in held(page) if " of " in text) == {
+            f"of {name}": 20 for name, rank in names.items() if rank == 0
+        }
+        assert page.evaluate('document.querySelector("log-list").names') == ["kyoto", "oslo"]
+        tab.is_clean()
+
+
 def test_many_sites_are_found_by_name(browser: Browser, place: Place) -> None:
     receiver = filled(place, {f"site-{n:03d}/log.txt": b"hello\n" for n in range(4)})
     with tab_of(browser, Web(place, "--receiver", receiver.address)) as tab:
@@ -121,6 +137,15 @@ def test_the_page_is_small_and_asks_nobody_else(tab: Tab) -> None:
     static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
     size = sum(len(gzip.compress(path.read_bytes(), 9)) for path in static.rglob("*") if path.is_file())
     assert size <= MOST_GZIPPED
+
+
+def test_a_page_that_was_seen_before_asks_for_no_file_of_its_own(tab: Tab) -> None:
+    tab.show("/run/run-1/berlin/train.log")
+    tab.show("/run/run-1/kyoto/rank-1.log")
+    entries = 'performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/"))'
+    sizes = tab.page.evaluate(f"{entries}.map((one) => one.transferSize)")
+    assert len(sizes) > 20
+    assert set(sizes) == {0}
 
 
 def test_every_module_is_asked_for_at_once() -> None:

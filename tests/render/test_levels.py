@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 
 import pytest
 
@@ -90,3 +91,25 @@ def test_a_line_behind_a_traceback_takes_no_time_for_what_stood_before_that() ->
     levels = Levels()
     assert levels.of(" " * (2 << 20) + "Traceback (most recent call last):") is Level.ERROR
     assert {levels.of("x") for _ in range(20_000)} == {Level.ERROR}
+
+
+PARTS = ("1", "2", "[INFO] ", "08:12:0", "3 ", "[1] ", "E0101 08:08:08 ", "INFO", "ERROR", "DEBUG", " ", "_", "x", ": ",
+         "error: ",
+         "level=warn ", "MyError: ", " - ", "Traceback (most recent call last):",
+         "\u0661", "\udc80", "?", "I1234 08:08:08")  # fmt: skip
+
+
+def test_a_line_has_the_level_that_it_has_whatever_line_was_before_it() -> None:
+    """What is remembered of the line before is used for lines of the same shape alone."""
+    rng, levels = random.Random(7), Levels()
+    for _ in range(3000):
+        begin = rng.choice(("1", "[1] ", "")) + "".join(rng.choices(PARTS, k=rng.randint(1, 4)))
+        before, text = (f"{each}{rng.choice(PARTS)}" for each in (begin, begin.replace("1", "2")))
+        if "Traceback" in before or text[:1] in (" ", "\t"):
+            continue  # what such a line is depends on the one before
+        levels.of("x")
+        levels.of(before)
+        assert levels.of(text) == Levels().of(text), (before, text)
+    repeated = ["1 INFO a", "Traceback (most recent call last):", "E: x", "1 INFO b", "  of b", "z", "2 INFO c"]
+    found = [levels.of(text) for text in repeated]
+    assert found == [Level.INFO, *[Level.ERROR] * 2, Level.INFO, Level.INFO, None, Level.INFO]

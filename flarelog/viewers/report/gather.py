@@ -20,6 +20,7 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
+from flarelog.records import ordered
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.merge import BLOCK
@@ -39,9 +40,9 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import missing
 from flarelog.viewers.origin import Origin, StoreOrigin
-from flarelog.viewers.reading import Reading, Selection, order
+from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import AROUND, lines_around, rounds_of, searched, searching
+from flarelog.viewers.searching import AROUND, Suspicious, lines_around, rounds_of, searched, searching
 
 ALL_POINTS = 400_000  # of the growth of all logs together
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
@@ -67,7 +68,7 @@ async def gather(
     origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, buckets: int = BUCKETS
 ) -> Report:
     """The report of *run*. *origin* is open. Raises NotFound, CannotConnect, NotAllowed, Unavailable."""
-    infos = sorted(await origin.streams(run), key=lambda info: order(info.stream))
+    infos = ordered(await origin.streams(run))
     if not infos:
         what, meant = await missing(origin, Selection(run))
         raise NotFound(f"{what}: did you mean {meant}?" if meant else what or f"{origin.name} had no log of run {run}")
@@ -78,11 +79,11 @@ async def gather(
     over = all(info.sealed for info in infos) or state is RunState.ENDED or all(lane.over for lane in lanes.lanes)
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
-    reading = _reading(origin, run, View(notes=False, keep=kept(known_)))
-    search = searching(reading, known_, RankChooser(RankChoice()), stamps)
+    reading = _reading(origin, Selection(run), View(notes=False, keep=kept(known_)))
+    search = searching(reading, known_, RankChooser(RankChoice()), stamps, Suspicious)
     await searched(reading, search)
     found = search.findings(reading.infos, reading.ahead, None if over else lanes.end * 1_000_000)
-    first = await _first(origin, run, reading, found, stamps)
+    first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
     ends = await _ends(origin, infos, notes)
     return Report(
@@ -103,8 +104,8 @@ def zoned_at(zoned: Zoned, now: int, stream: StreamId) -> Stamps:
     return zoned(stream, now)
 
 
-def _reading(origin: Origin, run: str, view: View) -> Reading:
-    return Reading(origin, Selection(run), view, lambda text: None, ordered=True)
+def _reading(origin: Origin, selection: Selection, view: View) -> Reading:
+    return Reading(origin, selection, view, lambda text: None, ordered=True)
 
 
 async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes: list[str]) -> list[Moment]:
@@ -123,7 +124,7 @@ async def _moments(origin: Origin, run: str, infos: Sequence[StreamInfo], notes:
 
 
 async def _first(
-    origin: Origin, run: str, reading: Reading, found: Sequence[Finding], stamps: Callable[[StreamId], Stamps]
+    reading: Reading, found: Sequence[Finding], search: Suspicious, stamps: Callable[[StreamId], Stamps]
 ) -> First | None:
     root = first_root(found)
     if root is not None:
@@ -131,8 +132,12 @@ async def _first(
         end = root.offset + max(1, root.length)
         told = [(_shown(line), root.offset <= line.offset < end) for line in lines]
         return First(root.stream, root.offset, tuple(told), root, (root.time or 0) // 1_000_000)
+    suspects = search.suspects(reading.infos)
+    if not suspects:
+        return None
     choice = Choice((ERROR,), before=AROUND[0], after=max(AROUND[1], BLOCK))
-    looking = _reading(origin, run, View(choice, notes=False, stamps=stamps))
+    selection = Selection(reading.selection.run, starts=suspects)
+    looking = _reading(reading.origin, selection, View(choice, notes=False, stamps=stamps))
     display = FirstError((ERROR,), *AROUND, stamp, ahead=looking.ahead)
     await Batch(looking, display).run()
     display.close()

@@ -18,7 +18,7 @@ from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
-from flarelog.viewers.reading import order
+from flarelog.records import ordered
 from flarelog.viewers.web import overview
 from flarelog.viewers.web.asking import answer, offset, stream
 from flarelog.viewers.web.lasts import Lasts
@@ -78,11 +78,10 @@ class Lists:
         kept, now = self._kept.get(key), time.monotonic()
         if kept is not None and now - kept.at < max(FRESH, SHARE * kept.took):
             return kept
-        infos = await rights.origin.streams(run)
+        infos = ordered(await rights.origin.streams(run))
         state = await rights.origin.state(run)
         if not infos and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}")
-        infos.sort(key=lambda info: order(info.stream))
         found = self._kept[key] = Listed(infos, state, time.monotonic(), time.monotonic() - now)
         if len(self._kept) > KEPT:
             oldest = min(self._kept, key=lambda one: self._kept[one].at)
@@ -105,10 +104,13 @@ class Answers:
         return answer(overview.runs_record(await origin.infos(), live=origin.live, now=_now()))
 
     async def run(self, request: Request) -> Response:
+        """Its sites; where the request names some, these alone. Raises NotFound."""
         rights, run = request.state.session.of, _run(request)
-        listed = await self.lists.of(rights, run)
-        lasts = await self._lasts.of(rights, listed.infos)
-        record = overview.run_record(run, listed.state, listed.infos, lasts, now=_now())
+        listed, wanted = await self.lists.of(rights, run), set(request.query_params.getlist("site"))
+        infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
+        if not infos and wanted:
+            raise NotFound(f"there is no such site in run {run}")
+        record = overview.run_record(run, listed.state, infos, await self._lasts.of(rights, infos), now=_now())
         record["receiver"] = self._logins.name
         body = json.dumps({**record, "now": 0}, ensure_ascii=False).encode("utf-8", "replace")
         etag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'

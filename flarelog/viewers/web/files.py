@@ -1,12 +1,15 @@
 """The files of the page: modules and styles of the package, and the one page that they make.
 
-Which there are is known beforehand, so that no path of a request is ever a path of the file system.
+Which there are is known beforehand, so that no path of a request is ever a path of the file system. The page names them
+below ``static/VERSION/``, which a browser may keep for ever: a page that is opened again asks for itself alone.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import re
+from collections.abc import Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import NamedTuple
@@ -15,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 INDEX = "index.html"
+FOR_EVER = "public, max-age=31536000, immutable"
 KINDS = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -24,6 +28,7 @@ KINDS = {
     ".json": "application/json",
     ".webmanifest": "application/manifest+json",
 }
+_VERSION = re.compile(r"[0-9a-f]{20}")
 
 
 class File(NamedTuple):
@@ -43,25 +48,41 @@ def files() -> dict[str, File]:
                 look(entry, f"{before}{entry.name}/")
             elif (kind := KINDS.get(entry.name[entry.name.rfind(".") :])) is not None:
                 data = entry.read_bytes()
-                found[f"{before}{entry.name}"] = File(data, kind, f'"{hashlib.sha256(data).hexdigest()[:20]}"')
+                found[f"{before}{entry.name}"] = File(data, kind, _etag(data))
 
     look(resources.files(__package__).joinpath("static"), "")
-    return found
+    page = found[INDEX]
+    data = page.data.replace(b"/static/", f"/static/{_version(found)}/".encode())
+    return found | {INDEX: File(data, page.kind, _etag(data))}
+
+
+def _version(found: Mapping[str, File]) -> str:
+    return _etag("".join(sorted(file.etag for file in found.values())).encode()).strip('"')
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.sha256(data).hexdigest()[:20]}"'
 
 
 async def file(request: Request) -> Response:
-    return _answer(request, request.path_params["name"])
+    """A file, by its name alone, or below a version; of another version, that of a page of before, it is this one."""
+    name = request.path_params["name"]
+    version, _, rest = name.partition("/")
+    if not _VERSION.fullmatch(version):
+        return _answer(request, name)
+    begin = f"/static/{version}/".encode()
+    return _answer(request, rest, FOR_EVER if begin in files()[INDEX].data else "no-cache")
 
 
 async def index(request: Request) -> Response:
     return _answer(request, INDEX)
 
 
-def _answer(request: Request, name: str) -> Response:
+def _answer(request: Request, name: str, kept: str = "no-cache") -> Response:
     found = files().get(name)
     if found is None:
         return Response('{"error": "the page has no such file"}', 404, media_type="application/json")
-    headers = {"etag": found.etag, "cache-control": "no-cache"}
+    headers = {"etag": found.etag, "cache-control": kept}
     if request.headers.get("if-none-match") == found.etag:
         return Response(status_code=304, headers=headers)
     return Response(found.data, headers={**headers, "content-type": found.kind})

@@ -100,7 +100,7 @@ class Tail:
         yield _line({"streams": [named(part.info.stream) for part in self._parts]})
         tasks = [asyncio.create_task(self._follow(part)) for part in self._parts]
         try:
-            drawn, spoke = 0.0, time.monotonic()
+            drawn, flushed, spoke = 0.0, 0.0, time.monotonic()
             while not (why := self._over()):
                 ended = all(task.done() for task in tasks)
                 now = time.monotonic()
@@ -111,7 +111,7 @@ class Tail:
                 if not lines and now - spoke >= ALIVE:
                     lines = "\n"
                 if lines:
-                    spoke = now
+                    spoke = flushed = now
                     yield lines.encode("utf-8", "replace")
                 if ended and not self._come.is_set():
                     return
@@ -119,7 +119,7 @@ class Tail:
                     async with asyncio.timeout(BARS_EVERY):
                         await self._come.wait()
                 if self._rows < ROWS:
-                    await asyncio.sleep(FLUSH)
+                    await asyncio.sleep(flushed + FLUSH - time.monotonic())  # at once, where nothing was said before
             yield _line({"error": why})
         finally:
             for task in tasks:
@@ -183,8 +183,10 @@ class Tail:
                     await self._permits.demand(self._origin, part.info.stream)
                 batch = feed.batch(number)
                 if batch is not None:
-                    await self._give(part, batch.rows if joined is None else _behind(batch, joined), batch.place)
-                    number, joined = number + 1, None
+                    rows = batch.rows if joined is None else _behind(batch, joined)
+                    joined = None if joined is None or batch.place >= joined else joined  # the feed may be behind
+                    await self._give(part, rows, max(part.position, batch.place))
+                    number += 1
                 elif feed.done:
                     part.done = True
                     self._say({"done": [part.k]})

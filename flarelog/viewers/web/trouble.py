@@ -29,11 +29,11 @@ from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, FirstError
-from flarelog.viewers.findings import Search, kept
+from flarelog.viewers.findings import kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import rounds_of, searching, told
+from flarelog.viewers.searching import Suspicious, rounds_of, searching
 from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)
@@ -91,11 +91,11 @@ class Troubles:
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()
         try:
-            found, more, reading = await _findings(origin, run)
+            found, search, reading = await _findings(origin, run)
             ahead = reading.ahead
-            look.findings, look.more = [finding_record(each) for each in found[:MOST]], more
+            look.findings, look.more = [finding_record(each) for each in found[:MOST]], search.more
             root = first_root(found)
-            look.first = _of_root(root, ahead) if root is not None else await _first_line(origin, run)
+            look.first = _of_root(root, ahead) if root is not None else await _first_line(reading, search)
             look.rounds = await _rounds(reading)
             look.grown = grown
         except FlarelogError as error:
@@ -107,7 +107,7 @@ class Troubles:
             look.due, look.task = time.monotonic() + max(LEAST, SHARE * took), None
 
 
-class _Beside(Search):
+class _Beside(Suspicious):
     """A search that lets others have their turn."""
 
     async def drain(self) -> None:
@@ -129,25 +129,25 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
     return [(one.begin, one.name) for one in found]
 
 
-async def _findings(origin: Origin, run: str) -> tuple[list[Finding], int, Reading]:
+async def _findings(origin: Origin, run: str) -> tuple[list[Finding], _Beside, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=Renderer, notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-    known = await told(reading, system_zone())
-    if known is not None:
-        return known.findings, known.more, reading
     search = searching(reading, table, ranks, stamps_here(), _Beside)
     await Batch(reading, search, ranks=ranks).run()
-    return search.findings(reading.infos, reading.ahead, time.time_ns()), search.more, reading
+    return search.findings(reading.infos, reading.ahead, time.time_ns()), search, reading
 
 
-async def _first_line(origin: Origin, run: str) -> dict[str, Any] | None:
+async def _first_line(reading: Reading, search: _Beside) -> dict[str, Any] | None:
     """The earliest line that looks like an error, where no known cause was found."""
+    suspects = search.suspects(reading.infos)
+    if not suspects:
+        return None
     stamps = stamps_here()
     view = View(Choice((ERROR,), after=BLOCK), Renderer, stamps=stamps, notes=False)
-    reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-    display = _FirstBeside((ERROR,), 0, 0, view.stamped, ahead=reading.ahead)
-    await Batch(reading, display).run()
+    looking = Reading(reading.origin, Selection(reading.selection.run, starts=suspects), view, log.debug, ordered=True)
+    display = _FirstBeside((ERROR,), 0, 0, view.stamped, ahead=looking.ahead)
+    await Batch(looking, display).run()
     display.close()
     first = display.earliest
     if first is None:

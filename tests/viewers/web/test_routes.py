@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shutil
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -265,6 +267,47 @@ def test_no_path_leads_out_of_the_page(store: Path, path: str) -> None:
     async def play(made: Any, key: bytes) -> None:
         async with browser(made) as client:
             assert (await client.get(path)).status_code == 404
+
+    played(store, play)
+
+
+def test_a_run_is_told_of_the_sites_that_are_named(store: Path) -> None:
+    run, site = store / NAMED["run"], NAMED["site"]
+    for other in ("a-site", "b-site"):
+        shutil.copytree(run / site, run / other)
+
+    async def play(made: Any, key: bytes) -> None:
+        async with logged_in(made, key) as client:
+            found = {}
+            for sites in ((), ("b-site",), (site, "a-site"), ("none",), ("none", "a-site")):
+                answer = await client.get("/api/run", params=[("run", NAMED["run"]), *(("site", one) for one in sites)])
+                found[sites] = [one["site"] for one in answer.json().get("sites", [])], answer.status_code
+            assert found == {
+                (): (sorted([site, "a-site", "b-site"]), 200),
+                ("b-site",): (["b-site"], 200),
+                (site, "a-site"): (sorted([site, "a-site"]), 200),
+                ("none",): ([], 404),
+                ("none", "a-site"): (["a-site"], 200),
+            }
+
+    played(store, play)
+
+
+def test_a_browser_keeps_the_files_of_this_version_and_asks_for_the_page(store: Path) -> None:
+    async def play(made: Any, key: bytes) -> None:
+        async with browser(made) as client:
+            page = await client.get("/")
+            named = re.findall(r'"(/static/[^"]+)"', page.text)
+            assert len(named) > 20
+            ages = {}
+            for path in (named[0], re.sub(r"/[0-9a-f]{20}/", f"/{'0' * 20}/", named[0]), "/static/app.js", "/"):
+                answer = await client.get(path)
+                ages[answer.status_code, answer.headers["cache-control"]] = path
+            assert ages == {(200, files.FOR_EVER): named[0], (200, "no-cache"): "/"}
+            assert {(await client.get(path)).headers["cache-control"] for path in named} == {files.FOR_EVER}
+            again = await client.get("/", headers={"if-none-match": page.headers["etag"]})
+            assert (again.status_code, again.headers["cache-control"]) == (304, "no-cache")
+            assert (await client.get(f"/static/{'0' * 20}/nothing.js")).status_code == 404
 
     played(store, play)
 

@@ -3,6 +3,10 @@
  * that a page goes on where it was when its session has ended.
  */
 
+import { frame } from "./dom.js";
+
+const SLICE = 10; // ms of work between two frames
+
 export class Refused extends Error {
   /** @param {number} status 0: nobody answered */
   constructor(status, message) {
@@ -74,19 +78,29 @@ export async function ask(where, body, options) {
   return read(await answered(where, body, options));
 }
 
-/** The objects of an answer in NDJSON, each as it comes. What is not read yet holds the server up. */
+/**
+ * The objects of an answer in NDJSON, each as it comes. What is not read yet holds the server up. After SLICE of work,
+ * that of the caller included, a frame is drawn; time that was waited is no work.
+ */
 export async function* objects(where, body, options) {
   const response = await answered(where, body, options);
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
+  let worked = 0;
   try {
     for (;;) {
       const { done, value } = await reader.read();
       if (done) break;
+      const begun = performance.now();
       const parts = (rest + decoder.decode(value, { stream: true })).split("\n");
       rest = parts.pop();
       for (const part of parts) if (part) yield JSON.parse(part);
+      worked += performance.now() - begun;
+      if (worked > SLICE) {
+        await frame();
+        worked = 0;
+      }
     }
   } catch (error) {
     if (error.name === "AbortError" || error instanceof Refused) throw error;

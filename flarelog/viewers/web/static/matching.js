@@ -2,7 +2,7 @@
 
 const PATIENCE = 2000; // ms
 
-const WORKER = "/static/matcher.js";
+const WORKER = new URL("matcher.js", import.meta.url).href;
 const trusted = globalThis.trustedTypes?.createPolicy("flarelog", {
   createScriptURL: (url) => {
     if (url !== WORKER) throw new TypeError("flarelog starts one Worker alone");

@@ -149,6 +149,7 @@ export class Moving extends HTMLElement {
         this.live = null;
         if (this.stream) source.state.sealed = true;
         else source.sealed = true;
+        if (list.follow) list.reveal(list.lines.view().length, 1); // its last rows may not be drawn yet
         list.turn(false);
         this.pressed();
       },

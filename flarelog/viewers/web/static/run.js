@@ -4,7 +4,7 @@
  */
 
 import { answered, ask, path, query, read } from "./api.js";
-import { arrange, h, icon, kind, say } from "./dom.js";
+import { arrange, frame, h, icon, kind, say } from "./dom.js";
 import { Lanes } from "./lanes.js";
 import { meter } from "./paint.js";
 import { again, trouble } from "./runs.js";
@@ -40,7 +40,7 @@ export class RunPage extends HTMLElement {
     const base = path(this.run);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
-      this.trouble, this.first, this.findings, this.lanes,
+      this.trouble, this.first, this.findings, (this.place = document.createComment("lanes")),
       h("div", { class: "tools" }, this.filter, this.only, h("span", { class: "spring" }),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
         h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
@@ -48,7 +48,7 @@ export class RunPage extends HTMLElement {
         h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
       this.more,
     );
-    this.stop = [again(this, () => this.look()), again(this, () => this.wrong(), SLOWER)];
+    this.stop = [again(this, () => this.look())];
   }
 
   disconnectedCallback() {
@@ -64,9 +64,20 @@ export class RunPage extends HTMLElement {
       this.record = await read(response);
       this.etag = response.headers.get("ETag");
       this.draw();
+      this.whole();
     } catch (error) {
       trouble(this.trouble, error);
     }
+  }
+
+  /** Begins what the server works on for longer: the sites are to be seen before that. */
+  async whole() {
+    if (this.stop.length > 1) return;
+    this.stop.push(() => {});
+    await frame();
+    if (!this.isConnected) return;
+    this.place.replaceWith(this.lanes);
+    this.stop.push(again(this, () => this.wrong(), SLOWER));
   }
 
   // What went wrong.

@@ -92,9 +92,10 @@ export class Merged {
 
   /** Names the logs, where the page does not: as many as are merged at most. */
   async choose(signal) {
-    const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}`, undefined, { signal });
-    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed }) => ({ site, log, sealed })));
     const named = this.wanted.streams?.map(({ site, log }) => `${site}/${log}`);
+    const wanted = [...new Set(this.wanted.streams?.slice(0, MOST).map(({ site }) => site))].map((site) => `&${query({ site })}`);
+    const { sites } = await ask(`/api/run?${query({ run: this.wanted.run })}${wanted.join("")}`, undefined, { signal });
+    const all = sites.flatMap(({ site, streams }) => streams.map(({ log, sealed }) => ({ site, log, sealed })));
     const mine = this.wanted.rank !== undefined ? all : all.filter(({ site, log }) => !named || named.includes(`${site}/${log}`));
     this.sealed = mine.every(({ sealed }) => sealed);
     if (named || this.wanted.rank !== undefined) return;

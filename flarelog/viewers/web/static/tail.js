@@ -3,12 +3,10 @@
  * that it has; a tab that nobody sees for half a minute lets its stream go, and takes it up when it is seen.
  */
 
-import { frame } from "./dom.js";
 import { Refused, objects } from "./api.js";
 
 const HIDDEN = 30_000; // ms that a hidden tab keeps its stream
 const WAITS = [200, 400, 800, 1500]; // ms before it is opened again
-const SLICE = 10; // ms of work between two frames
 
 export class Tail {
   /**
@@ -75,7 +73,6 @@ export class Tail {
   /** Returns whether all logs have ended. */
   async read(heard) {
     const body = { streams: this.streams, order: this.order };
-    let begun = performance.now();
     let over = false;
     const open = new Set(this.streams.keys());
     for await (const said of objects("/api/tail", body, { signal: this.over.signal })) {
@@ -97,10 +94,6 @@ export class Tail {
       if (said.back) this.listener.lost(null);
       for (const k of said.done ?? []) open.delete(k);
       over = Boolean(said.done) && !open.size;
-      if (performance.now() - begun > SLICE) {
-        await frame();
-        begun = performance.now();
-      }
     }
     return over;
   }

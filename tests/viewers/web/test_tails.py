@@ -1,0 +1,253 @@
+"""Live rows of one log for several who look: each row once, whoever is slow, leaves, or may not read any more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.errors import CannotConnect, NotAllowed
+from flarelog.model import Receipt, StreamId, StreamInfo
+from flarelog.render.container import Renderer
+from flarelog.stores.local.store import LocalStore
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.web import hub, tails
+from flarelog.viewers.web.hub import Feed, Hub, Slices, Viewer
+from flarelog.viewers.web.tails import Permits, Tail
+from flarelog.viewers.web.trouble import Troubles
+from flarelog.viewers.web.windows import Windows, info_of
+
+STREAM = StreamId("run-1", "kyoto", "log.txt")
+LINES = [f"line {number} of the log" for number in range(3000)]
+DATA = "".join(f"{line}\n" for line in LINES).encode()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """With LINES, sealed."""
+
+    async def fill() -> None:
+        async with LocalStore(tmp_path / "store", "memory") as held:
+            appender = await held.appender(STREAM, b"producer")
+            for at in range(0, len(DATA), 1000):
+                await appender.append(at, DATA[at : at + 1000])
+            await appender.sync()
+            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+    asyncio.run(fill())
+    return tmp_path / "store"
+
+
+class Turns(StoreOrigin):
+    """A store that fails as *failures* say, one for each read that goes on, before it gives anything; which it does
+    when *gate* is open.
+    """
+
+    def __init__(self, root: Path, failures: Sequence[Exception | None] = ()) -> None:
+        super().__init__(str(root))
+        self.failures, self.reads = list(failures), 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        self.reads += how.get("follow", False)
+        if how.get("follow") and self.failures and (failure := self.failures.pop(0)) is not None:
+            raise failure
+        if how.get("follow"):
+            await self.gate.wait()
+        async with aclosing(super().find(*args, **how)) as found:
+            async for one in found:
+                yield one
+
+
+@asynccontextmanager
+async def opened(*origins: StoreOrigin) -> AsyncGenerator[tuple[Hub, StreamInfo], None]:
+    windows, view = Windows(), View(new=Renderer, notes=False)
+    async with AsyncExitStack() as stack:
+        for origin in origins:
+            await stack.enter_async_context(origin)
+        hub_ = Hub(lambda origin, info, at: windows.flow_at(origin, info, at, view))
+        yield hub_, await info_of(origins[0], STREAM)
+
+
+def played(play: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await play()
+
+    asyncio.run(bounded())
+
+
+async def rows(
+    tail: Tail, said: list[dict[str, Any]] | None = None, until: Callable[[], Awaitable[object]] | None = None
+) -> list[str]:
+    """The rows of *tail*; behind the first of them nothing is taken before *until* has returned."""
+    found: list[str] = []
+    async with aclosing(tail.said()) as blocks:
+        async for block in blocks:
+            if found and until is not None:
+                await until()
+            for line in filter(None, block.decode().splitlines()):
+                one = json.loads(line)
+                found += [row[3] for row in one.get("rows", ())]
+                if said is not None:
+                    said.append(one)
+    return [text for text in found if text.startswith("line")]
+
+
+@pytest.mark.parametrize("start", [0, len(DATA) // 2, len(DATA)], ids=["beginning", "middle", "end"])
+def test_those_who_look_at_one_log_share_a_read_and_get_each_row_behind_their_place(store: Path, start: int) -> None:
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            begin = DATA.index(b"\n", start - 1) + 1 if start else 0
+            permits = Permits()
+            origin.gate.clear()  # the feed of the first begins before the place of the second
+            first, second = (Tail(hub_, permits, origin, [info], [at]) for at in (0, begin))
+            whole = asyncio.create_task(rows(first))
+            while not hub_.feeds:
+                await asyncio.sleep(0)
+            behind = asyncio.create_task(rows(second))
+            while len(hub_.feeds[STREAM]._viewers) < 2:
+                await asyncio.sleep(0)
+            origin.gate.set()
+            assert await whole == LINES
+            assert await behind == LINES[DATA[:begin].count(b"\n") :]
+            assert origin.reads == 1
+            assert hub_.feeds == {}
+
+    played(play)
+
+
+def test_who_is_too_slow_for_the_ring_reads_alone_and_misses_and_doubles_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "RING", 4000)
+    monkeypatch.setattr(hub, "SLICE", (256, 512))
+    monkeypatch.setattr(tails, "HELD", 1000)
+    alone = []
+    read = Tail._alone
+
+    async def counted(self: Tail, part: Any) -> None:
+        alone.append(part.position)
+        await read(self, part)
+
+    monkeypatch.setattr(Tail, "_alone", counted)
+
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            permits = Permits()
+            slow, fast = (Tail(hub_, permits, origin, [info], [0]) for _ in range(2))
+            others = asyncio.create_task(rows(fast))
+            assert await rows(slow, until=lambda: asyncio.shield(others)) == LINES
+            assert await others == LINES
+        assert any(alone)
+
+    played(play)
+
+
+def test_where_one_may_not_read_any_more_the_rights_of_another_are_used(store: Path) -> None:
+    async def play() -> None:
+        refused, allowed = Turns(store, [NotAllowed("the token was revoked")]), Turns(store)
+        async with opened(refused, allowed) as (hub_, info):
+            permits, said = Permits(), list[dict[str, Any]]()
+            first, second = (Tail(hub_, permits, one, [info], [0]) for one in (refused, allowed))
+            lost, found = await asyncio.gather(rows(first, said), rows(second))
+            assert (lost, found) == ([], LINES)
+            assert [one["error"] for one in said if "error" in one] == ["the token was revoked"]
+
+    played(play)
+
+
+def test_that_nobody_answers_is_said_and_that_somebody_does_again_too(store: Path) -> None:
+    async def play() -> None:
+        origin = Turns(store, [CannotConnect("no receiver"), CannotConnect("no receiver")])
+        async with opened(origin) as (hub_, info):
+            said: list[dict[str, Any]] = []
+            assert await rows(Tail(hub_, Permits(), origin, [info], [0]), said) == LINES
+            told = [next(iter(one)) for one in said if "lost" in one or "back" in one]
+            assert told[0] == "lost"
+            assert told[-1] == "back"
+
+    played(play)
+
+
+def test_a_session_that_ends_ends_its_tail(store: Path) -> None:
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            said: list[dict[str, Any]] = []
+            await rows(Tail(hub_, Permits(), origin, [info], [0], lambda: "the session is over"), said)
+            assert said[-1] == {"error": "the session is over"}
+            assert hub_.feeds == {}
+
+    played(play)
+
+
+def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (hub_, info):
+            viewer = Viewer(origin)
+            feed = Feed(info, 0, hub_.begin)
+            feed.enter(viewer)
+            while not feed.done:
+                await feed.changed(1)
+            places = []
+            number = feed.first
+            while (batch := feed.batch(number)) is not None:
+                places.append(batch.place)
+                number += 1
+            assert places == sorted(places)
+            assert [feed.number_of(place) for place in places] == [
+                feed.first + sum(one <= place for one in places) for place in places
+            ]
+            assert feed.number_of(0) == feed.first
+            assert feed.holds(0)
+            assert not feed.holds(-1)
+            assert feed.leave(viewer)
+
+    played(play)
+
+
+def test_a_slice_that_takes_long_is_followed_by_smaller_ones() -> None:
+    slices = Slices()
+    for _ in range(20):
+        slices.took(1.0)
+    assert slices.size == hub.SLICE[0]
+    for _ in range(20):
+        slices.took(0.0)
+    assert slices.size == hub.SLICE[1]
+    slices.took(sum(hub.TURN) / 2)
+    assert slices.size == hub.SLICE[1]
+
+
+def test_a_run_is_looked_at_once_until_it_has_grown_and_apart_for_other_rights(store: Path) -> None:
+    async def play() -> None:
+        origin = Turns(store)
+        async with opened(origin) as (_, info):
+            troubles = Troubles()
+            look, looking = troubles.of(b"mine", origin, "run-1", [info])
+            assert looking
+            assert look.task is not None
+            await look.task
+            look.due = 0.0
+            same, looking = troubles.of(b"mine", origin, "run-1", [info])
+            assert (same is look, looking, same.first, same.findings) == (True, False, None, [])
+            again, looking = troubles.of(b"mine", origin, "run-1", [replace(info, committed=info.committed + 1)])
+            assert (again is look, looking) == (True, True)
+            other, looking = troubles.of(b"yours", origin, "run-1", [info])
+            assert (other is look, looking) == (False, True)
+            await troubles.close()
+            assert other.task is None or other.task.cancelled()
+
+    played(play)
