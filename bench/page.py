@@ -178,6 +178,7 @@ def facts(record: Mapping[str, Any]) -> str:
     ]
     lines += [
         f"Machine: {machine}.",
+        *(f"Rows of measurements that it has not: taken {taken}." for taken in record.get("added", ())),
         *(f"Failed: {name}: {text}." for name, text in record.get("failures", {}).items()),
     ]
     return "\n".join(lines)
@@ -210,11 +211,13 @@ def completed(kept: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     whole = next((number for number in reversed(range(len(kept))) if set(kept[number]["seconds"]) >= _WHOLE), None)
     if whole is None:
         sys.exit("no whole run is kept in bench/results: run make bench first")
-    rows = list(kept[whole]["rows"])
+    rows, added = list(kept[whole]["rows"]), []
     for later in reversed(kept[whole + 1 :]):
         known = {row["measurement"] for row in rows}
-        rows += [row for row in later["rows"] if row["measurement"] not in known]
-    return {**kept[whole], "rows": rows}
+        new = [row for row in later["rows"] if row["measurement"] not in known]
+        added += [later["taken"]] if new else []
+        rows += new
+    return {**kept[whole], "rows": rows, "added": added}
 
 
 def main() -> int:
