@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from flarelog.integrations.producer import Producer
     from flarelog.integrations.receiver import Receiver
     from flarelog.lifecycle import Event
+    from flarelog.placeholders import Placeholder
     from flarelog.security.tls import Tls
 
-__all__ = ["Bus", "Event", "FlarelogError", "Notice", "Producer", "Receiver", "Tls", "__version__"]
+__all__ = ["Bus", "Event", "FlarelogError", "Notice", "Placeholder", "Producer", "Receiver", "Tls", "__version__"]
 
 _HOMES = {
     "Bus": "flarelog.bus",
     "Event": "flarelog.lifecycle",
     "FlarelogError": "flarelog.errors",
     "Notice": "flarelog.bus",
+    "Placeholder": "flarelog.placeholders",
     "Producer": "flarelog.integrations.producer",
     "Receiver": "flarelog.integrations.receiver",
     "Tls": "flarelog.security.tls",

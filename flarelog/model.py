@@ -29,6 +29,7 @@ MAX_OFFSET = (1 << 63) - 1
 """No stream is longer: what is added to a later offset would not fit a message."""
 MAX_CHUNK = 2 << 20  # what a message costs is spread over more bytes: 10 % more throughput than with 1 MiB
 EMPTY_DIGEST = 0
+UNREAD = 8  # logs that cannot be read, as a producer tells it with its health
 REDACTED = "redacted"  # in a generation's notes, before what was masked
 BORN = "born"  # in a generation's notes, before the time of its file's birth, in ns since the epoch
 SPOOL = "spool"  # in a generation's notes, before whose output it is and where in it its file begins
@@ -281,6 +282,7 @@ class Health:
     inodes_free: int | None = None  # a number, and so is the next
     inodes: int | None = None
     uptime: int | None = None  # seconds
+    unread: tuple[str, ...] = ()  # a sentence for each log there that cannot be read, UNREAD of them at most
 
     FRACTIONS: ClassVar[frozenset[str]] = frozenset(("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure"))
 

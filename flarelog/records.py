@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from flarelog.exits import Exit
 from flarelog.model import Attributes, RunInfo, StreamInfo, extents
+from flarelog.names import natural
 from flarelog.text import legible
 
 
@@ -22,6 +23,11 @@ def moment(milliseconds: int) -> str | None:
     return None if when is None else f"{when:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
 
 
+def ordered(infos: Iterable[StreamInfo]) -> list[StreamInfo]:
+    """*infos* as they are shown, by run, site and log: ``rank-2`` before ``rank-10``."""
+    return sorted(infos, key=lambda info: tuple(map(natural, (info.stream.run, info.stream.site, info.stream.log))))
+
+
 def exit_record(mark: Exit) -> dict[str, object]:
     """*mark* as JSON has it, wherever a command's end is shown; what is not known is null."""
     return {
@@ -29,13 +35,13 @@ def exit_record(mark: Exit) -> dict[str, object]:
         "sentence": mark.sentence,
         "code": None if mark.signal else mark.status,
         "signal": mark.signal or None,
-        "core": mark.core,
+        "core": mark.core if mark.maxrss else None,
         "started": moment(mark.started),
         "ended": moment(mark.ended),
         "boot_id": mark.boot_id or None,
-        "maxrss": mark.maxrss,
-        "user_cpu": mark.user_cpu / 1000,
-        "sys_cpu": mark.sys_cpu / 1000,
+        "maxrss": mark.maxrss or None,
+        "user_cpu": mark.user_cpu / 1000 if mark.maxrss else None,
+        "sys_cpu": mark.sys_cpu / 1000 if mark.maxrss else None,
         "oom_kill_before": mark.oom_before if mark.oom_before >= 0 else None,
         "oom_kill_after": mark.oom_after if mark.oom_after >= 0 else None,
         "cgroup": mark.cgroup or None,

@@ -46,6 +46,7 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.wire import calls, codec, several
 from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
+from tests.contexts import Bare
 
 STREAMS = [
     StreamId("run-1", "site-1", "rank-0/stderr.log"),
@@ -82,7 +83,7 @@ def twisted(steps: Steps, raw: bytes) -> bytes:
 # --- against a receiver
 
 
-class Call:
+class Call(Bare):
     """A Push whose producer says *requests*, whatever it is answered, and then goes."""
 
     def __init__(self, requests: list[bytes], pauses: list[int]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -171,3 +172,19 @@ def test_bad_input_gets_a_sentence(place: Place, args: tuple[str, ...], code: in
     assert program.ends() == code, program.talk()
     assert sentence in program.said
     assert "Traceback" not in program.said
+
+
+def test_an_agent_says_what_it_waits_for_and_nothing_of_a_run_that_was_removed(place: Place) -> None:
+    receiver = place.serve()
+    (place.root / ".cache").mkdir()
+    wrote(place, ".cache", b"no log\n")
+    wrote(place, "", b"a log of no run\n")
+    program = agent(place, receiver, "--idle", "60")
+    program.says("waiting for a run: ")
+    data = wrote(place, "one", b"one\n")
+    receiver.gets(data, "log.txt", run="one")
+    shutil.rmtree(place.root / "one")
+    sealed(receiver, "one", data)
+    assert program.stop() == 0, program.talk()
+    assert program.said.count("waiting for") == 1
+    assert "WARNING" not in program.said

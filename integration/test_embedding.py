@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from flarelog import Bus, Event, Notice, Producer, Receiver
-from integration.harness.places import Proxy, until
+from flarelog.errors import InvalidOption
+from flarelog.integrations.watching import Watching
+from integration.harness.places import FLARELOG, Proxy, until
 
 PAGE = Path(__file__).parent.parent / "docs" / "embedding.md"
 
@@ -199,3 +201,89 @@ def test_a_handler_that_raises_or_dawdles_does_not_reach_the_run(tmp_path: Path,
     ):
         play(bus, "run", job, "one\n")
         assert producer.outcomes["run"][0].exit_code == 0
+
+
+URL = "https://logs.example.org/{run}/{site}?log={log}"
+
+
+def test_a_program_is_told_at_any_time_why_a_log_cannot_be_had_and_how_to_look(tmp_path: Path, job: Path) -> None:
+    bus, address = Bus(), f"127.0.0.1:{free_port()}"
+    producer = Producer(address, "site-1", str(job), bus=bus, join_timeout=2, log_url_template=URL)
+    command = f"flarelog logs run --site site-1 --log log.txt --receiver {address}"
+
+    def why() -> str:
+        found = producer.placeholder("run")
+        assert found.url == "https://logs.example.org/run/site-1?log=log.txt"
+        assert found.why == "flarelog is not started in this program" or found.command == command
+        return found.why
+
+    assert why() == "flarelog is not started in this program"
+    with producer:
+        assert why() == "the run has not begun here"
+        bus.publish(Event.START_RUN, "run")
+        until(lambda: "failed to connect" in why() or "efused" in why(), lambda: f"nobody answers: {why()}")
+        (job / "log.txt").write_text("one\n")
+        with Receiver(str(tmp_path / "store"), listen=address, bus=bus, log_url_template=URL) as receiver:
+            assert receiver.placeholder("run", "site-1").why == "nothing of it has come"
+            bus.publish(Event.ABOUT_TO_START_RUN, "run")
+            until(lambda: why() == "", lambda: f"it is being sent: {why()}")
+            until(lambda: receiver.placeholder("run", "site-1").why == "", "the receiver has it")
+            other = producer.placeholder("run", "other.txt")
+            assert (other.why, other.url) == (f"no log is at {job}/other.txt yet", other.url)
+            assert producer.placeholder("run", "../../etc/passwd").url == ""
+            assert "name" in producer.placeholder("run", "x\x1b[2J").why
+            bus.publish(Event.END_RUN, "run")
+            assert why() == "", "all of it is stored"
+            assert receiver.placeholder("run", "site-1").why == ""
+            assert producer.placeholder("run", "other.txt").why == f"no log was found at {job}/other.txt"
+        assert receiver.placeholder("run", "site-1").why == "flarelog is not started in this program"
+    assert why() == "flarelog is not started in this program"
+
+
+def test_a_run_that_no_receiver_took_says_so_when_it_is_over(job: Path) -> None:
+    bus, address = Bus(), f"127.0.0.1:{free_port()}"
+    with Producer(address, "site-1", str(job), bus=bus, join_timeout=0.5) as producer:
+        play(bus, "run", job, "one\n")
+        found = producer.placeholder("run", "run.txt")
+        assert found.why == f"no receiver answered at {address} within 0.5 s"
+        assert str(found).endswith(f"{found.why}: {found.command}")
+
+
+def test_a_site_that_lets_no_log_go_says_so(tmp_path: Path, job: Path) -> None:
+    bus, policy = Bus(), tmp_path / "policy.toml"
+    policy.write_text("allow_log_streaming = false\n")
+    with Producer("127.0.0.1:1", "site-1", str(job), bus=bus, site_policy=str(policy)) as producer:
+        bus.publish(Event.START_RUN, "run")
+        until(lambda: "allow_log_streaming = false" in producer.placeholder("run").why, "who asks hears of it")
+
+
+def test_asking_for_a_placeholder_raises_nothing(tmp_path: Path, job: Path) -> None:
+    bus = Bus()
+    with Receiver(str(tmp_path / "store"), bus=bus) as receiver, Producer("127.0.0.1:1", "s", str(job)) as producer:
+        for name in ("", "..", "/", "\0", "\udce9", "x" * 9999, None, 7, b"log"):
+            assert str(producer.placeholder(name, name)).isprintable()  # type: ignore[arg-type]
+            assert str(receiver.placeholder(name, name, name)).isprintable()  # type: ignore[arg-type]
+    with pytest.raises(InvalidOption, match="unknown field"):
+        Producer("127.0.0.1:1", "s", str(job), log_url_template="https://logs.example.org/{job}")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [("kill -9 $$", "killed by SIGKILL"), ("exit 3", "exit code 3"), ("exit 0", "exit code 0")],
+)
+def test_how_a_child_process_ended_is_told_behind_its_logs(
+    tmp_path: Path, job: Path, command: str, sentence: str
+) -> None:
+    bus, store = Bus(), tmp_path / "store"
+    with Receiver(str(store), bus=bus) as receiver, Producer(receiver.address, "site-1", str(job), bus=bus) as producer:
+        bus.publish(Event.START_RUN, "run")
+        watching = Watching()
+        child = subprocess.Popen(["sh", "-c", f"echo one > log.txt; echo two > other.txt; {command}"], cwd=job)
+        producer.exited("run", watching.end(child.pid, child.wait()))
+        bus.publish(Event.END_RUN, "run")
+        assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [0]
+    done = subprocess.run(
+        [*FLARELOG, "status", "run", "--store", str(store)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert re.search(rf"^exit: run/site-1: {sentence} after .* \(log.txt, other.txt\)$", done.stdout, re.MULTILINE)
+    assert "OOM" not in done.stdout

@@ -70,6 +70,15 @@ def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_
     place.root.chmod(0o755)
     more = append(place.log, lines(50, 100))
     receiver.gets(data + more)
+    shown: list[str] = []
+
+    def told() -> bool:
+        shown.append(place.call("status", RUN, "--receiver", receiver.address).printed)
+        return f"missing: {RUN}/{SITE}: secret.log cannot be read: Permission denied\n" in shown[-1]
+
+    until(told, lambda: f"whoever asks the receiver hears of it: {shown[-1]}")
+    assert f"missing: {RUN}/{SITE}: closed cannot be listed: Permission denied\n" in shown[-1]
+    assert str(place.root) not in shown[-1], "where it lies is the site's business"
     assert sidecar.stop() == 1, sidecar.talk()
     assert sidecar.said.count("secret.log cannot be read: Permission denied") == 1
     assert sidecar.said.count("closed cannot be listed: Permission denied") == 1

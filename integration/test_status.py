@@ -13,6 +13,7 @@ import sys
 import termios
 from typing import Any
 
+from flarelog.stores.local.healths import points
 from integration.harness.places import FLARELOG, LOG, Place, Receiver, Writer, append, noise, until
 
 QUICK = ("--idle-timeout", "3")  # so that all that follows a timeout comes soon
@@ -83,7 +84,55 @@ def test_what_is_paused_says_why_and_how_much_waits(place: Place) -> None:
     assert "or start the receiver with a higher --max-site-bytes" in record["reason"]
     assert record["committed"] + record["lag_bytes"] == 3_000_000
     program = place.call("status", "run-1", "--receiver", receiver.address)
-    assert re.search(r"^paused: \d+ bytes of site site-1 .*\(run-1/site-1/app.log\)$", program.printed, re.MULTILINE)
+    assert re.search(
+        r"^paused: \d+ bytes of site site-1 .*\(run-1/site-1/app.log\); see flarelog logs run-1 .*$",
+        program.printed,
+        re.MULTILINE,
+    )
+
+
+def test_where_a_log_cannot_be_had_it_says_why_and_how_to_look(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"hello\n")
+    sidecar = place.sidecar(receiver)
+    record = becomes(receiver, "quiet")
+    assert (record["missing"], record["url"]) == (None, None)
+    sidecar.kill()
+    record = becomes(receiver, "lost link")
+    assert record["missing"]["why"] == "no sidecar sends it, and it has not ended"
+    asked = record["missing"]["command"].split()[1:]
+    assert place.call(*asked, "--notes", "off").printed == "hello\n"
+
+    text = place.call("status", "run-1", "--receiver", receiver.address).printed
+    sentence = "lost link: no sidecar sends it, and it has not ended (run-1/site-1/app.log); see "
+    assert f"{sentence}{record['missing']['command']}\n" in text
+    template = "https://logs.example.org/{run}/{site}?log={log}&at={offset}"
+    text = place.call("status", "run-1", "--receiver", receiver.address, FLARELOG_LOG_URL_TEMPLATE=template).printed
+    assert f"{sentence}https://logs.example.org/run-1/site-1?log=app.log&at=6\n" in text
+    program = place.call(
+        "status", "--store", str(place.directory / "store"), "-o", "json", FLARELOG_LOG_URL_TEMPLATE=template
+    )
+    assert program.records()[0]["url"].endswith("log=app.log&at=6")
+    program = place.call("status", "run-1", "--receiver", receiver.address, "--log-url-template", "https://{site}/")
+    assert program.ends() == 2
+    assert "--log-url-template has a field in the name of the machine" in program.talk()
+
+
+def test_how_a_site_fares_is_kept_by_the_minute(place: Place) -> None:
+    receiver = place.serve()
+    place.log.write_bytes(b"hello\n")
+    place.sidecar(receiver)
+    path = place.directory / "store" / "run-1" / ".site-1.health"
+    until(lambda: path.exists() and list(points(path.read_bytes())), "the first word is written at once")
+    receiver.stop()
+    told = list(points(path.read_bytes()))
+    assert told[0].health.memory
+    assert told[-1].at >= told[0].at > 1_700_000_000_000
+    report = place.directory / "run.md"
+    assert place.call("report", "run-1", "--store", str(receiver.store), "-o", str(report)).ends() == 0
+    assert "## Machines at their worst" in report.read_text()
+    assert place.call("rm", "run-1", "--store", str(receiver.store), "--yes").ends() == 0
+    assert not path.parent.exists()
 
 
 def test_lag_is_told_while_a_stream_is_slowed_down(place: Place) -> None:

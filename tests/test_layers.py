@@ -16,6 +16,7 @@ LAYERS = [
     {"names"},
     {"model"},
     {"globs", "linear", "records", "talk", "watched", "contents"},
+    {"placeholders"},
     {"bus", "delivery", "policy", "render"},
     {"detect"},
     {"sources", "stores", "security"},

@@ -51,12 +51,12 @@ def command(
     Exit codes:
       0   everything is stored
       1   something was not sent
-      2   an option makes no sense
+      2   an option is wrong
       3   --root did not appear, or --once found no run there
       4   no receiver answered
       5   the receiver or the site does not allow a run, or a newer sidecar has
           taken it over
-      6   everything is stored but what gaps tell of
+      6   everything is stored except for bytes that gaps record
       7   the receiver acknowledged nothing for too long
       78  a file that an option names cannot be used, or a glob cannot be read
 

@@ -31,7 +31,7 @@ class LogOptions:
     ranks: str = typed("", "Show rank 0, the last rank, and errors of all other ranks.", metavar="first,last")
     rank_map: tuple[str, ...] = typed(
         (),
-        "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
+        "Rank of a log ('site-1/**=0'), or of its lines with [default3]: ('node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     latest: bool = typed(False, "Show the run that began last.")

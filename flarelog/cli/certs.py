@@ -127,7 +127,7 @@ def revoke(name: str, directory: Path) -> None:
 @_directory
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_(directory: Path, as_json: bool) -> None:
-    """Show the certificates, and which of them have expired or soon will: within 30 days."""
+    """List the certificates, and mark those that have expired or will within 30 days."""
     authority, now = _authority()
     found, broken = checked(lambda: authority.issued(directory))
     for line in [json.dumps(authority.record(one, now)) for one in found] if as_json else _table(found, now):

@@ -26,15 +26,16 @@ EXAMPLES = """\b
 Examples:
   # in ~/.bashrc
   eval "$(flarelog completion bash)"
-  # in ~/.zshrc, behind compinit
+  # in ~/.zshrc, after compinit
   eval "$(flarelog completion zsh)"
   flarelog completion fish > ~/.config/fish/completions/flarelog.fish
 """
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nPrint what makes a shell complete commands, options, and the names of runs and sites. These "
-    "are asked of the receiver or the store that the line names, or else FLARELOG_RECEIVER or FLARELOG_STORE."
+    help=f"{EXAMPLES}\n\nPrint a script that lets TAB complete commands, options, runs and sites. The names of runs "
+    "and sites come from the receiver or the store that the command line names, or else from FLARELOG_RECEIVER or "
+    "FLARELOG_STORE."
 )
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context

@@ -14,11 +14,11 @@ from flarelog.text import legible
 
 @click.group
 def command() -> None:
-    """Check a configuration file, which has options of commands.
+    """Check a configuration file.
 
-    The file is TOML. It has a table a command, and in it the command's options by the names of their flags. A flag on
-    the command line outweighs its variable, the variable the file, the file the default. A command reads the file that
-    --config or FLARELOG_CONFIG names, or else /etc/flarelog/COMMAND.toml.
+    The file is TOML. It has one table for each command. The table sets the command's options by the names of their
+    flags. A flag outweighs a variable, a variable outweighs the file, and the file outweighs the default. A command
+    reads the file that --config or FLARELOG_CONFIG names, or else /etc/flarelog/COMMAND.toml.
 
     \b
     Example of a file:

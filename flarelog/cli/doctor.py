@@ -45,7 +45,9 @@ class Visit:
     root: str | None = option(None, "Directory of the site's logs.", path="any")
     include: tuple[str, ...] = option((), "Check only files that match. Repeatable.", metavar="GLOB")
     exclude: tuple[str, ...] = option((), "Do not check files that match. Repeatable.", metavar="GLOB")
-    site_policy: tuple[str, ...] = option((), "TOML file: which files may leave the site. Repeatable.", path="file")
+    site_policy: tuple[str, ...] = option(
+        (), "TOML file that limits which files leave the site. Repeatable.", path="file"
+    )
     site: str | None = option(None, "Name of the site that the test record is sent as.")
     run: str = option(RUN, "Name of the run that the test record is sent in.")
     store: str | None = option(None, "Check this store directory on this machine.", path="directory")
@@ -54,9 +56,10 @@ class Visit:
 
 
 @click.command(
-    help=f"{EXAMPLES}\n\nCheck what is needed: at a site the receiver's address, TLS, its clock and protocol, the logs "
-    "under a root, inotify, and a test record that is sent and acknowledged; at the receiver its store's space, inodes "
-    "and speed. A row a check: ok, warn or fail, with what to do. Exit code 0, or 1 if something fails."
+    help=f"{EXAMPLES}\n\nCheck what flarelog needs. At a site, doctor checks the receiver's address, TLS, clock and "
+    "protocol, the logs under --root, and inotify, and sends a test record. At the receiver, it checks the space, "
+    "inodes and speed of the store. Each check prints a row: ok, warn or fail, and what to do. Exit code 0, or 1 if a "
+    "check fails."
 )
 @asks(visit=Visit)
 @client_options

@@ -36,13 +36,13 @@ from flarelog.viewers.searching import searched, searching
 
 EXAMPLES = """\b
 Examples:
-  # the causes first, then what comes of them
+  # all findings of a run, the earliest first
   flarelog findings job-1 --receiver logs:4721
-  # of one site, from a store directory
+  # findings of one site, from a store directory
   flarelog findings job-1 --store logs --site site-1
-  # causes alone, an object a line
+  # causes alone, one JSON object a line
   flarelog findings job-1 --store logs --roots -o json
-  # with rules of your own
+  # findings of your own rules as well
   flarelog findings job-1 --store logs --rules rules.toml
 """
 MAX_RULES = 1 << 20  # bytes
@@ -60,17 +60,15 @@ class FindingsOptions:
     logs: tuple[str, ...] = typed((), "Look only at logs that match. Repeatable.", flag="log", metavar="GLOB")
     rank_map: tuple[str, ...] = typed(
         (),
-        "Rank of a log ('site-1/**=0') or of lines with [default3]: ('site-2/node.log:3=11'). Repeatable.",
+        "Rank of a log ('site-1/**=0'), or of its lines with [default3]: ('node.log:3=11'). Repeatable.",
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     latest: bool = typed(False, "Look at the run that began last.")
     roots: bool = typed(False, "Show only findings that may be a cause.")
-    rules: tuple[str, ...] = typed(
-        (), "Look for your own signatures too, from this TOML file. Repeatable.", metavar="FILE", path="file"
-    )
+    rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )
@@ -81,18 +79,19 @@ class FindingsOptions:
     cls=Switches,
     help=f"""{EXAMPLES}
 
-Show what went wrong in RUN: lines that are known signs of trouble, in the order of time. A finding is evidence, and no
+Show what went wrong in RUN: lines that are known signs of trouble, in the order of time. A finding is evidence, not a
 verdict.
 
 \b
 ROLE of a finding:
   root     it may be the cause
-  symptom  it comes of something else, mostly of an earlier root
-  advice   it helps to read others
+  symptom  it follows from another problem, mostly from an earlier root
+  advice   it helps to understand other findings
 
-A line that comes again is counted. Below the table stand the meaning of the earliest root, what to do, and the command
-that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such log or nothing was
-found, 4 if the receiver cannot be reached, 5 if the logs may not be read, 78 if a file of rules is wrong.
+COUNT tells how often the line was repeated. Messages below the table explain the earliest root: its meaning, what to
+do, and the command that shows its place. Data goes to stdout, messages to stderr. Exit code 0; 3 if there is no such
+log or nothing was found, 4 if the receiver cannot be reached, 5 if the logs may not be read, 78 if a file of rules is
+wrong.
 """,
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)

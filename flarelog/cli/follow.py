@@ -18,13 +18,13 @@ Examples:
   flarelog follow job-1 --receiver logs:4721
   # from a store directory, two sites
   flarelog follow job-1 --store logs --site 'site-[12]'
-  # what matches, with two lines around it
+  # matching lines, with two lines around each
   flarelog follow job-1 -i 'loss|ERROR' -C 2
-  # what went wrong first, wherever it was
+  # the first error of all sites
   flarelog follow job-1 --first-error
   # in the order of the lines' own times
   flarelog follow job-1 --order time -t --tz local
-  # an object a line
+  # one JSON object a line
   flarelog follow job-1 -o json | jq .body
   # one log, from this byte on
   flarelog follow job-1 --from site-1/log.txt:4096
@@ -42,12 +42,12 @@ class FollowOptions:
     )
     findings: str = typed(
         "auto",
-        "Say what goes wrong below the line that tells it. auto: on a terminal.",
+        "Explain known trouble below the line that shows it. auto: only on a terminal.",
         choices=("auto", "on", "off"),
     )
     first_error: bool = typed(
         False,
-        "Show the earliest cause, or else error, with 5 lines around it, and end. -i says what an error is.",
+        "Show the earliest cause or error with 5 lines around it, and end. -i REGEX defines an error.",
     )
 
 
@@ -55,15 +55,15 @@ class FollowOptions:
     cls=Switches,
     help=f"""{EXAMPLES}
 
-Show the logs of RUN live, until the run has ended: lines in the order in which they arrive, each with the name of its
-log. New logs appear by themselves. After a lost connection follow goes on where it was. Where bytes are missing, where
-a new file begins and where a log ends, a line says so (--notes off leaves it out). A pipe gets every line. A terminal
-that is too slow skips lines, and a line says how many. -o raw writes the bytes of one log: choose it with --site and
---log.
+Show the logs of RUN live, until the run has ended. Lines appear in the order in which they arrive, each with the name
+of its log. New logs appear by themselves. A lost connection is resumed at the byte where it broke. Notes between the
+lines tell where bytes are missing, where a new file begins and where a log ends; --notes off leaves them out. A pipe
+gets every line. When a terminal is too slow, follow skips lines and says how many. -o raw writes the bytes of one log,
+which --site and --log choose.
 
 Data goes to stdout, messages to stderr. Exit code 0; 3 if --first-error finds nothing, 4 if the receiver cannot be
 reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal, Ctrl-C prints the command that continues from
-there.
+the same place.
 """,
 )
 @reads(FollowOptions)

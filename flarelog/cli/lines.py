@@ -41,9 +41,7 @@ class LineOptions:
     )
     fixed_strings: bool = typed(False, "Take patterns as plain text, not as regular expressions.", short="-F")
     ignore_case: bool = typed(False, "Match capital and small letters alike.")
-    level: str | None = typed(
-        None, "Show only lines of this level or a graver one. A traceback is an error.", choices=NAMES
-    )
+    level: str | None = typed(None, "Show only lines of this level or above. A traceback is an error.", choices=NAMES)
     after: int = typed(0, "Show N lines after each match.", short="-A", metavar="N", least=0)
     before: int = typed(0, "Show N lines before each match.", short="-B", metavar="N", least=0)
     context: int | None = typed(None, "Show N lines before and after each match.", short="-C", metavar="N", least=0)
@@ -55,7 +53,7 @@ class LineOptions:
     timestamps: bool = typed(False, "Begin each line with its time, where the line has one.", short="-t")
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )
@@ -68,7 +66,7 @@ class LineOptions:
     )
     color: str = option(
         "auto",
-        "Use colours. auto: on a terminal, and as NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE say.",
+        "Use colours. auto: only on a terminal, unless NO_COLOR, FORCE_COLOR or CLICOLOR_FORCE is set.",
         choices=("auto", "always", "never"),
     )
     bars: str | None = option(

@@ -20,13 +20,13 @@ Examples:
   flarelog logs job-1 --store logs --order time
   # the last lines of one site
   flarelog logs job-1 --site site-1 --tail 100
-  # what matches, with three lines around it
+  # matching lines, with three lines around each
   flarelog logs job-1 -i 'CUDA|Error' -C 3
-  # what went wrong first, wherever it was
+  # the first error of all sites
   flarelog logs job-1 --first-error
   # the exact bytes
   flarelog logs job-1 --site site-1 --log log.txt -o raw
-  # an object a line, of the last ten minutes
+  # the last ten minutes, one JSON object a line
   flarelog logs job-1 -o json --since 10m
 """
 
@@ -39,7 +39,7 @@ class LogsOptions:
     follow: bool = typed(False, "Show new lines until the run has ended, as flarelog follow does.", short="-f")
     first_error: bool = typed(
         False,
-        "Show the earliest cause, or else error, with 5 lines around it. -i says what an error is.",
+        "Show the earliest cause or error with 5 lines around it. -i REGEX defines an error.",
     )
     pager: bool = typed(True, "Use a pager on a terminal.", older="no-pager")
 
@@ -49,11 +49,11 @@ class LogsOptions:
     help=f"""{EXAMPLES}
 
 Show the logs of RUN as far as they are stored, one after the other, or merged by time. A terminal gets a pager:
-FLARELOG_PAGER, PAGER or less. Where bytes are missing, where a new file begins and where a log ends, a line says so
-(--notes off leaves it out). -o raw writes the exact bytes, those of several logs one after the other, in the order of
-their names.
+FLARELOG_PAGER, PAGER or less. Notes between the lines tell where bytes are missing, where a new file begins and where
+a log ends; --notes off leaves them out. -o raw writes the exact bytes, one log after the other in the order of their
+names.
 
-With -i the receiver leaves out what cannot match, so that it does not travel. Data goes to stdout, messages to stderr.
+With -i the receiver leaves out text that cannot match. Data goes to stdout, messages to stderr.
 Exit code 0; 3 if there is no such log or --first-error finds nothing, 4 if the receiver cannot be reached, 5 if the
 logs may not be read.
 """,

@@ -274,6 +274,11 @@ class Place:
     def __str__(self) -> str:
         return self.store or self.receiver
 
+    @property
+    def words(self) -> tuple[str, str]:
+        """The option of another command that says the same."""
+        return ("--store", self.store) if self.store is not None else ("--receiver", self.receiver)
+
     def client(self) -> Client:
         return self.access.client(self.receiver)
 

@@ -29,13 +29,13 @@ from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
-from flarelog.viewers.noting import Noting
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
 if TYPE_CHECKING:
     from flarelog.detect.table import Table
+    from flarelog.render.rows import Line
 
 _GLOB = set("*?[")
 AROUND = (5, 5)  # lines before and behind the first error
@@ -110,9 +110,15 @@ def _read(context: click.Context, asked: Asked) -> int:
         one = names_one(chosen)
         prefix = None if one and shown.template is None else shown.template is None
         ranks = RankChooser(RankChoice.of(asked.logs.rank_globs, asked.logs.ranks, asked.logs.rank_map))
+
+        def rank(stream: StreamId, line: Line) -> int | None:
+            return ranks.rank(str(stream), line.offset, plain(line.text))
+
         noting = None
         if shown.notes and (asked.findings == "on" or (asked.findings == "auto" and live)):
-            noting = Noting(lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)), _signatures)
+            from flarelog.viewers.noting import Noting  # most readers note nothing
+
+            noting = Noting(rank, _signatures)
         display = ConsoleDisplay(
             console,
             pipe,
@@ -121,7 +127,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             short=terminal and shown.prefix == "auto",
             colour=lines.colour,
             live=live,
-            ranks=lambda stream, line: ranks.rank(str(stream), line.offset, plain(line.text)),
+            ranks=rank,
             noting=noting,
         )
         timed = options.timed or shown.order == "time" or shown.template is not None

@@ -33,12 +33,13 @@ from flarelog.viewers.report.gather import Zoned, gather
 FORMS = ("html", "md", "svg")
 MODE = 0o644
 
-EXAMPLES = """\\b
+EXAMPLES = """\b
 Examples:
   # a page that needs no server, to keep or to send
   flarelog report job-1 --receiver logs:4721 -o job-1.html
   # for the summary of a GitHub job
-  flarelog report job-1 --store logs -o - --format md >> "$GITHUB_STEP_SUMMARY"
+  flarelog report job-1 --store logs -o - --format md \\
+      >> "$GITHUB_STEP_SUMMARY"
   # the sites over time as a picture
   flarelog report --latest --store logs -o run.svg
 """
@@ -51,12 +52,10 @@ class ReportOptions:
     output: str = typed("", "File to write: .html, .md or .svg. '-': stdout.  [required]", short="-o", metavar="FILE")
     form: str | None = typed(None, "Form of the report.  [default: the file's suffix]", flag="format", choices=FORMS)
     latest: bool = typed(False, "Report the run that began last.")
-    rules: tuple[str, ...] = typed(
-        (), "Look for your own signatures too, from this TOML file. Repeatable.", metavar="FILE", path="file"
-    )
+    rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
     zones: tuple[str, ...] = typed(
         (),
-        "Time zone of times without one, as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
+        "Time zone of times that name none, such as SITE=Europe/Berlin. Repeatable.  [default: the site's]",
         flag="zone",
         metavar="[SITE=]ZONE",
     )

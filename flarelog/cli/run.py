@@ -26,7 +26,9 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@option("--receiver", "receivers", multiple=True, help="HOST:PORT of flarelog serve; repeatable. It may come later.")
+@option(
+    "--receiver", "receivers", multiple=True, help="HOST:PORT of flarelog serve, which may start later. Repeatable."
+)
 @option("--run", "run_id", help="The run's id.  [default: of the Slurm job, or the command's name and the time]")
 @option("--site", help="The site's name.  [default: the host's]")
 @asks(how=RunOptions)
@@ -40,7 +42,7 @@ _OWN = ("receivers", "run_id", "site", "command", *(RunOptions.__dataclass_field
     "--site-policy",
     multiple=True,
     type=click.Path(dir_okay=False),
-    help="A TOML file that says what may leave the site; repeatable.",
+    help="TOML file that limits what leaves the site. Repeatable.",
 )
 @tls_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -57,14 +59,15 @@ def command(
     """Run a command; keep its output and exit code, and send them to a receiver.
 
     The output also goes to flarelog's stdout and stderr, and flarelog ends with the command's exit status. flarelog
-    never slows, blocks or fails the command. {RANK} in a name is the variable's value.
+    never slows, blocks or fails the command. A variable in braces in a name, such as {RANK}, is replaced by its value.
 
     \b
     Exit codes:
-      the command's; flarelog dies of the signal that the command died of, or as
-      PID 1 ends with 128 and its number
-      126, 127  the command cannot be started, or does not exist
-      2   an option makes no sense; nothing was started
+      the exit code of the command; if a signal killed the command, flarelog
+          kills itself with it, or as PID 1 ends with 128 + its number
+      126 the command cannot be started
+      127 the command does not exist
+      2   an option is wrong; nothing was started
 
     \b
     Examples:

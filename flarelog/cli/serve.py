@@ -70,7 +70,7 @@ COLLECT_EVERY = 60.0  # seconds
 @option(
     "--web",
     metavar="HOST:PORT",
-    help="Serve the page of flarelog web at this address as well, by a process that ends with the receiver.",
+    help="Also serve the page of flarelog web at this address. It ends with the receiver.",
 )
 @option(
     "--ready-file",

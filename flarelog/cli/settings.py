@@ -167,7 +167,7 @@ def configured(command: click.Command, talk: Talk) -> click.Command:
             expose_value=False,
             callback=lambda context, _, path: _load(context, path, talk),
             metavar="FILE",
-            help=f"TOML with options, a table a command.  [default: {DIRECTORY}/COMMAND.toml if it is there]",
+            help=f"TOML file with a table for each command.  [default: {DIRECTORY}/COMMAND.toml if it is there]",
         )
         command.params.append(made)
     return command

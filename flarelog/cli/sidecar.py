@@ -62,12 +62,12 @@ def command(
     Exit codes:
       0   everything is stored
       1   something was not sent
-      2   an option makes no sense
+      2   an option is wrong
       3   --root did not appear, or --once found no log there
       4   no receiver answered
-      5   the sidecar must not be started again by itself: a newer one has taken
-          over, the receiver or the site does not allow it, or the run was removed
-      6   everything is stored but what gaps tell of
+      5   do not restart the sidecar automatically: a newer one has taken over,
+          the receiver or the site does not allow it, or the run was removed
+      6   everything is stored except for bytes that gaps record
       7   the receiver acknowledged nothing for too long
       78  a file that an option names cannot be used, or a glob cannot be read
 

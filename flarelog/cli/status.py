@@ -16,8 +16,8 @@ from typing import NamedTuple
 import click
 
 from flarelog.cli.completion import complete_run, complete_site
-from flarelog.cli.options import Finite, Place, place_options
-from flarelog.cli.running import aligned, narrowed, run, terminal_size, width
+from flarelog.cli.options import Finite, Place, asks, place_options
+from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
 from flarelog.client import Client
 from flarelog.errors import CannotConnect, NotFound, TimedOut
@@ -25,6 +25,7 @@ from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamInfo
 from flarelog.names import meant
+from flarelog.placeholders import LogUrls
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
 from flarelog.viewers import health
@@ -36,36 +37,41 @@ ANSWERED = 3.0  # seconds after which --watch shows that no answer came: a recei
 
 EXAMPLES = """\b
 Examples:
-  # a row a stream: live, quiet 42 s, paused, ...
+  # one row for each log: live, quiet 42 s, paused, ...
   flarelog status job-1 --receiver 127.0.0.1:4721
   # the same, refreshed in place until the run has ended
   flarelog status job-1 --receiver 127.0.0.1:4721 --watch
-  # all runs of a store on this machine, an object a line
+  # all runs of a store on this machine, one JSON object a line
   flarelog status --store logs -o json
 """
 
 TEXT = """\b
 STATE of a log:
-  live       bytes have come lately
-  quiet      its sidecar is connected, and has sent no byte for so long
-  busy       quiet, but the processes that write it use the CPU
-  hung       quiet, and the processes that write it have done nothing for a
-             minute or more
-  gone       quiet, and the processes that wrote it have ended
-  silent     its sidecar is connected, and no heartbeat came for so long
-  lost link  no sidecar has sent it for so long, and it has not ended
-  paused     the receiver makes its sidecar wait; why stands below the table
-  ended      by a receipt (it is complete), or by a timeout (its sidecar has
-             been gone for longer than the receiver's --idle-timeout)
-  open       it has not ended (with --store: only a receiver knows more)
+  live       bytes arrived lately
+  quiet      the sidecar is connected, and sent no byte for this long
+  busy       as quiet, but the processes that write the log use the CPU
+  hung       as quiet, and the processes that write the log have used less
+             than 1 % of a core for a minute or more
+  gone       as quiet, and the processes that wrote the log have ended
+  silent     the sidecar is connected, and sent no heartbeat for this long
+  lost link  no sidecar has been connected for this long, and the log has not
+             ended
+  paused     the receiver holds the log; the reason is below the table
+  ended      the log is complete (receipt), or its sidecar stayed away longer
+             than the receiver's --idle-timeout (timeout)
+  open       the log has not ended; --store shows no more than that
+
+\b
+If a log is silent, paused, without a link, or ended without a receipt, a line
+below the table says why it cannot be had and how to look: a command that
+shows what is stored, or the URL of --log-url-template.
 """
 
 
 @click.command(
     help=f"{EXAMPLES}\n\nShow the state of each log, of all runs or of one.\n\n{TEXT}\n\n"
-    "LAG is how many bytes of the log the site has and the receiver has not, as the sidecar has told. CLOCK is how"
-    " much "
-    "the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
+    "LAG is the number of bytes that the site has and the receiver lacks, as the sidecar reported it. CLOCK tells how "
+    "far the site's clock is ahead of the receiver's. flarelog streams shows which files a log came from."
 )
 @click.argument("run_id", metavar="[RUN]", default="", shell_complete=complete_run)
 @click.option("--site", "patterns", multiple=True, metavar="GLOB", help="Show only sites that match. Repeatable.",
@@ -76,9 +82,10 @@ STATE of a log:
               help="Seconds between two refreshes of --watch.")  # fmt: skip
 @click.option("--quiet-after", type=Finite(0.1), default=QUIET_AFTER, show_default=True, metavar="SECONDS",
               help="Seconds without a byte after which a log is called quiet.")  # fmt: skip
-@click.option("--wide", is_flag=True, help="Also show how each site's machine fares: memory, CPU, disk.")
+@click.option("--wide", is_flag=True, help="Add a table with the memory, CPU and disk of each site's machine.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True,
               help="Form of the output. json: one object a line.")  # fmt: skip
+@asks(urls=LogUrls)
 def command(
     run_id: str,
     place: Place,
@@ -88,10 +95,11 @@ def command(
     quiet_after: float,
     wide: bool,
     output: str,
+    urls: partial[LogUrls],
 ) -> None:
     terminal = sys.stdout is not None and sys.stdout.isatty()
     columns = terminal_size().columns if terminal else None
-    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns)
+    asked = _Asked(run_id, patterns, quiet_after, output == "json", wide, columns, place.words, checked(urls))
 
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -123,16 +131,22 @@ class _Asked:
     as_json: bool
     wide: bool = False
     columns: int | None = None  # of the terminal
+    place: tuple[str, ...] = ()  # as options
+    urls: LogUrls | None = None
 
     def lines(self, found: list[StreamInfo], state: str) -> list[str]:
+        now = int(time.time() * 1000)
         if self.as_json:
-            return [json.dumps(status_record(info, self.quiet_after)) for info in found]
+            records = (
+                status_record(info, self.quiet_after, place=self.place, urls=self.urls, now=now) for info in found
+            )
+            return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head
         return [
             head,
             *fitting(self._table(found), self.columns),
-            *reason_lines(found, self.quiet_after),
+            *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
             *exit_lines(found),
             *health.warnings(found),
             *(self._health(found) if self.wide else ()),

@@ -15,9 +15,8 @@ from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import meant, run_name
-from flarelog.records import exit_lines, stream_record
+from flarelog.records import exit_lines, ordered, stream_record
 from flarelog.text import legible
-from flarelog.viewers.reading import order
 
 
 @click.command
@@ -27,9 +26,9 @@ from flarelog.viewers.reading import order
 def command(run_id: str, place: Place, as_json: bool) -> None:
     """Show the stored logs, of all runs or of one.
 
-    A row a log: its bytes, the number of its generations (files that it came from, one after the other through
-    rotations) and of its gaps (bytes that are known to be lost), and whether it is open or sealed by a receipt. With
-    --json each generation and each gap is listed.
+    The table has a row for each log. GENERATIONS counts the files that the log came from: each rotation begins another
+    one. GAPS counts the places where bytes are known to be lost. STATE is open, or sealed if the log has a receipt.
+    --json lists each generation and each gap.
 
     Some file systems lack information that flarelog uses, such as a file's birth time. Notes on stderr name the logs
     that came from such a file system, and the effect.
@@ -74,7 +73,7 @@ async def look(run_id: str, store: str | None, connected: Client | None, sites: 
                 runs = [info.run for info in await connected.runs()]
         where = connected.address if connected is not None else store
         raise NotFound(f"{where} has no log of run {run_id}{meant(run_id, set(runs) - {run_id})}")
-    return sorted(found, key=lambda info: order(info.stream))
+    return ordered(found)
 
 
 def _table(found: list[StreamInfo]) -> list[str]:

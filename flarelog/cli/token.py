@@ -53,7 +53,7 @@ def command() -> None:
 @option("--runs", multiple=True, metavar="GLOB", help="Grant only runs whose names match. Repeatable.  [default: all]")
 @option("--expires", default=EXPIRES, show_default=True, help="Lifetime of the token: 12h, 30d, 2w.")
 def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str) -> None:
-    """Print the secret of a new token, alone and once, on stdout."""
+    """Make a token, and print its secret on stdout. It is shown only once."""
     token, secret = checked(
         lambda: Tokens(tokens_path(store), administered=True).create(
             name, Role(role), runs or ("*",), lifetime=duration(expires), now=time.time()
@@ -72,7 +72,7 @@ def create(name: str, store: str, role: str, runs: tuple[str, ...], expires: str
 @_store
 @option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 def list_tokens(store: str, as_json: bool) -> None:
-    """Show which tokens there are, valid and expired; never their secrets."""
+    """List the valid and expired tokens, without their secrets."""
     now = time.time()
     records = [token.record(now) for token in checked(lambda: _tokens(store).all())]
     if as_json:
@@ -88,7 +88,7 @@ def list_tokens(store: str, as_json: bool) -> None:
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @_store
 def revoke(ids: tuple[str, ...], store: str) -> None:
-    """Take tokens away; the receiver refuses them from now on."""
+    """Revoke tokens. The receiver refuses them at once."""
     tokens = checked(partial(_tokens, store))
     for id in ids:
         token = checked(partial(tokens.revoke, id))

@@ -43,13 +43,13 @@ Examples:
   flarelog view train.log
   # container formats are recognised
   flarelog view /var/log/pods/*/*/0.log -t
-  # a log and what was rotated away, in the order given
+  # a rotated log: its older file, then its newer one
   flarelog view 0.log.20261120-080000.gz 0.log
   # several logs, merged by their lines' times
   flarelog view logs/run-1/*/log.txt --order time
-  # grep, without the litter of bars
+  # like grep, with each progress bar as one line
   flarelog view train.log -i 'loss|error' -C 2
-  # from a pipe; a progress bar is a line every 10 %
+  # from a pipe; a progress bar writes a line every 10 % or 30 s
   kubectl logs -f pod | flarelog view --bars steps
 """
 
@@ -62,9 +62,8 @@ class ViewOptions:
 @click.command(
     cls=Switches,
     help=f"{EXAMPLES}\n\nShow logs: plain, of containers (CRI, Docker's json-file), compressed (gzip); - is stdin.\n\n"
-    "Carriage returns and cursor moves are resolved as a terminal does; colours stay, every other escape sequence is "
-    "taken out. Files of one log, as rotation leaves them, are read on as one. Data goes to stdout, messages to"
-    " stderr. "
+    "view resolves carriage returns and cursor movements as a terminal does. It keeps colours, and removes every other "
+    "escape sequence. Rotated files of one log are read as one. Data goes to stdout, messages to stderr. "
     "Exit code 0; 1 if a file could not be read to its end, 3 if a file does not exist, 5 if one may not be read.",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")

@@ -36,10 +36,10 @@ Examples:
 @click.command(
     help=f"""{EXAMPLES}
 
-Show the runs of a receiver, or of a store on this machine, in a browser: sites, their state, their logs live and at any
-place. The command prints an address that logs one browser in, once and within 60 s; flarelog web login prints another
-one, for as long as the page runs and as the same user of this machine. A token of the receiver logs in as well, and
-shows what its holder may read.
+Show the runs of a receiver, or of a store on this machine, in a browser: the state of the sites, and their logs, live
+and at any place. The command prints an address that logs one browser in, once and within 60 s. While the page runs,
+the same user of this machine gets another address from flarelog web login. A token of the receiver logs in as well,
+and its holder sees what the token may read.
 """,
 )
 @click.argument("action", type=click.Choice(["serve", "login"]), default="serve", metavar="[login]")

@@ -29,38 +29,44 @@ class Limits:
     """What a receiver takes at most. Raises InvalidOption."""
 
     # None by default: how much a job logs nobody can guess, and a full disk holds its streams just as well.
-    max_run_bytes: int | None = option(None, "Bytes of one run's logs in the store. No limit by default.")
-    max_site_bytes: int | None = option(None, "Bytes of one site's logs in one run. No limit by default.")
+    max_run_bytes: int | None = option(None, "Limit on the bytes of one run's logs in the store. No limit by default.")
+    max_site_bytes: int | None = option(None, "Limit on the bytes of one site's logs in one run. No limit by default.")
     # A stream costs a receiver two descriptors and some memory for as long as it is open.
-    max_streams: int = option(10_000, "Open logs of all sites together.")
-    max_site_streams: int = option(5_000, "Open logs of one site in one run.")
+    max_streams: int = option(10_000, "Limit on the open logs of all sites together.")
+    max_site_streams: int = option(5_000, "Limit on the open logs of one site in one run.")
     # What a receiver may have to keep in memory, besides its own: the more streams send, the smaller their windows.
     max_in_flight: int = option(
-        64 << 20, "Bytes in flight of all logs together. The receiver may have to hold them in memory."
+        64 << 20, "Limit on unstored bytes of all logs together, which the receiver may hold in memory."
     )
     # Whoever is faster is slowed down by the connection's own flow control. None: as fast as the disk is.
-    max_run_rate: int | None = option(None, "Bytes per second of one run. No limit by default.")
-    max_site_rate: int | None = option(None, "Bytes per second of one site in one run. No limit by default.")
+    max_run_rate: int | None = option(None, "Limit on the bytes per second of one run. No limit by default.")
+    max_site_rate: int | None = option(
+        None, "Limit on the bytes per second of one site in one run. No limit by default."
+    )
     max_site_journal_bytes: int = option(
-        32 << 20, "Bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk."
+        32 << 20, "Limit on the bytes of marks (rotations, gaps) of one site's open logs, in memory and on disk."
     )
-    max_site_journal_disk: int = option(1 << 30, "Bytes of all journals of one site in one run, on disk.")
+    max_site_journal_disk: int = option(1 << 30, "Limit on the bytes of all journals of one site in one run, on disk.")
     # Each log has two files, and a directory for each part of its name but the last; the store keeps them when it ends.
-    max_site_logs: int = option(20_000, "Logs of one site in one run, open or closed.")
-    max_site_directories: int = option(20_000, "Directories that contain the logs of one site in one run.")
+    max_site_logs: int = option(20_000, "Limit on the logs of one site in one run, open or closed.")
+    max_site_directories: int = option(20_000, "Limit on the directories that contain the logs of one site in one run.")
     # Each run has its directory, and is remembered. What has ended, or was removed, does not count.
-    max_runs: int = option(10_000, "Announced runs that have not ended. Without TLS: all runs that have not ended.")
-    max_site_runs: int | None = option(
-        None, "Open runs that one site began without an announcement. Default: 1000 with TLS, else no limit."
+    max_runs: int = option(
+        10_000, "Limit on announced runs that have not ended. Without TLS: on all runs that have not ended."
     )
-    max_sites: int = option(1_000, "Sites in one run.")
+    max_site_runs: int | None = option(
+        None, "Limit on unannounced open runs of one site. Default: 1000 with TLS, else no limit."
+    )
+    max_sites: int = option(1_000, "Limit on the sites in one run.")
     # Without TLS all sites behind one gateway are one peer.
-    max_connections: int = option(4_000, "Connections of all peers together.")
-    max_peer_connections: int = option(1_000, "Connections with calls of one peer. Without TLS a peer is an address.")
-    max_peer_calls: int = option(2_000, "Open calls of one peer.")
-    max_peer_reads: int = option(100, "Open calls of one peer that read or list logs.")
+    max_connections: int = option(4_000, "Limit on the connections of all peers together.")
+    max_peer_connections: int = option(
+        1_000, "Limit on the connections with calls of one peer. Without TLS a peer is an address."
+    )
+    max_peer_calls: int = option(2_000, "Limit on the open calls of one peer.")
+    max_peer_reads: int = option(100, "Limit on the open calls of one peer that read or list logs.")
     max_peer_opens: int = option(
-        1_000, "New calls per second of one peer. Bursts of ten seconds' worth pass; further calls wait."
+        1_000, "Limit on new calls per second of one peer. A burst of ten times as many passes; others wait."
     )
     read_timeout: float = option(30.0, "Seconds after which a reader that accepts no data is disconnected.")
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from flarelog.bus import Bus, Notice
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.integrations.background import Background, Stopped, release, shared
 from flarelog.lifecycle import Event
+from flarelog.placeholders import LogUrls, Placeholder, placeholder
 
 log = logging.getLogger(__name__)
 
@@ -27,15 +29,26 @@ REGISTER_TIMEOUT = 5.0  # seconds that the begin of a run waits for its receiver
 MARGIN = 1.0  # seconds that a bounded piece of work may exceed its own bound before it is given up
 
 
+class Found(NamedTuple):
+    """What is known of one log. *begun* and *ended*: milliseconds since 1970; 0: nobody knows."""
+
+    why: str  # it cannot be had; empty: it can
+    receiver: str = ""
+    offset: int = 0
+    begun: int = 0
+    ended: int = 0
+
+
 class Embedded:
     """What both ends share: a place in the background, and a bus."""
 
     ends_last = False
 
-    def __init__(self, bus: Bus | None, exit_timeout: float) -> None:
+    def __init__(self, bus: Bus | None, exit_timeout: float, log_url_template: str = "") -> None:
         if not 0 <= exit_timeout < math.inf:
             raise InvalidOption("exit_timeout must be a number of seconds, 0 or more")
         self.bus = bus or Bus()
+        self._urls = LogUrls(log_url_template)
         self._exit_timeout = exit_timeout
         self._inner = Bus()
         self._inner.subscribe(self._forward)
@@ -82,6 +95,18 @@ class Embedded:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def _placeholder(self, run: str, site: str, log: str, find: Callable[[Background], Found]) -> Placeholder:
+        """What *find* says of the log. Raises nothing."""
+        run, site, log = (str(name) for name in (run, site, log))
+        background = self._background
+        try:
+            found = find(background) if background is not None else Found("flarelog is not started in this program")
+        except Exception as error:  # the loop was stopped, or is busy
+            found = Found(f"flarelog did not say within {MARGIN:g} s how it fares ({type(error).__name__})")
+        place = ("--receiver", found.receiver) if found.receiver else ()
+        life = {"offset": found.offset, "begun": found.begun, "ended": found.ended, "now": int(time.time() * 1000)}
+        return placeholder(run, site, log, found.why, place=place, urls=self._urls, **life)
 
     def forget(self) -> None:
         """This is a forked child: there is nothing to stop, and no event to follow."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
@@ -14,9 +15,11 @@ from dataclasses import replace
 
 from flarelog.bus import Bus, Notice
 from flarelog.errors import FlarelogError, TimedOut
+from flarelog.exits import Exit
 from flarelog.integrations.background import Background, Stopped
-from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded
+from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
 from flarelog.lifecycle import Event
+from flarelog.placeholders import Placeholder
 from flarelog.security.tls import Tls
 from flarelog.sender.ending import Sending, reach
 from flarelog.sender.options import SidecarOptions
@@ -39,6 +42,7 @@ class _Sending:
         self._background = background
         self._sending: Sending | None = None
         self._ordered: Callable[[Sending], None] | None = None  # before there was one
+        self._over = False  # it was asked to end
         self.ended = background.start(self._run())
 
     async def _run(self) -> Outcome:
@@ -47,19 +51,21 @@ class _Sending:
             self._ordered(self._sending)
         return await self._sending.run()
 
-    def drain(self) -> None:
-        """Ask it to end, from any thread: the run has ended."""
-        self._order(Sending.drain)
+    def drain(self, how: Exit | None = None) -> None:
+        """Ask it to end, from any thread: the run has ended, and the process whose logs they are like this."""
+        self._over = True
+        self._order(lambda sending: sending.drain(how))
 
     def drain_early(self) -> None:
         """Ask it to send what is there, from any thread: the run is about to end, and may still write."""
-        self._order(Sending.drain_early)
+        if not self._over:
+            self._order(Sending.drain_early)
 
     def _order(self, order: Callable[[Sending], None]) -> None:
         def give() -> None:
             if self._sending is not None:
                 order(self._sending)
-            elif self._ordered is not Sending.drain:
+            elif self._ordered is None or self._over:
                 self._ordered = order
 
         self._background.soon(give)
@@ -80,6 +86,12 @@ class _Sending:
             return Outcome((), (), FlarelogError(sentence))
         log.error("%s; the run continues", sentence)
         return Outcome((), (), TimedOut(sentence))
+
+    def why(self, log: str) -> str:
+        """Why *log* cannot be had at the receiver; empty: it can. In the loop's thread."""
+        if self.ended.done() and not self.ended.cancelled():
+            return self.ended.result().why(log, os.path.join(self.options.source.directory, log))
+        return "it has not begun yet" if self._sending is None else self._sending.sidecar.why(log)
 
     def left(self) -> str:
         """What was not sent, in words."""
@@ -105,8 +117,8 @@ class Producer(Embedded):
     *join_timeout*: seconds from the order to drain to the end. *exit_timeout*: seconds that a program which ends
     without END_RUN and without ``stop()`` is held up at most, so that what is written is sent. *heed*: drain when a
     receiver says that the run is ending, so that it need not wait; what is written until END_RUN opens the streams
-    again. ``outcomes`` tells, for each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was
-    served.
+    again. *log_url_template*: where a system of your own shows a log, as of ``flarelog status``. ``outcomes`` tells,
+    for each of the last runs that have ended (KEPT_OUTCOMES of them), how each receiver was served.
     """
 
     def __init__(
@@ -125,8 +137,9 @@ class Producer(Embedded):
         exit_timeout: float = EXIT_TIMEOUT,
         compression: Compression = "auto",
         heed: bool = True,
+        log_url_template: str = "",
     ) -> None:
-        super().__init__(bus, exit_timeout)
+        super().__init__(bus, exit_timeout, log_url_template)
         self.outcomes: dict[str, list[Outcome]] = {}
         self._receivers = [receiver] if isinstance(receiver, str) else list(receiver)
         self._site = site
@@ -137,6 +150,7 @@ class Producer(Embedded):
         self._compression = compression
         self._heed = heed
         self._running: dict[str, list[_Sending]] = {}
+        self._exits: dict[str, Exit] = {}
         if tls is not None:
             tls.check("client")
         self._options("run")  # refuses now what would fail when the run starts
@@ -175,16 +189,24 @@ class Producer(Embedded):
 
     def _drain(self, run: str) -> None:
         for sending in self._running.get(run, ()):
-            sending.drain()
+            sending.drain(self._exits.get(run))
 
     def _join(self, run: str) -> None:
         self._drain(run)
+        self._exits.pop(run, None)
         deadline = time.monotonic() + self._join_timeout + MARGIN
         outcomes = [sending.outcome(deadline) for sending in self._running.pop(run, ())]
         if outcomes:
             self.outcomes[run] = self.outcomes.pop(run, []) + outcomes
             for oldest in list(self.outcomes)[:-KEPT_OUTCOMES]:
                 self.outcomes.pop(oldest, None)
+
+    def exited(self, run: str, how: Exit) -> None:
+        """The process has ended like this whose logs are those of *run*: each tells it behind its last byte. Before
+        END_RUN; a receiver of an older version gets nothing of it.
+        """
+        if run in self._running:
+            self._exits[run] = how
 
     def send_rest(self, run: str) -> list[Outcome]:
         """Send what is there of *run*, whose writers have gone, and wait for the receipts: streams that are sealed and
@@ -197,6 +219,26 @@ class Producer(Embedded):
         sendings = [_Sending(one, self._inner, background) for one in options]
         deadline = time.monotonic() + self._join_timeout + MARGIN
         return [sending.outcome(deadline) for sending in sendings]
+
+    def placeholder(self, run: str, log: str = "log.txt") -> Placeholder:
+        """What to show of *log* of *run*: why a receiver cannot show it, empty where one can, and how to look at it. At
+        any time, also before the run and after it. Blocks for a second at most; raises nothing.
+        """
+        return self._placeholder(run, self._site, log, lambda background: self._found(background, str(run), str(log)))
+
+    def _found(self, background: Background, run: str, log: str) -> Found:
+        path = os.path.join(self._source.directory, log)
+        if (sendings := self._running.get(run)) is not None:
+
+            async def ask() -> list[Found]:
+                return [Found(sending.why(log), sending.options.receiver) for sending in sendings]
+
+            found = background.call(ask(), MARGIN)
+        else:
+            ended = self.outcomes.get(run, [])[-len(self._receivers) :]
+            found = [Found(one.why(log, path), where) for one, where in zip(ended, self._receivers, strict=False)]
+        here = [one for one in found if not one.why] or found  # a receiver that has it counts before one that has not
+        return here[0] if here else Found("the run has not begun here", self._receivers[0])
 
     def unreachable(self) -> list[str]:
         """For each receiver that does not answer, why. Blocks for REGISTER_TIMEOUT seconds at most."""

@@ -13,19 +13,22 @@ import socket
 import stat
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
 
 from flarelog.bus import Bus, Notice
 from flarelog.delivery.quota import Limits
 from flarelog.errors import FlarelogError
 from flarelog.integrations.background import Background, Stopped
-from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded
+from flarelog.integrations.embedded import EXIT_TIMEOUT, JOIN_TIMEOUT, MARGIN, REGISTER_TIMEOUT, Embedded, Found
 from flarelog.lifecycle import Event
+from flarelog.model import StreamId
 from flarelog.names import parse_address
+from flarelog.placeholders import Placeholder
 from flarelog.policy import Policy
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
+from flarelog.receiver.states import missing, standing
 from flarelog.security.tls import Tls
 from flarelog.stores import choose
 from flarelog.stores.base import Durability, Store
@@ -55,7 +58,8 @@ class Receiver(Embedded):
     how much is taken; both as of ``flarelog serve`` unless given. *idle_timeout*: seconds of silence after which a
     stream is closed. *join_timeout*: seconds that END_RUN waits for the run's streams. *exit_timeout*: seconds that it
     may take to stop when the program ends without ``stop()``. *compression*: whether compressed chunks are
-    taken, as of ``flarelog serve``; True is auto, False off. *beside*: lives with the server.
+    taken, as of ``flarelog serve``; True is auto, False off. *beside*: lives with the server. *log_url_template*: where
+    a system of your own shows a log, as of ``flarelog status``.
     Raises, on ``start``: CannotListen, NotAllowed, StoreLocked.
     """
 
@@ -78,8 +82,9 @@ class Receiver(Embedded):
         exit_timeout: float = EXIT_TIMEOUT,
         compression: Compression | bool = True,
         beside: Beside | None = None,
+        log_url_template: str = "",
     ) -> None:
-        super().__init__(bus, exit_timeout)
+        super().__init__(bus, exit_timeout, log_url_template)
         self.address = ""
         self._options = ServerOptions(
             listen,
@@ -121,6 +126,27 @@ class Receiver(Embedded):
             return background.start(work())
         except Stopped:
             return None
+
+    def placeholder(self, run: str, site: str, log: str = "log.txt") -> Placeholder:
+        """What to show of a log: why it cannot be had, empty where it can, and how to look at it. At any time; blocks
+        for a second at most, and raises nothing.
+        """
+        names = str(run), str(site), str(log)
+        return self._placeholder(*names, lambda background: self._found(background, *names))
+
+    def _found(self, background: Background, run: str, site: str, log: str) -> Found:
+        server, stream = self._server, StreamId(run, site, log)
+        if server is None:
+            return Found("the receiver is not started")
+
+        async def ask() -> Found:
+            async for info in self._store.list(f"{run}/{site}/"):
+                if info.stream == stream:
+                    why = missing(standing(replace(info, state=server.states.of(stream))))
+                    return Found(why, self.address, info.committed, info.begun, info.ended)
+            return Found("nothing of it has come", self.address)
+
+        return background.call(ask(), MARGIN)
 
     def _leave(self, background: Background) -> None:
         if not self._end(background, JOIN_TIMEOUT):

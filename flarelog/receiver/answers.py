@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import grpc
 
@@ -18,6 +17,7 @@ from flarelog.delivery.pace import Load
 from flarelog.model import Code, Reply
 from flarelog.receiver.session import Session
 from flarelog.receiver.windows import Pressure
+from flarelog.security.context import Context
 from flarelog.wire import several
 from flarelog.wire.uplink import ENDED
 
@@ -32,7 +32,7 @@ class Answers:
     """
 
     def __init__(
-        self, context: Any, pressure: Pressure, load: Load, patience: float, stuck: Callable[[], None]
+        self, context: Context, pressure: Pressure, load: Load, patience: float, stuck: Callable[[], None]
     ) -> None:
         self.deaf = False  # no reply can leave
         self.several = False  # the producer takes answers that speak of several streams

@@ -26,6 +26,7 @@ from flarelog.model import Code, Open, Reply
 from flarelog.receiver.answers import Answers
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.session import LOST, Session
+from flarelog.security.context import Context
 from flarelog.stores.moments import SILENT
 from flarelog.wire import codec, several
 
@@ -38,7 +39,7 @@ LONGEST_TURN = 0.002  # seconds for which a message may hold up what else the lo
 class Call:
     """One Push call. It returns when all its streams are closed, whatever became of the connection meanwhile."""
 
-    def __init__(self, intake: Intake, context: Any) -> None:
+    def __init__(self, intake: Intake, context: Context) -> None:
         self.context = context  # gRPC's: not to be touched once the call has returned
         self.peer = intake.callers.peer_of(context)
         self.address = str(context.peer())

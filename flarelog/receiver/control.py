@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from flarelog.errors import NotFound
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Action, Removed
@@ -13,6 +11,7 @@ from flarelog.receiver.admission import Admission
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.removals import Removals
 from flarelog.receiver.runs import Runs
+from flarelog.security.context import Context
 
 
 class Control:
@@ -21,7 +20,7 @@ class Control:
     def __init__(self, callers: Callers, runs: Runs, admission: Admission, removals: Removals) -> None:
         self._callers, self._runs, self._admission, self._removals = callers, runs, admission, removals
 
-    async def start_run(self, run: str, context: Any) -> str:
+    async def start_run(self, run: str, context: Context) -> str:
         async with self._callers.answering(context):
             if (said := await self._home("StartRun", run, context)) is not None:
                 return said
@@ -29,7 +28,7 @@ class Control:
             return (await self._runs.announce(run, Event.START_RUN)).value
         raise AssertionError  # whoever may not is told so by what raises
 
-    async def get_run(self, run: str, context: Any) -> str:
+    async def get_run(self, run: str, context: Context) -> str:
         async with self._callers.answering(context):
             if (said := await self._home("GetRun", run, context)) is not None:
                 return said
@@ -40,7 +39,7 @@ class Control:
             return (state if known else RunState.UNKNOWN).value
         raise AssertionError
 
-    async def end_run(self, run: str, context: Any) -> str:
+    async def end_run(self, run: str, context: Context) -> str:
         async with self._callers.answering(context):
             if (said := await self._home("EndRun", run, context)) is not None:
                 return said
@@ -52,14 +51,14 @@ class Control:
             self._runs.finish(run)
         return self._runs.state(run).value
 
-    async def _home(self, method: str, run: str, context: Any) -> str | None:
+    async def _home(self, method: str, run: str, context: Context) -> str | None:
         """What home answers; None: this is home."""
         workers = self._callers.workers
         if workers is None or workers.home:
             return None
         return await workers.relay.ask_home(method, run, context, self._callers.who(context))
 
-    async def remove_run(self, request: tuple[str, str, bool], context: Any) -> Removed:
+    async def remove_run(self, request: tuple[str, str, bool], context: Context) -> Removed:
         run, site, force = request
         callers = self._callers
         async with callers.answering(context):

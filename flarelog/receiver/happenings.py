@@ -1,4 +1,5 @@
-"""What a receiver writes down of its streams' states and of the ends of calls: gathered, and written once a second.
+"""What a receiver writes down of its streams' states and of the ends of calls: gathered, and written once a second. And
+of how sites' machines fare: the worst of each minute.
 
 Nothing waits for it, and nothing fails by it: on a full disk what is gathered waits for room, so much and no more.
 """
@@ -10,10 +11,12 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from flarelog.errors import StoreError
-from flarelog.model import StreamId
+from flarelog.model import Health, StreamId
 from flarelog.stores.base import Store
+from flarelog.stores.fares import MINUTE, Point, worst
 from flarelog.stores.moments import CALL, LONGEST, PAUSED, RESUMED, Happening
 
 log = logging.getLogger(__name__)
@@ -22,9 +25,19 @@ EVERY = 1.0  # seconds between two times of writing
 GROUPS = 50  # that wait for each site; what is more than that is told without its reason
 SITES = 5000  # of which something waits
 REMEMBERED = 20_000  # streams that are paused
+MACHINES = 20_000  # of which health is told
+SILENT_FOR = 10 * MINUTE  # milliseconds after which one that tells nothing more is forgotten
 _NUMBERS = re.compile(r"\d+")
 
 _Key = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class _Faring:
+    """A site's machine."""
+
+    due: int  # when its next point is
+    worst: Health | None = None  # since the latest one
 
 
 class Happenings:
@@ -33,6 +46,7 @@ class Happenings:
     def __init__(self, store: Store, wall: Callable[[], int]) -> None:
         self._store, self._wall = store, wall
         self._waiting: dict[tuple[str, str], dict[_Key, Happening]] = {}
+        self._faring: dict[tuple[str, str], _Faring] = {}
         self.paused: dict[StreamId, str] = {}  # and why: each asks again and again, and is open for a moment each time
 
     def note(self, stream: StreamId, what: str, why: str = "", since: int = 0) -> None:
@@ -69,10 +83,22 @@ class Happenings:
         if self.paused.pop(stream, None) is not None:
             self.note(stream, RESUMED)
 
+    def fares(self, stream: StreamId, health: Health) -> None:
+        """The machine of the site of *stream* does."""
+        key = stream.run, stream.site
+        known = self._faring.get(key)
+        if known is None:
+            if len(self._faring) >= MACHINES:
+                return
+            known = self._faring[key] = _Faring(self._wall())
+        known.worst = health if known.worst is None else worst(known.worst, health)
+
     def forget(self, run: str, site: str = "") -> None:
         """What waits to be written of *run*, or of *site* in it, is of what is no longer there."""
         for one in [one for one in self._waiting if one[0] == run and site in ("", one[1])]:
             del self._waiting[one]
+        for one in [one for one in self._faring if one[0] == run and site in ("", one[1])]:
+            del self._faring[one]
         for stream in [one for one in self.paused if one.run == run and site in ("", one.site)]:
             del self.paused[stream]
 
@@ -94,8 +120,25 @@ class Happenings:
             await asyncio.sleep(EVERY)
             if self._waiting:
                 await self.write()
+            await self.write_health()
+
+    async def write_health(self, *, rest: bool = False) -> None:
+        """Write how those machines fared whose minute is over, *rest*: all of them; what cannot be written waits."""
+        now = self._wall()
+        for key, known in [(key, known) for key, known in self._faring.items() if rest or known.due <= now]:
+            if known.worst is None:
+                if now - known.due > SILENT_FOR and self._faring.get(key) is known:
+                    del self._faring[key]
+                continue
+            found, known.worst, known.due = known.worst, None, now + MINUTE
+            try:
+                await self._store.fared(*key, [Point(now, found)])
+            except StoreError as error:
+                log.debug("%s/%s: its health could not be recorded: %s", *key, error)
+                known.worst = found if known.worst is None else worst(found, known.worst)
 
     async def close(self) -> None:
         """Write what is left."""
         with contextlib.suppress(Exception):
             await self.write()
+            await self.write_health(rest=True)

@@ -68,7 +68,7 @@ class Intake:
         stream, line, admission = opened.stream, session.line, self._admission
         await self.callers.peers.opens(line.peer)
         session.identity = self.callers.guard.asks(line.context, Action.PUSH, stream.run, stream.site)
-        self.states.news(stream, opened.producer, opened.news or News(0, 0))
+        self.told(stream, opened.producer, opened.news or News(0, 0))
         self._quota.opens(stream)
         session.counted = True
         await admission.admit(opened)
@@ -151,6 +151,12 @@ class Intake:
             self.happenings.resume(stream)
         self.sessions.windows.took(session.window, size)
         session.unanswered += size
+
+    def told(self, stream: StreamId, producer: bytes, news: News) -> None:
+        """*producer* has told how *stream* and its machine fare."""
+        self.states.news(stream, producer, news)
+        if news.health is not None:
+            self.happenings.fares(stream, news.health)
 
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))

@@ -21,6 +21,7 @@ from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
 from flarelog.receiver.workers.relay import Passed
+from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, totals
 from flarelog.stores.moments import POINTS, Moment
@@ -37,7 +38,7 @@ class Lists:
         self._sessions, self._states = sessions, states
         self._turns = Turns()
 
-    async def streams(self, asked: codec.Listing, context: Any) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
+    async def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """What List answers."""
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
@@ -97,7 +98,7 @@ class Lists:
                 infos.append(info)
         return infos
 
-    async def runs(self, run: str, context: Any) -> AsyncIterator[RunInfo]:
+    async def runs(self, run: str, context: Context) -> AsyncIterator[RunInfo]:
         """What ListRuns answers."""
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
@@ -139,7 +140,7 @@ class Lists:
 
     # --- times
 
-    async def timeline(self, asked: codec.Times, context: Any) -> AsyncIterator[Sequence[Moment] | bytes]:
+    async def timeline(self, asked: codec.Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
         """What Timeline answers."""
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):

@@ -25,7 +25,7 @@ class ServerOptions(Limits):
 
     listen: str = option(LISTEN, "HOST:PORT to listen on. Port 0 takes a free port.")
     idle_timeout: float = option(
-        IDLE_TIMEOUT, "Seconds without a message after which a sidecar is gone. It can come back and continue."
+        IDLE_TIMEOUT, "Seconds without a message after which a sidecar counts as gone. It can return and continue."
     )
     # A run that nobody announced is answered EXECUTION_EXCEPTION then.
     announced_runs_only: bool = option(False, "Accept only runs that flarelog run-start announced.")

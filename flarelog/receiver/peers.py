@@ -16,6 +16,7 @@ from typing import Any
 
 from flarelog.delivery.quota import Limits
 from flarelog.delivery.rates import Different, Pace, Places
+from flarelog.security.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class Peers:
         self._calls.give_back(name)
 
     @contextlib.asynccontextmanager
-    async def call(self, context: Any, name: str) -> AsyncIterator[None]:
+    async def call(self, context: Context, name: str) -> AsyncIterator[None]:
         """Count a call of peer *name* meanwhile, and let it wait if they come too fast. Raises Full."""
         address = context.peer()
         await self.begins(address, name)
@@ -138,7 +139,7 @@ class Peers:
             await asyncio.sleep(wait)
 
     @contextlib.asynccontextmanager
-    async def reading(self, context: Any, name: str) -> AsyncIterator[Patience]:
+    async def reading(self, context: Context, name: str) -> AsyncIterator[Patience]:
         """The same of a call that reads or lists, and must take each piece within the time that it is granted."""
         async with self.call(context, name):
             with self._reads.one(name):

@@ -16,6 +16,7 @@ from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
 from flarelog.render.sieving import Sieving
+from flarelog.security.context import Context
 from flarelog.stores.base import Store
 from flarelog.wire import codec
 
@@ -32,7 +33,7 @@ class Reads:
         self._sieving = Turns()
         self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
 
-    async def read(self, request: Any, context: Any) -> AsyncIterator[codec.Found | bytes]:
+    async def read(self, request: Any, context: Context) -> AsyncIterator[codec.Found | bytes]:
         """Answer a Read with what is committed and, where its reader follows, with what is being committed."""
         async with self._callers.reading(context) as (peer, patience):
             wanted = codec.read_request(request)
@@ -42,7 +43,7 @@ class Reads:
                         yield piece
 
     async def _answers(
-        self, request: Any, wanted: codec.Wanted, peer: str, context: Any
+        self, request: Any, wanted: codec.Wanted, peer: str, context: Context
     ) -> AsyncGenerator[codec.Found | bytes, None]:
         callers, stream = self._callers, wanted.stream
         owner = callers.elsewhere(context, stream.run, stream.site)

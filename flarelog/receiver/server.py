@@ -37,6 +37,7 @@ from flarelog.receiver.standing import Standing
 from flarelog.receiver.states import States
 from flarelog.receiver.windows import Lately, Pressure
 from flarelog.receiver.workers.cluster import Workers
+from flarelog.security.context import Context
 from flarelog.security.guard import Guard
 from flarelog.stores.base import Extent, Store
 from flarelog.wire import service
@@ -139,7 +140,7 @@ class Server:
             timeline=self.lists.timeline,
         )
 
-    async def push(self, _: Any, context: Any) -> None:
+    async def push(self, _: Any, context: Context) -> None:
         call = Call(self.intake, context)
         self.calls.add(call)
         try:

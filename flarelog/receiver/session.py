@@ -16,10 +16,11 @@ from flarelog.delivery.receiver import Receiver, Refused
 from flarelog.delivery.receiving import Reception, State
 from flarelog.delivery.windows import Window
 from flarelog.errors import FlarelogError
-from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply
+from flarelog.model import Buffer, Chunk, Code, Mark, News, Open, Packed, Receipt, Reply, StreamId
 from flarelog.policy import NOBODY
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.states import States
+from flarelog.security.context import Context
 from flarelog.stores.base import Appender
 from flarelog.wire import codec
 from flarelog.wire.packing import Unpacking
@@ -33,7 +34,7 @@ class Line(Protocol):
 
     peer: str
     address: str
-    context: Any
+    context: Context
     load: Load
     window: Window | None  # of all its streams; None: each has one
     gone: bool
@@ -78,6 +79,9 @@ class House(Protocol):
 
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
+
+    def told(self, stream: StreamId, producer: bytes, news: News) -> None:
+        """*producer* has told how *stream* and its machine fare."""
 
     def is_ending(self, run: str) -> bool: ...
     def held(self, session: Session, why: str) -> None:
@@ -160,7 +164,7 @@ class Session:
                     if self.open:
                         await self._append(new, reception.receiver)
             elif isinstance(request, News):
-                house.states.news(self.stream, self.producer, request)
+                house.told(self.stream, self.producer, request)
                 return
             elif isinstance(request, tuple) and new is not None:
                 house.note(self, request[1])

@@ -77,6 +77,20 @@ def _quiet(still: float, activity: Activity | None) -> Standing:
     return Standing(Phase.HUNG if min(still, activity.idle) >= HUNG_AFTER else Phase.QUIET, still, why)
 
 
+_MISSING = {
+    Phase.LOST: "no sidecar sends it, and it has not ended",
+    Phase.SILENT: "its sidecar is connected, and no heartbeat comes",
+    Phase.ENDED: "its sidecar went away before the receipt",
+}
+
+
+def missing(one: Standing) -> str:
+    """Why what a site has of a log called so cannot be had now; empty: it can, or only a receiver would know."""
+    if one.phase is Phase.PAUSED:
+        return one.why
+    return "" if one.why == "receipt" else _MISSING.get(one.phase, "")
+
+
 def lag(info: StreamInfo) -> int | None:
     """Bytes that the source has and the receiver has not, as far as the producer has told; None when it has not."""
     if info.sealed or info.state is None or not info.state.end:

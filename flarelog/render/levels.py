@@ -37,6 +37,7 @@ _WORDS = {
 }
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FATAL, "D": Level.DEBUG}
+_SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
 _CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
@@ -74,6 +75,8 @@ def level_of(text: str) -> Level | None:
 
 def _told(text: str) -> tuple[Level | None, int]:
     """The level, and behind how many characters nothing could tell another one; 0: that is not known."""
+    if len(text) < _SHORTEST:
+        return None, 0
     head = text[:_HEAD]
     letter = _LETTER.match(head)
     if letter is not None:

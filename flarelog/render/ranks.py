@@ -44,6 +44,9 @@ class Known:
     local: int | None = None  # the local rank of all its lines
 
 
+NOTHING = Known(0)
+
+
 @dataclass(frozen=True, slots=True)
 class Mapped:
     """One entry of a rank map: logs whose ``SITE/LOG`` is like *glob*, of them the lines of *local* if it is given."""
@@ -177,6 +180,8 @@ def rank_of(stretch: Known, text: str) -> int | None:
     """The rank that says the line *text*, which has no colours; None when that is not known."""
     if stretch.how in ("rank map", "environment") and stretch.rank is not None:
         return stretch.rank
+    if not text.startswith("["):
+        return stretch.rank
     if match := _PREFIX.match(text):
         return int(match[1])
     if match := _LOCAL_PREFIX.match(text):
@@ -243,7 +248,7 @@ class RankChooser:
 
     def stretch(self, stream: str, offset: int) -> Known:
         """What is known of the line at *offset* of *stream*, which is ``run/site/log``."""
-        found = Known(0)
+        found = NOTHING
         for one in self._known.get(stream, ()):
             if one.start > offset:
                 break

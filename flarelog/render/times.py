@@ -54,6 +54,7 @@ _ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_H
 # Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
 _BEHIND = re.compile(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
+SHORTEST = 10  # characters of a stamp: those of the seconds since 1970
 _RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
@@ -63,6 +64,8 @@ def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:
     *zone*: of a stamp that tells none. *now*: nanoseconds since 1970; without it a stamp without a
     year is not believed.
     """
+    if len(line) < SHORTEST:
+        return None
     head = plain(line[:_HEAD])
     found = _ISO.search(head)
     if found is not None:

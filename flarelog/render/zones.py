@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 from flarelog.render.rows import Line, Note
-from flarelog.render.times import stamp
+from flarelog.render.times import SHORTEST, stamp
 
 if TYPE_CHECKING:
     from flarelog.model import Mark
@@ -155,7 +155,7 @@ class Stamps:
         new = tuple.__new__  # a million a second are made: the class's own takes twice as long
         for line in lines:
             offset, end, text, stream, time, bar = line
-            if time is not None or isinstance(line, Note):
+            if time is not None or len(text) < SHORTEST or isinstance(line, Note):
                 out.append(line)
                 continue
             out.append(new(Line, (offset, end, text, stream, self.time(text, offset), bar)))

@@ -11,8 +11,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flarelog.errors import FlarelogError, NotAllowed, NotAuthenticated
 from flarelog.model import Action, Removed, StreamId
@@ -20,10 +20,13 @@ from flarelog.policy import NOBODY, Identity, Policy
 from flarelog.security.access import PolicyFile
 from flarelog.security.callers import told_of
 from flarelog.security.connections import Connection, Connections
+from flarelog.security.context import Context, Metadata
 from flarelog.security.refusals import MINUTE, Arrivals, Repetitions, Waits, address_of
 from flarelog.security.tokens import Token, Tokens, moment
 
 if TYPE_CHECKING:
+    import grpc
+
     from flarelog.security.certificate import Presented
     from flarelog.security.tls import ServerCertificates
 
@@ -46,12 +49,30 @@ UNKNOWN = (
 class TokenCall:
     """The context of a call at the readers' port: gRPC's own, and who showed a token."""
 
-    def __init__(self, context: Any, identity: Identity) -> None:
+    def __init__(self, context: Context, identity: Identity) -> None:
         self._context = context
         self.identity = identity
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._context, name)
+    def peer(self) -> str:
+        return self._context.peer()
+
+    def auth_context(self) -> Mapping[str, Iterable[bytes]]:
+        return self._context.auth_context()
+
+    def invocation_metadata(self) -> Metadata | None:
+        return self._context.invocation_metadata()
+
+    def set_trailing_metadata(self, trailing_metadata: tuple[tuple[str, str | bytes], ...]) -> None:
+        self._context.set_trailing_metadata(trailing_metadata)
+
+    async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
+        await self._context.abort(code, details)
+
+    async def read(self) -> Any:
+        return await self._context.read()
+
+    async def write(self, message: Any) -> None:
+        await self._context.write(message)
 
 
 class Guard:
@@ -79,7 +100,7 @@ class Guard:
 
     # --- who calls
 
-    async def meet(self, context: Any, action: Action | None) -> Any:
+    async def meet(self, context: Context, action: Action | None) -> Context:
         """A call at the main port; *action*: None for one that is nobody's secret.
 
         Raises NotAllowed or Unavailable where its certificate is not believed now, whatever it was at the handshake.
@@ -102,7 +123,7 @@ class Guard:
             self.connections.called(peer, presented, time.monotonic())
         return context
 
-    def connection_of(self, context: Any) -> Connection | None:
+    def connection_of(self, context: Context) -> Connection | None:
         """Over which a call came that ``meet`` let in; None where nobody shows a certificate."""
         passed = getattr(context, "connection", None)
         return passed if isinstance(passed, Connection) else self.connections.get(context.peer())
@@ -111,7 +132,7 @@ class Guard:
         """Say that a connection of *presented* ends, and *why*."""
         audit.warning("ended %s", json.dumps({**_shown(presented), "peer": peer, "why": str(why)}))
 
-    async def meet_token(self, context: Any, action: Action | None) -> Any:
+    async def meet_token(self, context: Context, action: Action | None) -> Context:
         """A call at the readers' port.
 
         Raises:
@@ -143,7 +164,7 @@ class Guard:
 
     # --- what he may
 
-    def asks(self, context: Any, action: Action, run: str | None = None, site: str | None = None) -> Identity:
+    def asks(self, context: Context, action: Action, run: str | None = None, site: str | None = None) -> Identity:
         """Who it is that asks for *action*; said in an audit line where everybody must say who he is.
 
         Raises:
@@ -278,7 +299,7 @@ class Guard:
         return isinstance(self._policy, PolicyFile) or self.tokens is not None
 
 
-def identity_of(context: Any) -> Identity:
+def identity_of(context: Context) -> Identity:
     """Who calls: whose token was shown, or whose certificate."""
     if isinstance(context, TokenCall):
         return context.identity
@@ -290,7 +311,7 @@ def identity_of(context: Any) -> Identity:
     return identity(properties)
 
 
-def bearer(metadata: Any) -> str:
+def bearer(metadata: Metadata | None) -> str:
     """The secret in the one ``authorization: Bearer SECRET`` of a call's *metadata*; empty if there is none."""
     said = [value for key, value in metadata or () if key.lower() == "authorization"]
     if len(said) != 1 or not isinstance(said[0], str):

@@ -103,6 +103,9 @@ class Agent:
                 waiting = True
             runs, troubles = found or ({}, [])
             self._say(troubles)
+            if not (runs or waiting or self._once or found is None or self._said):
+                log.info("waiting for a run: %s has no directory that --run-from finds", self._source.root)
+                waiting = True
             if not self._unanswered:
                 self._step(runs)
             if self._over() or time.monotonic() >= limit:

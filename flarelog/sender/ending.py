@@ -15,6 +15,7 @@ from dataclasses import replace
 import grpc
 
 from flarelog.bus import Bus
+from flarelog.exits import Exit
 from flarelog.security.tls import Tls, why
 from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
@@ -59,9 +60,15 @@ class Sending:
         self._bus, self._channels = bus, channels
         self._owned = owned
         self._over = asyncio.Event()
+        self._exit: Exit | None = None
 
-    def drain(self) -> None:
-        """The writers have gone: send what is there and end; harmless when repeated."""
+    def drain(self, how: Exit | None = None) -> None:
+        """The writers have gone: send what is there and end; harmless when repeated. *how*: the process has ended like
+        this whose logs these are.
+        """
+        if how is not None:
+            self._exit = how
+            self.sidecar.exited(how)
         self._over.set()
         self.sidecar.drain()
 
@@ -83,6 +90,8 @@ class Sending:
             return outcome
         log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
         self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus, self._channels)
+        if self._exit is not None:
+            self.sidecar.exited(self._exit)
         return outcome.then(await self.sidecar.run())
 
     async def _written(self) -> None:

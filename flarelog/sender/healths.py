@@ -1,13 +1,18 @@
-"""How the machine fares, looked at while the sidecar sends: whichever of its logs says something next tells it."""
+"""How the machine fares, and what of its logs cannot be read, looked at while the sidecar sends: whichever of its logs
+says something next tells it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from itertools import islice
 from typing import Protocol
 
-from flarelog.model import Health
+from flarelog.model import UNREAD, Health
 from flarelog.sources.health import EVERY, collect
+from flarelog.text import legible
 
 
 class Speaker(Protocol):
@@ -17,10 +22,10 @@ class Speaker(Protocol):
 
 
 class Healths:
-    """*directory*: on whose file system the logs are."""
+    """*directory*: on whose file system the logs are; *troubles*: a sentence for each that cannot be read."""
 
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
+    def __init__(self, directory: str, troubles: Callable[[], Collection[str]]) -> None:
+        self._directory, self._troubles = directory, troubles
         self._untold: Health | None = None
 
     def take(self) -> Health | None:
@@ -32,9 +37,12 @@ class Healths:
         """Look again and again, and let a *speaker* tell it, if there is one. Ends by being cancelled."""
         while True:
             try:
-                self._untold = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
+                found = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
             except RuntimeError:  # a program that is ending gives no thread any more
                 return
+            place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
+            unread = tuple(sentence.removeprefix(place) for sentence in islice(self._troubles(), UNREAD))
+            self._untold = replace(found, unread=unread)
             if (one := speaker()) is not None:
                 one.changed()
             await asyncio.sleep(EVERY)

@@ -106,6 +106,7 @@ class Link:
         self.producer_id = os.urandom(16)
         self.epoch = 0  # the latest that the receiver granted
         self.connected = False  # has the receiver ever said what it holds
+        self.trouble = ""  # why it does not answer, since it was asked last
         self.shared = channels is not None  # with other runs of this process
         self.channels = channels or Channels(options)
         self._options = options
@@ -155,7 +156,7 @@ class Link:
             except ENDED:
                 trouble = CannotConnect(f"{options.receiver} ended the call")
             else:
-                self.connected = True
+                self.connected, self.trouble = True, ""
                 return found
             late()
             await self.pause(trouble, failures)
@@ -168,6 +169,7 @@ class Link:
         """
         delivery = self._options.delivery
         answered = self._answered  # an answer that comes before it is waited for counts as well
+        self.trouble = str(trouble)
         await self._say(trouble)
         # Chance keeps sidecars apart that lost one receiver together.
         apart = random.uniform(0, delivery.first_delay)  # noqa: S311  nobody gains by guessing it
@@ -182,7 +184,7 @@ class Link:
 
     def answers(self, epoch: int) -> None:
         """The receiver has answered an Open: let all those try again that had lost their connection."""
-        self.epoch = max(self.epoch, epoch)
+        self.epoch, self.trouble = max(self.epoch, epoch), ""
         self._answered.set()
         self._answered = asyncio.Event()
 

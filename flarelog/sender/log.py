@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import grpc
 
+from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError
 from flarelog.model import Chunk, Code, Gap, Generation, Health, News, Packed, Receipt, Reply, StreamId
@@ -70,6 +71,7 @@ class Log:
         self._waiting: asyncio.Future[None] | None = None  # for an answer, or the end
         self._timer: asyncio.TimerHandle | None = None
         self._receipt: Receipt | None = None
+        self._trouble = ""  # why the latest connection ended, until the receiver takes it again
 
     @property
     def stream(self) -> StreamId:
@@ -83,6 +85,11 @@ class Log:
         """Give the descriptors back if nothing more will be read."""
         if self.ended:
             self._source.lay_down()
+
+    @property
+    def why(self) -> str:
+        """Why it is not being sent; empty: it is, or all of it was."""
+        return str(self.error) if self.error is not None else self._trouble
 
     def outcome(self, unsent: int = 0) -> StreamOutcome:
         producer, marks = self.delivery.producer, self._source.marks
@@ -116,6 +123,8 @@ class Log:
                 trouble = await self.connect()
                 if trouble is None:
                     continue
+                if not isinstance(trouble, Elsewhere):
+                    self._trouble = str(trouble)
                 failures = delivery.ended(trouble, self._site.link.moves, time.monotonic())
                 if failures is not None:
                     await self._site.link.pause(trouble, failures)
@@ -247,6 +256,8 @@ class Log:
             self._packing.heard(reply)
             if reply.code is Code.OK:
                 self._source.takes_exits(reply.exits)
+        if reply.code in (Code.OK, Code.SEALED) and self.delivery.producer.state is not State.PAUSED:
+            self._trouble = ""
         if reply.ending and self._site.options.heed:
             self._site.drain_early()
         if self._full and self._stream is not None:

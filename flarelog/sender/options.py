@@ -47,11 +47,11 @@ class SidecarOptions:
     )
     drain_timeout: float = option(
         DRAIN_TIMEOUT,
-        "Seconds without progress after which --once, or SIGTERM, ends the sidecar (exit codes 4, 7).",
+        "Seconds without progress after which a drain (--once, SIGTERM) ends with exit code 4 or 7.",
     )
     drain_limit: float | None = option(
         None,
-        "Seconds after which --once, or SIGTERM, ends the sidecar in any case (exit code 7).  [default: none]",
+        "Seconds after which a drain (--once, SIGTERM) ends in any case, with exit code 7.  [default: none]",
     )
     heartbeat: float = HEARTBEAT  # seconds
     tls: Tls | None = None  # what the receiver is believed by, and who this is

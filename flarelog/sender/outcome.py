@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from flarelog import errors
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Receipt, StreamId
+from flarelog.text import legible
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,24 @@ class Outcome:
         if not codes and any(stream.gaps for stream in self.streams):
             codes.append(errors.GAPS)
         return codes[0] if codes else errors.OK
+
+    def why(self, log: str, path: str) -> str:
+        """Why *log*, whose file was *path*, cannot be had; empty: all of it was sent."""
+        one = next((one for one in self.streams if one.stream.log == log), None)
+        if one is not None and one.error is not None:
+            return str(one.error)
+        if one is not None and one.receipt is not None:
+            return ""
+        if found := trouble_of(path, self.troubles):
+            return found
+        if self.error is not None:
+            return str(self.error)
+        return f"no log was found at {legible(path)}" if one is None else f"{one.unsent:,} bytes of it were not sent"
+
+
+def trouble_of(path: str, troubles: Iterable[str]) -> str:
+    """That of *troubles* which is about *path*; empty where none is."""
+    return next((one for one in troubles if one.startswith(f"{legible(path)} ")), "")
 
 
 class Mistake(FlarelogError):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -26,6 +27,7 @@ from flarelog.errors import (
     StreamFenced,
     TimedOut,
 )
+from flarelog.exits import Exit
 from flarelog.lifecycle import Event, RunState
 from flarelog.model import Health, StreamId
 from flarelog.sender.consents import Consents
@@ -33,12 +35,13 @@ from flarelog.sender.healths import Healths
 from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
-from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced
+from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced, trouble_of
 from flarelog.sender.progress import Progress
 from flarelog.sender.unmatched import Unmatched
 from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import each
+from flarelog.text import legible
 from flarelog.wire import calls, codec
 from flarelog.wire.packing import Compressing
 
@@ -70,7 +73,7 @@ class Sidecar:
         )
         self.consents = Consents(options.source.sites)
         self.unmatched = Unmatched(self.finder, once=options.once)
-        self.healths = Healths(options.source.directory)
+        self.healths = Healths(options.source.directory, lambda: self.finder.troubles)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
@@ -84,6 +87,10 @@ class Sidecar:
     def drain(self) -> None:
         """Send what is there and end; harmless when repeated."""
         self._draining.set()
+
+    def exited(self, how: Exit) -> None:
+        """The process has ended like this whose logs these are; before ``drain``."""
+        self.finder.exited(how)
 
     def drain_early(self) -> None:
         """Somebody says that the run is ending, whose writers may go on: ``early`` is then what there was."""
@@ -158,6 +165,17 @@ class Sidecar:
         """(bytes, logs) that are not acknowledged."""
         left = [one for one in self.finder.logs.values() if one.log not in self._logs or not self._logs[one.log].ended]
         return sum(map(self._unsent_of, left)), len(left)
+
+    def why(self, log: str) -> str:
+        """Why *log* cannot be had at the receiver by now; empty: it is being sent, or was."""
+        if (known := self._logs.get(log)) is not None:
+            return known.why
+        path = os.path.join(self.options.source.directory, log)
+        if found := trouble_of(path, self.finder.troubles):
+            return found
+        if not self.link.connected:
+            return self.link.trouble or f"{self.options.receiver} has not answered yet"
+        return "" if log in self.finder.logs else f"no log is at {legible(path)} yet"
 
     def _unsent_of(self, source: Source) -> int:
         known = self._logs.get(source.log)

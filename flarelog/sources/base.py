@@ -48,6 +48,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from flarelog.exits import Exit
 from flarelog.model import Activity, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 
@@ -181,6 +182,9 @@ class Finder(Protocol):
 
     def drain(self, now: float) -> set[str]:
         """Look once more; from now on every log reads what there is. Returns the names of those to be read."""
+
+    def exited(self, how: Exit) -> None:
+        """The process has ended like this whose logs these are, before ``drain``: each log tells it behind its end."""
 
     def unmatched(self, *, empty: bool = False) -> str:
         """Why no log is found, as a sentence: the patterns leave out all that is there, or, with *empty*, nothing is

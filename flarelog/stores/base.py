@@ -32,6 +32,7 @@ from flarelog.delivery.shares import Footprint
 from flarelog.errors import NotFound, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 
 Durability = Literal["disk", "memory"]
@@ -222,6 +223,9 @@ class Store(Reader, Protocol):
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         """Write down what happened to streams of *site*, for people; in a bounded place."""
+
+    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+        """Write down how the machine of *site* fared, for people; in a bounded place."""
 
     async def note(self, name: str) -> bytes:
         """What ``set_note`` was last told under *name*; else nothing."""

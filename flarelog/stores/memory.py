@@ -23,6 +23,7 @@ from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Remov
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
 from flarelog.stores.base import Bytes, Evidence, Extent, RunRecord, absent, in_use, lengths_at, pieces
+from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 
 
@@ -134,6 +135,7 @@ class MemoryStore:
         self.name, self.room = "memory", room
         self.left_out: set[str] = set()
         self.happened: list[tuple[str, str, Happening]] = []
+        self.points: list[tuple[str, str, Point]] = []
         self._logs: dict[StreamId, _Log] = {}
         self._runs: dict[str, RunRecord] = {}
         self._states: dict[str, list[tuple[int, str]]] = {}  # when each run was in which
@@ -236,6 +238,7 @@ class MemoryStore:
         for one in await self.sites(run):
             if site in ("", one) and wanted(run, one):
                 yield moments.of_site(one, [found for where, at, found in self.happened if (where, at) == (run, one)])
+                yield moments.of_machine(one, [each for *where, each in self.points if where == [run, one]], points)
                 for log in sorted(self._of(run, one), key=lambda log: log.info.stream):
                     yield moments.of_log(log.told(), log.grown, points)
 
@@ -301,6 +304,9 @@ class MemoryStore:
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
+
+    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+        self.points += [(run, site, one) for one in found]
 
     async def note(self, name: str) -> bytes:
         return self._notes.get(name, b"")

@@ -10,12 +10,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from flarelog.model import Mark, StreamInfo
+from flarelog.model import Health, Mark, StreamInfo
+from flarelog.stores import fares
+from flarelog.stores.fares import Point
 
 NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
 LONGEST = 300  # characters of a reason
 OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED = "opened", "left", "paused", "resumed", "silent", "closed"
 CALL, FORGOTTEN = "call ended", "forgotten"
+HEALTH = "health"
 HAPPENINGS = (OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED, CALL, FORGOTTEN)
 
 
@@ -47,13 +50,14 @@ class Moment:
     """What happened at one time."""
 
     at: int  # milliseconds since 1970
-    what: str  # begun, grown, sealed; a mark's kind: generation, ended, gap, attributes; a Happening's; run
+    what: str  # begun, grown, sealed; a mark's kind: generation, ended, gap, attributes; a Happening's; health; run
     site: str = ""  # empty: of the run as a whole
     log: str = ""  # empty: of several
     length: int = 0  # bytes of the log by then; of a mark: where it stands
     mark: Mark | None = None
     happening: Happening | None = None
     text: str = ""  # of a run: its state
+    health: Health | None = None  # of the site's machine: the worst since the moment before
 
 
 STRETCHES = 128  # of a log's life, for each of which it is told when it first and when it last grew
@@ -94,6 +98,11 @@ def of_site(site: str, happened: Iterable[Happening]) -> list[Moment]:
         Moment(one.at, one.what, site, one.logs[0] if one.count == len(one.logs) == 1 else "", happening=one)
         for one in happened
     ]
+
+
+def of_machine(site: str, points: Sequence[Point], most: int = POINTS) -> list[Moment]:
+    """Of how its machine fared, *most* points."""
+    return [Moment(one.at, HEALTH, site, health=one.health) for one in fares.thinned(points, most)]
 
 
 def of_log(info: StreamInfo, grown: Sequence[tuple[int, int]], points: int = POINTS) -> list[Moment]:

@@ -91,7 +91,7 @@ class News(_message.Message):
     def __init__(self, clock_ms: _Optional[int] = ..., end: _Optional[int] = ..., activity: _Optional[_Union[Activity, _Mapping]] = ..., health: _Optional[_Union[Health, _Mapping]] = ...) -> None: ...
 
 class Health(_message.Message):
-    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime")
+    __slots__ = ("memory", "memory_max", "memory_peak", "oom_kills", "cores", "throttled", "load", "cpu_pressure", "memory_pressure", "io_pressure", "disk_free", "disk_size", "inodes_free", "inodes", "uptime", "unread")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MAX_FIELD_NUMBER: _ClassVar[int]
     MEMORY_PEAK_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,7 @@ class Health(_message.Message):
     INODES_FREE_FIELD_NUMBER: _ClassVar[int]
     INODES_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     memory: int
     memory_max: int
     memory_peak: int
@@ -122,7 +123,8 @@ class Health(_message.Message):
     inodes_free: int
     inodes: int
     uptime: int
-    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ...) -> None: ...
+    unread: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, memory: _Optional[int] = ..., memory_max: _Optional[int] = ..., memory_peak: _Optional[int] = ..., oom_kills: _Optional[int] = ..., cores: _Optional[int] = ..., throttled: _Optional[int] = ..., load: _Optional[int] = ..., cpu_pressure: _Optional[int] = ..., memory_pressure: _Optional[int] = ..., io_pressure: _Optional[int] = ..., disk_free: _Optional[int] = ..., disk_size: _Optional[int] = ..., inodes_free: _Optional[int] = ..., inodes: _Optional[int] = ..., uptime: _Optional[int] = ..., unread: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Activity(_message.Message):
     __slots__ = ("processes", "cpu", "idle_ms")
@@ -537,12 +539,13 @@ class Moments(_message.Message):
     def __init__(self, site: _Optional[str] = ..., log: _Optional[str] = ..., moments: _Optional[_Iterable[_Union[Moment, _Mapping]]] = ..., grown_ms: _Optional[_Iterable[int]] = ..., lengths: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Moment(_message.Message):
-    __slots__ = ("at_ms", "what", "length", "mark", "why", "count", "logs", "since_ms")
+    __slots__ = ("at_ms", "what", "length", "mark", "why", "health", "count", "logs", "since_ms")
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     WHAT_FIELD_NUMBER: _ClassVar[int]
     LENGTH_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     LOGS_FIELD_NUMBER: _ClassVar[int]
     SINCE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -551,7 +554,8 @@ class Moment(_message.Message):
     length: int
     mark: Mark
     why: str
+    health: Health
     count: int
     logs: _containers.RepeatedScalarFieldContainer[str]
     since_ms: int
-    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, at_ms: _Optional[int] = ..., what: _Optional[str] = ..., length: _Optional[int] = ..., mark: _Optional[_Union[Mark, _Mapping]] = ..., why: _Optional[str] = ..., health: _Optional[_Union[Health, _Mapping]] = ..., count: _Optional[int] = ..., logs: _Optional[_Iterable[str]] = ..., since_ms: _Optional[int] = ...) -> None: ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -87,7 +88,7 @@ class Console:
         self._left = options.limit_bytes
         self.prefix = options.prefix  # may grow
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._levels: dict[str, Levels] = {}  # by the name of the source
+        self._levels: defaultdict[str, Levels] = defaultdict(Levels)  # by the name of the source
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
 
@@ -120,7 +121,7 @@ class Console:
 
     def _coloured(self, lines: Sequence[Line | None], source: Label) -> list[Line | None]:
         """*lines* in the colours of their levels, but for those that have colours of their own."""
-        levels = self._levels.setdefault(source.name, Levels())
+        levels = self._levels[source.name]
         found: list[Line | None] = []
         for line in lines:
             if line is not None and not isinstance(line, Note):
@@ -209,7 +210,7 @@ class Console:
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
             return _dumped({**source.fields, "offset": line.offset, **event})
         text = plain(line.text)
-        level = self._levels.setdefault(source.name, Levels()).of(text)
+        level = self._levels[source.name].of(text)
         time, rank = self._time(line), source.rank(line)
         found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
         if line.stream:

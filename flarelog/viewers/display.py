@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId
@@ -16,9 +16,11 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.viewers.console import Console, Label
 from flarelog.viewers.flow import Block, Item
-from flarelog.viewers.noting import Noting
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.prefixes import prefixes
+
+if TYPE_CHECKING:  # who notes nothing does not wait for it
+    from flarelog.viewers.noting import Noting
 
 # Of names, on dark and on light grounds; without red and yellow, which are for trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")

@@ -21,7 +21,6 @@ from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
-from flarelog.render.zones import Stamps
 from flarelog.text import legible
 
 if TYPE_CHECKING:  # who wants no times does not wait for it

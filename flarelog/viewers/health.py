@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
+from typing import Any
 
 from flarelog.model import Health, StreamInfo
 from flarelog.receiver.states import spoken
+from flarelog.text import legible
 
 _FULL = 0.95  # of the memory
 _LITTLE = 0.02  # of the disk
@@ -27,23 +29,38 @@ def table(infos: Iterable[StreamInfo]) -> list[tuple[str, ...]]:
     """A row for each producer that told how its machine fares, behind the names of the columns that any row has
     something for; empty where none has told.
     """
-    rows = [HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))]
-    columns = [column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}]
-    return list(zip(*columns, strict=True))
+    return _filled([HEAD, *((run, site, *_figures(health)) for run, site, health in told(infos))])
 
 
-def record(info: StreamInfo) -> dict[str, float] | None:
+def record(info: StreamInfo) -> dict[str, Any] | None:
     """For programs: what is visible of it."""
     health = info.state.health if info.state is not None else None
     if health is None:
         return None
+    return figures(health)
+
+
+def figures(health: Health) -> dict[str, Any]:
+    """What is visible of *health*."""
     values = {one.name: getattr(health, one.name) for one in fields(health)}
-    return {name: value for name, value in values.items() if value is not None}
+    return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+def table_of(healths: Iterable[tuple[str, Health]]) -> list[tuple[str, ...]]:
+    """As ``table``, of the sites of one run."""
+    return _filled([HEAD[1:], *((site, *_figures(health)) for site, health in healths)])
+
+
+def _filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without the columns that no row has something for."""
+    return list(zip(*(column for column in zip(*rows, strict=True) if set(column[1:]) - {"-"}), strict=True))
 
 
 def warnings(infos: Iterable[StreamInfo]) -> list[str]:
-    """A line for each thing that is about to run out at a site."""
-    lines = [f"health: {run}/{site}: {what}" for run, site, health in told(infos) for what in _short_of(health)]
+    """A line for each thing that is about to run out at a site, and each log that cannot be read there."""
+    every = list(told(infos))
+    lines = [f"health: {run}/{site}: {what}" for run, site, health in every for what in _short_of(health)]
+    lines += [f"missing: {run}/{site}: {legible(what)}" for run, site, health in every for what in health.unread]
     return list(dict.fromkeys(lines))
 
 

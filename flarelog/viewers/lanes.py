@@ -19,10 +19,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from flarelog.exits import Exit
-from flarelog.model import Ended, Gap
+from flarelog.model import Ended, Gap, Health
 from flarelog.names import natural
 from flarelog.receiver.states import QUIET_AFTER
+from flarelog.stores import fares
+from flarelog.stores.fares import Point
 from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment
+from flarelog.viewers.health import figures
 
 BUCKETS = 1200
 STRETCHES = 100  # of a log's life: its growth tells of each when it began and ended, and of nothing in between
@@ -61,6 +64,7 @@ class Lane:
     begun: int = 0  # when its first and its last bytes came, in the whole run; 0: none did
     grown: int = 0
     over: bool = False  # nothing more is expected of it
+    worst: Health | None = None  # how its machine fared at its worst
 
 
 @dataclass(slots=True)
@@ -80,13 +84,14 @@ def lanes_of(moments: Iterable[Moment], *, begin: int = 0, end: int = 0, buckets
     found: dict[str, _Site] = {}
     latest = 0
     for one in moments:
-        latest = max(latest, one.at)
+        if one.health is None:  # what a machine tells brings no lane on
+            latest = max(latest, one.at)
         if one.site:
             known = found.get(one.site)
             if known is None:
                 known = found[one.site] = _Site()
             known.take(one)
-    begin = begin or min((one.first for one in found.values()), default=now)
+    begin = begin or min((one.first for one in found.values() if one.first), default=now)
     latest = max(latest, begin)
     if not all(one.over for one in found.values()):
         latest = max(latest, now)
@@ -105,6 +110,7 @@ def lanes_record(lanes: Lanes, rounds: Iterable[tuple[int, str]] = ()) -> dict[s
                 "density": lane.density,
                 "states": [list(stretch) for stretch in lane.stretches],
                 "marks": [list(sign) for sign in lane.signs],
+                "health": figures(lane.worst) if lane.worst is not None else None,
             }
             for lane in lanes.lanes
         ],
@@ -132,6 +138,7 @@ class _Site:
         self._growth: dict[str, list[tuple[int, int]]] = {}
         self._signs: list[Sign] = []
         self._exits: set[str] = set()
+        self._fared: list[Point] = []
 
     @property
     def over(self) -> bool:
@@ -140,6 +147,9 @@ class _Site:
 
     def take(self, one: Moment) -> None:
         """The next of the moments."""
+        if one.health is not None:
+            self._fared.append(Point(one.at, one.health))
+            return
         self.first = self.first or one.at
         if one.what == "grown":
             self._growth.setdefault(one.log, []).append((one.at, one.length))
@@ -212,6 +222,7 @@ class _Site:
                 busy.append((since, at))
                 _spread(counts, since, at, length - before, begin, end)
         least = max(round(1000 * QUIET_AFTER), 2 * (end - begin) // buckets)
+        worst = fares.gathered(one for one in self._fared if begin <= one.at <= end + fares.MINUTE)
         return Lane(
             site,
             _whole(counts),
@@ -220,6 +231,7 @@ class _Site:
             min((points[0][0] for points in self._growth.values()), default=0),
             max((points[-1][0] for points in self._growth.values()), default=0),
             self.over,
+            worst.health if worst is not None else None,
         )
 
     def _stretches(self, busy: Sequence[Span], end: int, least: int) -> Iterator[Stretch]:

@@ -18,9 +18,8 @@ from flarelog import globs
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import ConnectionAged, FlarelogError
 from flarelog.model import MAX_OFFSET, Buffer, Mark, StreamId, StreamInfo
-from flarelog.names import natural
+from flarelog.records import ordered
 from flarelog.render.container import may_be_records
-from flarelog.render.past import Past
 from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sgr import RESETS
 from flarelog.render.sieve import Sieve
@@ -63,11 +62,6 @@ class Selection:
             return (stream.site, stream.log) in self.starts
         called = not self.sites or globs.any_of(self.sites, stream.site)
         return called and (not self.logs or globs.any_of(self.logs, stream.log))
-
-
-def order(stream: StreamId) -> tuple[object, ...]:
-    """A key by which streams are shown: ``rank-2`` before ``rank-10``."""
-    return natural(stream.run), natural(stream.site), natural(stream.log)
 
 
 class Stream:
@@ -168,7 +162,7 @@ class Reading:
         times = () if self.streams else self._times  # what is found later came later
         found = await self.origin.streams(self.selection.run, self.selection.named, times)
         self._clocks.learn(found)
-        return sorted((info for info in found if self.selection.has(info.stream)), key=lambda info: order(info.stream))
+        return ordered(info for info in found if self.selection.has(info.stream))
 
     def add(self, info: StreamInfo, *, over: bool = False) -> Stream:
         """Begin with a stream that was found. *over*: no more of it will be shown than there is."""

@@ -4,10 +4,11 @@ status``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from flarelog.model import State, StreamInfo
-from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, spoken, standing
+from flarelog.placeholders import LogUrls, look
+from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
 from flarelog.viewers import health
@@ -27,25 +28,63 @@ def ahead(seconds: float) -> str:
     return f"{seconds:+.1f} s" if abs(seconds) < 100 else f"{'-' if seconds < 0 else '+'}{spoken(abs(seconds))}"
 
 
-_EXPLAINED = (Phase.PAUSED, Phase.HUNG, Phase.GONE)
+_NAMED = 3  # logs, in the line of a reason
+_EXPLAINED = (Phase.HUNG, Phase.GONE)
 
 
-def reason_lines(found: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> list[str]:
-    """A line for each reason for which streams are paused, hung or gone, with their names."""
-    said: dict[tuple[Phase, str], list[str]] = {}
+def reason_lines(
+    found: Iterable[StreamInfo],
+    quiet_after: float = QUIET_AFTER,
+    *,
+    place: Sequence[str] = (),
+    urls: LogUrls | None = None,
+    now: int = 0,
+) -> list[str]:
+    """A line for each reason for which streams are hung or gone, or cannot be had, with their names. Of the latter it
+    says how to look at them: by the operator's URL of the first, where there is one, else by a command that reads from
+    *place*. *now*: milliseconds since 1970.
+    """
+    said: dict[tuple[str, Phase, str], list[StreamInfo]] = {}
     for info in found:
         one = standing(info, quiet_after)
-        if one.phase in _EXPLAINED:
-            said.setdefault((one.phase, one.why), []).append(str(info.stream))
-    return [
-        f"{phase}: {legible(why)} ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
-        for (phase, why), names in said.items()
-    ]
+        away = missing(one)
+        if away or one.phase in _EXPLAINED:
+            run = info.stream.run if away else ""  # what is still sent needs no command
+            said.setdefault((run, one.phase, away or one.why), []).append(info)
+    lines = []
+    for (run, phase, why), infos in said.items():
+        names = [str(info.stream) for info in infos]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        how = ""
+        if run:
+            how = f"; see {_url(infos[0], urls, now) or _command(infos, place)}"
+        lines.append(f"{phase}: {legible(why)} ({', '.join(names[:_NAMED])}{more}){how}")
+    return lines
 
 
-def status_record(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> dict[str, object]:
-    """*info* as ``flarelog status -o json`` shows it."""
+def _command(infos: Sequence[StreamInfo], place: Sequence[str]) -> str:
+    """What shows all of *infos*, of one run, and little else."""
+    first, sites = infos[0].stream, {info.stream.site for info in infos}
+    return look(first.run, first.site if len(sites) == 1 else "", first.log if len(infos) == 1 else "", place)
+
+
+def _url(info: StreamInfo, urls: LogUrls | None, now: int) -> str:
+    if urls is None:
+        return ""
+    return urls.url(info.stream, info.committed, begun=info.begun, ended=info.ended, now=now)
+
+
+def status_record(
+    info: StreamInfo,
+    quiet_after: float = QUIET_AFTER,
+    *,
+    place: Sequence[str] = (),
+    urls: LogUrls | None = None,
+    now: int = 0,
+) -> dict[str, object]:
+    """*info* as ``flarelog status -o json`` shows it; the rest as of ``reason_lines``."""
     one, state = standing(info, quiet_after), info.state or State()
+    away = missing(one)
     return {
         "run": info.stream.run,
         "site": info.stream.site,
@@ -62,4 +101,6 @@ def status_record(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> dict[st
         "clock_ahead_seconds": state.skew,
         "health": health.record(info),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
+        "missing": {"why": away, "command": _command([info], place)} if away else None,
+        "url": _url(info, urls, now) or None,
     }

@@ -15,6 +15,7 @@ from flarelog.model import (
     Removed,
     RunInfo,
 )
+from flarelog.security.context import Metadata
 from flarelog.security.tls import Tls
 from flarelog.text import legible
 from flarelog.wire.codec import (
@@ -40,7 +41,7 @@ LOCAL_AHEAD = 256 << 10
 
 # Identity alone: gRPC unpacks a message whole, and older versions look at its size only then: 4 MiB become 4 GiB.
 UNCOMPRESSED = ("grpc.compression_enabled_algorithms_bitset", 1)
-CHANNEL_OPTIONS: list[tuple[str, Any]] = [
+CHANNEL_OPTIONS: list[tuple[str, object]] = [
     UNCOMPRESSED,
     ("grpc.max_receive_message_length", MAX_MESSAGE),
     ("grpc.max_send_message_length", MAX_MESSAGE),
@@ -126,7 +127,7 @@ TAKES_SOME = ((_SOME, "1"),)
 """Metadata of a List of which some answer is better than none: a worker of the receiver that hangs is left out."""
 
 
-def takes_some(metadata: Any) -> bool:
+def takes_some(metadata: Metadata | None) -> bool:
     """Whether whoever calls with *metadata* gave TAKES_SOME."""
     return any(key == _SOME for key, _ in metadata or ())
 
@@ -136,7 +137,7 @@ def missing_some(workers: Iterable[int]) -> tuple[tuple[str, str], ...]:
     return ((_MISSING, ", ".join(map(str, workers))),)
 
 
-def missing_in(metadata: Any) -> str:
+def missing_in(metadata: Metadata | None) -> str:
     """Which workers are missing, by the last metadata of a List; empty where none is."""
     found = [value for key, value in metadata or () if key == _MISSING and isinstance(value, str)]
     return legible(found[0], 80) if found else ""

@@ -45,10 +45,10 @@ from flarelog.model import (
 )
 from flarelog.names import log_name, run_name, site_name
 from flarelog.render.sieve import Sieve
-from flarelog.stores.moments import HAPPENINGS, LONGEST, Happening, Moment
+from flarelog.stores.moments import HAPPENINGS, HEALTH, LONGEST, Happening, Moment
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire.news import news_of, set_news, set_state, state_of
+from flarelog.wire.news import health_of, news_of, set_health, set_news, set_state, state_of
 
 MAJOR, MINOR = 1, 0
 MAX_TEXT = 1024
@@ -812,6 +812,8 @@ def encode_moments(moments: Sequence[Moment]) -> bytes:
         elif one.happening is not None:
             found.why, found.count, found.since_ms = one.happening.why, one.happening.count, one.happening.since
             found.logs.extend(one.happening.logs)
+        elif one.health is not None:
+            set_health(found, one.health)
         else:
             found.length = one.length
     return message.SerializeToString()
@@ -844,6 +846,8 @@ def _moment(site: str, log: str, message: pb.Moment) -> Moment | None:
         return Moment(at, type(mark).__name__.lower(), site, log, mark.offset, mark)
     if what in _PLAIN:
         return Moment(at, what, site, log, min(message.length, MAX_OFFSET))
+    if what == HEALTH and (health := health_of(message)) is not None:
+        return Moment(at, what, site, health=health)
     if what not in HAPPENINGS:
         return None
     logs = tuple(log_name(one) for one in message.logs[:_NAMES_A_HAPPENING])

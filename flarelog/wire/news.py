@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from flarelog.model import MAX_OFFSET, Activity, Health, News, State
+from flarelog.model import MAX_OFFSET, UNREAD, Activity, Health, News, State
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
 
@@ -16,12 +16,12 @@ from flarelog.v1 import log_pb2 as pb
 def set_news(message: pb.News, news: News) -> None:
     message.clock_ms, message.end = news.clock, news.end
     _set_activity(message, news.activity)
-    _set_health(message, news.health)
+    set_health(message, news.health)
 
 
 def news_of(message: pb.News) -> News:
     """A hint that makes no sense is none: it must not cost a stream."""
-    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), _health(message))
+    return News(min(message.clock_ms, MAX_OFFSET), min(message.end, MAX_OFFSET), _activity(message), health_of(message))
 
 
 def _set_activity(message: pb.News | pb.State, activity: Activity | None) -> None:
@@ -39,10 +39,11 @@ def _activity(message: pb.News | pb.State) -> Activity | None:
     return Activity(said.processes, said.cpu / 1000, min(said.idle_ms, _OLDEST) / 1000)
 
 
-_FIGURES = tuple(each.name for each in fields(Health))
+_FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
+MAX_UNREAD = 300  # characters of why a log cannot be read
 
 
-def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
+def set_health(message: pb.News | pb.State | pb.Moment, health: Health | None) -> None:
     if health is None:
         return
     message.health.SetInParent()
@@ -50,9 +51,10 @@ def _set_health(message: pb.News | pb.State, health: Health | None) -> None:
         value = getattr(health, name)
         if value is not None:
             setattr(message.health, name, min(MAX_OFFSET, round(value * 1000 if name in Health.FRACTIONS else value)))
+    message.health.unread.extend(legible(sentence, MAX_UNREAD) for sentence in health.unread[:UNREAD])
 
 
-def _health(message: pb.News | pb.State) -> Health | None:
+def health_of(message: pb.News | pb.State | pb.Moment) -> Health | None:
     if not message.HasField("health"):
         return None
     said = message.health
@@ -61,7 +63,7 @@ def _health(message: pb.News | pb.State) -> Health | None:
         if said.HasField(name):
             value = min(int(getattr(said, name)), MAX_OFFSET)
             found[name] = value / 1000 if name in Health.FRACTIONS else value
-    return Health(**found)
+    return Health(**found, unread=tuple(legible(sentence, MAX_UNREAD) for sentence in said.unread[:UNREAD]))
 
 
 MAX_HELD = 2048  # characters of why a producer was told to wait
@@ -79,7 +81,7 @@ def set_state(message: pb.State, state: State) -> None:
         if value is not None:
             setattr(message, f"{name}_ms", round(value * 1000))
     _set_activity(message, state.activity)
-    _set_health(message, state.health)
+    set_health(message, state.health)
 
 
 def state_of(message: pb.State) -> State:
@@ -92,6 +94,6 @@ def state_of(message: pb.State) -> State:
         rate=min(message.rate, MAX_OFFSET),
         end=min(message.end, MAX_OFFSET),
         activity=_activity(message),
-        health=_health(message),
+        health=health_of(message),
         **ages,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 
 from flarelog.errors import FlarelogError, Full
 from flarelog.model import Action, ReceiverInfo
+from flarelog.security.context import Context
 from flarelog.version import __version__
 from flarelog.wire import codec
 from flarelog.wire.calls import UNCOMPRESSED
@@ -25,11 +26,12 @@ CALLS = 200
 MOST = 1 << 30
 """An option of gRPC's has 32 bits with a sign, and gRPC adds to it; a larger limit is no limit."""
 
-Meet = Callable[[Any, Action | None], Awaitable[Any]]
+T = TypeVar("T")
+Meet = Callable[[Context, Action | None], Awaitable[Context]]
 """Takes a call's context, and what is asked for (None: the health); gives the context to go on with, or raises."""
 
 
-SERVER_OPTIONS: list[tuple[str, Any]] = [
+SERVER_OPTIONS: list[tuple[str, object]] = [
     ("grpc.max_receive_message_length", codec.MAX_MESSAGE),
     ("grpc.max_send_message_length", codec.MAX_MESSAGE),
     UNCOMPRESSED,
@@ -44,7 +46,9 @@ SERVER_OPTIONS: list[tuple[str, Any]] = [
 ]
 
 
-def server(max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[Any] = ()) -> Any:
+def server(
+    max_connections: int, *, shared: bool = False, local: bool = False, more: Sequence[tuple[str, object]] = ()
+) -> grpc.aio.Server:
     """A server that accepts so many connections at once, and CALLS over each of them; *shared*: its port, with other
     processes of this user; *local*: it serves those alone, with as many calls as there are and what is known of each;
     *more*: options of gRPC's."""
@@ -71,7 +75,7 @@ def handlers(
     timeline: Any,
     counted: Any,
     meet: Meet | None = None,
-) -> list[Any]:
+) -> list[grpc.GenericRpcHandler]:
     """What a gRPC server serves: flarelog's service and the standard health service.
 
     Each argument takes and gives values of the model, or gives bytes as they are to be on the wire; ``push`` gets its
@@ -80,23 +84,23 @@ def handlers(
     sees: with a context, something to be in while they last.
     """
 
-    async def met(context: Any, action: Action | None) -> Any:
+    async def met(context: Context, action: Action | None) -> Context:
         try:
             return await meet(context, action) if meet is not None else context
         except FlarelogError as error:
             await context.abort(status_of(error), str(error))
 
-    async def decoded(decode: Callable[[bytes], Any], raw: bytes, context: Any) -> Any:
+    async def decoded(decode: Callable[[bytes], T], raw: bytes, context: Context) -> T:
         try:
             return decode(raw)
         except codec.Malformed as error:
             await context.abort(status_of(error), str(error))
 
-    async def pushed(requests: Any, context: Any) -> None:
+    async def pushed(requests: object, context: Context) -> None:
         await push(requests, await met(context, Action.PUSH))
 
     def run_handler(call: Any, action: Action) -> Any:
-        async def answer(raw: bytes, context: Any) -> bytes:
+        async def answer(raw: bytes, context: Context) -> bytes:
             context = await met(context, action)
             state = await call(await decoded(codec.decode_run, raw, context), context)
             return codec.encode_receiver(
@@ -108,18 +112,18 @@ def handlers(
     def stream_handler(
         call: Any, action: Action, decode: Callable[[bytes], Any], encode: Callable[[Any], bytes]
     ) -> Any:
-        async def answers(raw: bytes, context: Any) -> AsyncIterator[Any]:
+        async def answers(raw: bytes, context: Context) -> AsyncIterator[Any]:
             context = await met(context, action)
             async for answer in call(await decoded(decode, raw, context), context):
                 yield answer
 
         return grpc.unary_stream_rpc_method_handler(answers, response_serializer=_unless_encoded(encode))
 
-    async def removed(raw: bytes, context: Any) -> bytes:
+    async def removed(raw: bytes, context: Context) -> bytes:
         context = await met(context, Action.DELETE)
         return codec.encode_removed(await remove_run(await decoded(codec.decode_remove, raw, context), context))
 
-    async def health(request: bytes, context: Any) -> bytes:
+    async def health(request: bytes, context: Context) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
         # SERVING.
         await met(context, None)
@@ -127,7 +131,7 @@ def handlers(
             await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver has no such service")
         return b"\x08\x01"
 
-    async def watch_health(request: bytes, context: Any) -> AsyncIterator[bytes]:
+    async def watch_health(request: bytes, context: Context) -> AsyncIterator[bytes]:
         try:
             async with counted(context):
                 yield await health(request, context)
@@ -163,5 +167,5 @@ def handlers(
     ]
 
 
-def _unless_encoded(encode: Callable[[Any], bytes]) -> Callable[[Any], bytes]:
+def _unless_encoded(encode: Callable[[T], bytes]) -> Callable[[T | bytes], bytes]:
     return lambda answer: answer if isinstance(answer, bytes) else encode(answer)

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import zipfile
@@ -159,6 +160,25 @@ def test_a_job_process_that_is_killed_loses_no_byte_that_it_wrote(running: Proje
     assert b"line 0000399" in running.written(job, "site-1")
     until(lambda: running.stored(job, "site-1") == running.written(job, "site-1"), "all of it is there")
     assert running.filed(job, "site-1") == running.written(job, "site-1")
+
+
+def test_how_a_job_process_ended_is_told_behind_its_logs(running: Project) -> None:
+    job = running.submit(running.job(talker={"lines": 20, "rate": 100, "die": "site-1"}))
+    running.wait(job)
+    store = str(running.kit("server") / "flarelog")
+    shown: list[str] = []
+
+    def told() -> bool:
+        command = [sys.executable, "-m", "flarelog", "status", job, "--store", store]
+        shown.append(subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout)
+        return shown[-1].count("exit: ") == 3  # of both sites, and of the server's own process
+
+    until(told, lambda: f"each process has an end: {shown[-1]}")
+    (killed,) = re.findall(rf"^exit: {job}/site-1: (.*)$", shown[-1], re.MULTILINE)
+    assert re.match(r"killed by SIGKILL after [\d.]+ s.*\(error_log.txt, log.json, log.txt and others\)", killed)
+    assert "OOM" not in killed
+    for name in ("site-2", "server"):
+        assert re.search(rf"^exit: {job}/{name}: exit code \d+ after ", shown[-1], re.MULTILINE), shown[-1]
 
 
 def test_ten_short_jobs_are_ten_complete_jobs(running: Project) -> None:

@@ -13,9 +13,22 @@ import pytest
 from flarelog.errors import Fenced, Full, Hole, InUse, InvalidName, NotFound, Unavailable
 from flarelog.exits import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Gap, Generation, Mark, Receipt, Redaction, Removed, StreamId, extend
+from flarelog.model import (
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Health,
+    Mark,
+    Receipt,
+    Redaction,
+    Removed,
+    StreamId,
+    extend,
+)
 from flarelog.stores.base import Appender, Extent, RunRecord, Store, pieces
-from flarelog.stores.moments import Happening, in_order
+from flarelog.stores.fares import Point
+from flarelog.stores.moments import HEALTH, Happening, in_order
 
 Fact = Callable[[Store], Awaitable[None]]
 CONTRACT: list[Fact] = []
@@ -662,6 +675,20 @@ async def what_became_of_a_run_is_told_in_the_order_of_time(store: Store) -> Non
     assert {one.site for one in await in_order(store.timeline(STREAM.run, STREAM.site))} == {"", STREAM.site}
     assert {one.site for one in await in_order(store.timeline(STREAM.run, wanted=lambda run, site: False))} == {""}
     assert await in_order(store.timeline("no-such-run")) == []
+
+
+@fact
+async def how_a_machine_fared_is_told_with_its_site(store: Store) -> None:
+    await (await filled(store)).close()
+    points = [Point(at, Health(memory=at, disk_free=9 - at, load=0.5, unread=("a",))) for at in (1, 2, 3)]
+    for one in points:
+        await store.fared(STREAM.run, STREAM.site, [one])
+    found = [one for one in await in_order(store.timeline(STREAM.run)) if one.what == HEALTH]
+    assert [(one.at, one.site, one.log, one.health) for one in found] == [
+        (one.at, STREAM.site, "", one.health) for one in points
+    ]
+    few = [one for one in await in_order(store.timeline(STREAM.run, points=1)) if one.what == HEALTH]
+    assert [(one.at, one.health) for one in few] == [(3, Health(memory=3, disk_free=6, load=0.5, unread=("a",)))]
 
 
 @fact

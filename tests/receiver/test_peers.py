@@ -11,9 +11,10 @@ import pytest
 from flarelog.delivery.quota import Limits
 from flarelog.errors import Full
 from flarelog.receiver.peers import Peers, Turns
+from tests.contexts import Bare
 
 
-class Call:
+class Call(Bare):
     def __init__(self, peer: str = "ipv4:10.0.0.1:1") -> None:
         self._peer = peer
 

@@ -24,13 +24,14 @@ from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
 from flarelog.wire import codec
 from tests.certificates import auth_context
+from tests.contexts import Bare
 
 STREAM = StreamId("run-1", "site-1", "log.txt")
 DATA = b"one\ntwo\n"
 OPEN = Open(STREAM, b"a-producer")
 
 
-class Call:
+class Call(Bare):
     """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes."""
 
     def __init__(self, requests: list[codec.Request]) -> None:

@@ -18,9 +18,10 @@ from flarelog.security.callers import key_of, name_of
 from flarelog.security.guard import Guard, identity_of
 from flarelog.security.refusals import SAID_A_MINUTE
 from tests.certificates import auth_context, pem_of
+from tests.contexts import Bare
 
 
-class Call:
+class Call(Bare):
     def __init__(self, *names: str) -> None:
         self._said = auth_context(*names)
         der = ssl.PEM_cert_to_DER_cert(self._said["x509_pem_cert"][0].decode())

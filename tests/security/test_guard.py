@@ -24,12 +24,13 @@ from flarelog.security.refusals import SAID_A_MINUTE
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens
 from tests.certificates import auth_context
+from tests.contexts import Bare
 
 STREAM = StreamId("run-1", "site-1", "app.log")
 TLS = Tls("ca.crt", "me.crt", "me.key")
 
 
-class Call:
+class Call(Bare):
     """A call's context, as gRPC gives it."""
 
     def __init__(self, *metadata: tuple[str, Any], name: str = "", port: int = 1) -> None:

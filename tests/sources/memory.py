@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from flarelog.exits import Exit
 from flarelog.model import EMPTY_DIGEST, Ended, Gap, Generation, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
 
@@ -202,6 +203,8 @@ class MemoryFinder:
         for source in self.logs.values():
             source.drain(now)
         return found
+
+    def exited(self, how: Exit) -> None: ...  # these logs are no process's
 
     def unmatched(self, *, empty: bool = False) -> str:
         return "" if self._place.origins or not empty else "there is no log"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flarelog.exits import Exit
-from flarelog.model import Ended, Gap
+from flarelog.model import Ended, Gap, Health
 from flarelog.stores.moments import Happening, Moment
 from flarelog.viewers.lanes import Lane, Sign, Stretch, gathered, joined, lanes_of, lanes_record
 
@@ -213,7 +213,8 @@ def test_a_lane_is_bounded_whatever_happened() -> None:
 
 
 def test_the_record_has_numbers_and_texts_alone() -> None:
-    lanes = lanes_of([begun(0), grown(1, 5), grown(61, 9), sealed(62, 9)], buckets=4)
+    fared = [Moment(at(second), "health", "site-1", health=Health(memory=second)) for second in (3, 9, 6)]
+    lanes = lanes_of([begun(0), grown(1, 5), *fared, grown(61, 9), sealed(62, 9)], buckets=4)
     assert lanes_record(lanes, [(at(5), "Round 1"), (at(-5), "Round 0")]) == {
         "from": at(0),
         "to": at(62),
@@ -226,10 +227,19 @@ def test_the_record_has_numbers_and_texts_alone() -> None:
                     [at(0), "begun", "began", "log.txt", 0],
                     [at(62), "receipt", "complete, 9 bytes", "log.txt", 9],
                 ],
+                "health": {"memory": 9},
             }
         ],
         "rounds": [[at(5), "Round 1"]],
     }
+
+
+def test_what_a_machine_tells_makes_no_lane_longer() -> None:
+    found = lanes_of([Moment(at(-50), "health", "site-1", health=Health()), begun(0), sealed(20, 5),
+                      Moment(at(70), "health", "site-1", health=Health(load=1.0))])  # fmt: skip
+    assert (found.begin, found.end) == (at(0), at(20))
+    assert found.lanes[0].worst == Health(load=1.0)
+    assert lanes_of([Moment(at(1), "health", "site-1", health=Health())], now=at(5)).begin == at(5)
 
 
 def test_spans_that_touch_are_one() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import re
 import time
@@ -23,7 +24,7 @@ from flarelog.detect.base import Finding
 from flarelog.errors import NotFound
 from flarelog.exits import Exit
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Gap, Generation, Receipt, StreamId
+from flarelog.model import Attributes, Gap, Generation, Health, Receipt, StreamId
 from flarelog.render.levels import Level
 from flarelog.render.zones import Stamps
 from flarelog.stores.local.store import LocalStore
@@ -31,6 +32,7 @@ from flarelog.stores.moments import Happening
 from flarelog.viewers.display import FirstError
 from flarelog.viewers.lanes import Lane, Lanes, Sign, Stretch
 from flarelog.viewers.origin import StoreOrigin
+from flarelog.viewers.report import drawing
 from flarelog.viewers.report.drawing import axis
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, Stands, duration, placed
 from flarelog.viewers.report.gather import gather, last_of
@@ -238,26 +240,52 @@ def busy(site: str, chance: random.Random, states: int = 40) -> tuple[SiteFacts,
 
 @pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)])
 def test_a_report_is_bounded_whatever_happened_and_says_what_it_left_out(count: int, most: int) -> None:
-    found = [busy(f"site-{number}", random.Random(number)) for number in range(count)]
+    some = [busy("site", random.Random(number)) for number in range(min(count, 100))]
+    found = [
+        (replace(facts, site=f"site-{number}"), replace(lane, site=f"site-{number}"))
+        for number, (facts, lane) in zip(range(count), itertools.cycle(some), strict=False)
+    ]
     many = tuple(finding("z" * 500, count=7) for _ in range(500))
     rounds = tuple(Round(f"Round {n}", BEGIN + n * 1000, BEGIN + n * 1000 + 900, "site-1", 800) for n in range(2000))
     made = report(
         *(one for one, _ in found), lanes=[own for _, own in found], findings=many, rounds=rounds,
         first=First(STREAM, 5, tuple(("w" * 300, False) for _ in range(11)), finding()),
     )  # fmt: skip
-    assert len(page(made).encode()) <= most
+    whole = page(made)
+    assert len(whole.encode()) <= most
     assert len(picture(made).encode()) <= most
     assert len(markdown(made).encode()) <= LARGE
-    assert "are not shown" in page(made)
+    assert "are not shown" in whole
     if count > 50:
-        assert "sites have no lane here" in page(made)
+        assert "sites have no lane here" in whole
         assert "no lane here" in markdown(made)
+
+
+@pytest.mark.parametrize("buckets", [60, 600])
+def test_the_bytes_of_a_lane_are_drawn_to_its_end_however_many_steps_they_have(buckets: int) -> None:
+    facts, lane = busy("site-1", random.Random(1))
+    drawn = drawing.Insides(report(facts, lanes=[lane])).of(lane, drawing.highest_of([lane], buckets), buckets)
+    (path,) = re.findall(r'd="M0 \d+([^"]*)"', drawn)
+    steps = re.findall(r"([hv])(-?\d+)", path)
+    assert "".join(f"{way}{by}" for way, by in steps) == path
+    assert sum(int(by) for way, by in steps if way == "h") == buckets
+    assert sum(int(by) for way, by in steps if way == "v") == 0  # it ends where it began: at the bottom
 
 
 def test_the_axis_has_round_times_within_the_run() -> None:
     found = axis(report(), 8)
     assert [label for _, label in found] == ["14:20", "14:30", "14:40", "14:50", "15:00", "15:10"]
     assert all(0 < float(at[:-1]) < 100 for at, _ in found)
+
+
+def test_how_machines_fared_at_their_worst_is_a_table_where_any_told() -> None:
+    worst = Health(memory=7 << 30, memory_max=8 << 30, oom_kills=2, uptime=5)
+    made = report(complete("kyoto"), complete("oslo"), lanes=[lane("kyoto", worst=worst), lane("oslo")])
+    assert "7.0 of 8.0 GiB</td>" in page(made)
+    assert "| kyoto | 7.0 of 8.0 GiB | 2 |\n" in markdown(made)
+    assert "| Site | Memory | Oom kills |" in markdown(made)
+    assert "| oslo | 7" not in markdown(made)
+    assert "at their worst" not in page(report(complete("kyoto"), lanes=[lane("kyoto")]))
 
 
 def test_words() -> None:

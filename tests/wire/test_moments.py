@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from typing import Any
 
 import grpc
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flarelog.exits import Exit
-from flarelog.model import Attributes, Ended, Gap, Generation
+from flarelog.model import Attributes, Ended, Gap, Generation, Health
 from flarelog.stores.moments import HAPPENINGS, Happening, Moment
 from flarelog.v1 import log_pb2 as pb
 from flarelog.wire import codec, listing
@@ -35,14 +36,20 @@ happened = st.builds(
     ),
     *(times, st.sampled_from(HAPPENINGS), texts, st.integers(1, 10_000), st.lists(names, max_size=16), times),
 )
+healths = st.builds(
+    Health,
+    **{one.name: st.none() | st.integers(0, 1 << 40) for one in fields(Health) if one.name != "unread"},
+    unread=st.lists(texts, max_size=3).map(tuple),
+)
+fared = st.builds(lambda at, health: Moment(at, "health", "site-1", health=health), times, healths)
 of_run = st.builds(lambda at: Moment(at, "run", text="running"), times)
 
 
 def key(one: Moment) -> str:
-    return repr((one.at, one.what, one.log, one.length, one.mark, one.happening, one.text))
+    return repr((one.at, one.what, one.log, one.length, one.mark, one.happening, one.text, one.health))
 
 
-@given(st.one_of(st.lists(st.one_of(plain, marked, happened), max_size=30), st.lists(of_run, max_size=3)))
+@given(st.one_of(st.lists(st.one_of(plain, marked, happened, fared), max_size=30), st.lists(of_run, max_size=3)))
 def test_what_was_said_is_heard(moments: list[Moment]) -> None:
     heard = [
         one

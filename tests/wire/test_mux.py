@@ -23,6 +23,7 @@ from flarelog.stores.memory import MemoryStore
 from flarelog.wire import codec, several
 from flarelog.wire import uplink as mux
 from flarelog.wire.uplink import FULL, Gone, Stream, Uplink
+from tests.contexts import Bare
 
 RUN, SITE, ME = "run-1", "site-1", b"the-producer"
 DATA = b"one\ntwo\n"
@@ -61,7 +62,7 @@ class Line:
         self.up.put_nowait(grpc.aio.EOF)
 
 
-class Context:
+class Context(Bare):
     """The receiver's end."""
 
     def __init__(self, line: Line) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from flarelog.errors import InvalidName
 from flarelog.model import (
     MAX_OFFSET,
+    UNREAD,
     Activity,
     Chunk,
     Code,
@@ -49,7 +50,12 @@ thousandths = st.integers(0, 1 << 40).map(lambda number: number / 1000)
 activities = st.builds(Activity, words, st.integers(0, 1 << 31).map(lambda number: number / 1000), thousandths)
 healths = st.builds(
     Health,
-    **{one.name: st.none() | (thousandths if one.name in Health.FRACTIONS else offsets) for one in fields(Health)},
+    **{
+        one.name: st.none() | (thousandths if one.name in Health.FRACTIONS else offsets)
+        for one in fields(Health)
+        if one.name != "unread"
+    },
+    unread=st.lists(texts, max_size=UNREAD).map(tuple),
 )
 news = st.builds(News, offsets, offsets, st.none() | activities, st.none() | healths)
 states = st.builds(

@@ -2,10 +2,14 @@
 
 The client reports the outcome when the launched process has ended, and the server files the job's workspace when all
 have reported: a report that waits for the logs, within the bound, makes that workspace complete.
+
+How the process ended is told behind its logs, where the launcher knows its exit code: that of Docker or Kubernetes says
+only whether the job did well.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +17,14 @@ from typing import Any
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.job_launcher_spec import JobHandleSpec, JobLauncherSpec
 
+from flarelog.exits import Exit
+from flarelog.integrations.watching import Watching
+
 log = logging.getLogger(__name__)
 
-End = Callable[[], object]
-"""Sends a job's logs to their end, within a bound; harmless when repeated."""
+End = Callable[[Exit | None], object]
+"""Sends a job's logs to their end, within a bound, and how its process ended if that is known; harmless when repeated.
+"""
 
 
 class Launcher(JobLauncherSpec):
@@ -27,32 +35,50 @@ class Launcher(JobLauncherSpec):
         self._inner, self._end = inner, end
 
     def launch_job(self, job_meta: dict[str, Any], fl_ctx: FLContext) -> JobHandleSpec | None:
+        watching = Watching()
         try:
             handle = self._inner.launch_job(job_meta, fl_ctx)
         except BaseException:
-            self._end()  # NVFlare says nothing more of this job
+            watching.stop()
+            self._end(None)  # NVFlare says nothing more of this job
             raise
         if handle is None:  # NVFlare takes that for a failure
-            self._end()
+            watching.stop()
+            self._end(None)
             return None
-        return Handle(handle, self._end)
+        return Handle(handle, self._end, watching)
 
 
 class Handle(JobHandleSpec):
     """The launcher's own handle."""
 
-    def __init__(self, inner: JobHandleSpec, end: End) -> None:
+    def __init__(self, inner: JobHandleSpec, end: End, watching: Watching) -> None:
         super().__init__()
-        self._inner, self._end = inner, end
+        self._inner, self._end, self._watching = inner, end, watching
         self._over = False
 
     def wait(self) -> None:
         self._inner.wait()
         self._over = True
+        how = None
+        with contextlib.suppress(Exception):  # a launcher of somebody else's may be anything
+            how = self._how()
         try:
-            self._end()
+            self._end(how)
         except Exception as error:
             log.warning("the logs of a job were not sent completely (%s); the job itself is not affected", error)
+
+    def _how(self) -> Exit | None:
+        """How the process ended; None where only NVFlare's own verdict is known."""
+        process: Any = getattr(self._inner, "adapter", None) or getattr(self._inner, "process", None)
+        pid = getattr(process, "pid", None)
+        code = process.poll() if isinstance(pid, int) else None
+        if getattr(process, "process", process) is None and code == -1:
+            code = None  # NVFlare says so too where somebody else had waited for it
+        if not isinstance(pid, int) or not isinstance(code, int):
+            self._watching.stop()
+            return None
+        return self._watching.end(pid, code)
 
     def poll(self) -> Any:
         return self._inner.poll()

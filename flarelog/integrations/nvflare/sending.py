@@ -9,6 +9,7 @@ from nvflare.apis.fl_component import FLComponent
 from nvflare.apis.fl_context import FLContext
 
 from flarelog.bus import Bus
+from flarelog.exits import Exit
 from flarelog.integrations.nvflare.told import (
     ALLOWED,
     allows,
@@ -94,13 +95,15 @@ class Job:
         self.troubles: list[str] = []  # a sentence for each file that could not be sent
         self.ended = False
 
-    def end(self) -> bool:
+    def end(self, how: Exit | None = None) -> bool:
         """Send what is there and wait for the receipts, within the bound; whether all of them came. Harmless when
-        repeated.
+        repeated. *how*: its process ended, where that is known.
         """
         with self._lock:
             if not self.ended:
                 self.ended = True
+                if how is not None:
+                    self._producer.exited(self._job, how)
                 self._producer.bus.publish(Event.END_RUN, self._job)
                 self._producer.stop()
                 outcomes = self._producer.outcomes.get(self._job, [])

@@ -17,6 +17,7 @@ from flarelog.errors import CannotConnect, InvalidOption
 from flarelog.model import Action, Code, StreamId
 from flarelog.receiver.workers.place import HOME, MAX_WORKERS, Place
 from flarelog.receiver.workers.relay import CALLER, Passed, Relay, understood
+from flarelog.security.context import Context
 from flarelog.wire import calls, service
 from flarelog.wire.uplink import ENDED
 
@@ -64,7 +65,7 @@ class Workers:
                 return [refused.code.name, str(refused)]
             return []
 
-        async def told(raw: bytes, context: Any) -> AsyncIterator[bytes]:
+        async def told(raw: bytes, context: Context) -> AsyncIterator[bytes]:
             queue: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
             self._told.add(queue)
             try:
@@ -76,7 +77,7 @@ class Workers:
                 self._told.discard(queue)
 
         def asked(work: Callable[..., Awaitable[Any]]) -> Any:
-            async def answer(raw: bytes, context: Any) -> bytes:
+            async def answer(raw: bytes, context: Context) -> bytes:
                 return json.dumps(await work(*json.loads(raw))).encode()
 
             return grpc.unary_unary_rpc_method_handler(answer)
@@ -176,6 +177,7 @@ class Workers:
         except (grpc.RpcError, *ENDED) as error:
             raise Refused(Code.GOING_AWAY, f"worker {number} of this receiver does not answer") from error
 
-    async def meet(self, context: Any, action: Action | None) -> Any:
+    async def meet(self, context: Context, action: Action | None) -> Context:
         """A call that another worker passes on."""
-        return Passed(context, *understood(dict(context.invocation_metadata())[CALLER]))
+        said = dict(context.invocation_metadata() or ())[CALLER]
+        return Passed(context, *understood(said if isinstance(said, bytes) else said.encode()))

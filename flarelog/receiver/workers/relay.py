@@ -17,6 +17,7 @@ from flarelog.model import Removed, RunInfo
 from flarelog.policy import Identity, Role
 from flarelog.receiver.workers.place import HOME, Place
 from flarelog.security.connections import Connection
+from flarelog.security.context import Context
 from flarelog.security.guard import TokenCall
 from flarelog.wire import calls, codec
 from flarelog.wire.uplink import ENDED
@@ -29,12 +30,10 @@ LEFT_OUT = 10.0  # seconds for which one that did not is not asked again
 class Passed(TokenCall):
     """The context of a call that another worker passed on: gRPC's own, but for who called from where."""
 
-    def __init__(self, context: Any, identity: Identity, peer: str, connection: Connection | None = None) -> None:
+    def __init__(self, context: Context, identity: Identity, peer: str, connection: Connection | None = None) -> None:
         super().__init__(context, identity)
         self._peer = peer
         self.connection = connection  # of the caller to the other worker
-        if hasattr(context, "read"):
-            self.read, self.write = context.read, context.write  # asked for with each message
 
     def peer(self) -> str:
         return self._peer
@@ -75,7 +74,7 @@ class Relay:
         self._place, self._channels = place, channels
         self._silent: dict[int, float] = {}  # workers that did not answer, and until when they are left out
 
-    async def push(self, number: int, first: bytes, context: Any, who: bytes, patience: float) -> None:
+    async def push(self, number: int, first: bytes, context: Context, who: bytes, patience: float) -> None:
         """Pass a Push, of which *first* is what was read of it, on to worker *number*, to its end. *patience*: seconds
         that a producer may take for a reply.
         """
@@ -105,7 +104,7 @@ class Relay:
             call.cancel()
             await asyncio.gather(going_up, return_exceptions=True)
 
-    async def read(self, number: int, request: Any, context: Any, who: bytes) -> AsyncGenerator[bytes, None]:
+    async def read(self, number: int, request: Any, context: Context, who: bytes) -> AsyncGenerator[bytes, None]:
         """What worker *number* answers to a Read."""
         call = calls.raw_read(self._channels[number])(request, metadata=((CALLER, who),))
         async with contextlib.aclosing(_pieces(call, context)) as pieces:
@@ -113,7 +112,7 @@ class Relay:
                 yield piece
 
     async def list(
-        self, asked: codec.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Any, who: bytes
+        self, asked: codec.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Context, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a List, in the order of the streams' names; *own* is what this one does. Where the
         caller takes what there is, those that do not answer are left out, and named in its last metadata.
@@ -162,7 +161,7 @@ class Relay:
             context.set_trailing_metadata(calls.missing_some(missing))
 
     async def list_runs(
-        self, run: str, own: AsyncGenerator[RunInfo, None], context: Any, who: bytes
+        self, run: str, own: AsyncGenerator[RunInfo, None], context: Context, who: bytes
     ) -> AsyncGenerator[RunInfo, None]:
         """What all workers hold of each run together, in the order of the runs' names; *own* is what this one does."""
 
@@ -189,7 +188,7 @@ class Relay:
             yield now
 
     async def timeline(
-        self, asked: codec.Times, own: AsyncGenerator[Any, None], context: Any, who: bytes
+        self, asked: codec.Times, own: AsyncGenerator[Any, None], context: Context, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a Timeline, one after the other; *own* is what this one does."""
         others = sorted(self._channels)
@@ -204,13 +203,13 @@ class Relay:
                 async for raw in pieces:
                     yield raw
 
-    async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Any, who: bytes) -> Removed:
+    async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Context, who: bytes) -> Removed:
         try:
             return await calls.remove_run(self._channels[HOME], *request, metadata=((CALLER, who),))
         except grpc.RpcError as error:
             await _abort(context, error)
 
-    async def ask_home(self, method: str, run: str, context: Any, who: bytes) -> str:
+    async def ask_home(self, method: str, run: str, context: Context, who: bytes) -> str:
         """The state that home answers with."""
         try:
             call = calls.run_call(self._channels[HOME], method, metadata=((CALLER, who),))
@@ -231,7 +230,7 @@ async def merged(*lists: AsyncGenerator[tuple[Any, Any], None]) -> AsyncGenerato
             heads = [(await anext(each, None) if each is first[1] else head, each) for head, each in left]
 
 
-async def _pieces(call: Any, context: Any) -> AsyncGenerator[bytes, None]:
+async def _pieces(call: Any, context: Context) -> AsyncGenerator[bytes, None]:
     try:
         async for raw in call:
             yield raw
@@ -241,7 +240,7 @@ async def _pieces(call: Any, context: Any) -> AsyncGenerator[bytes, None]:
         call.cancel()
 
 
-async def _abort(context: Any, error: grpc.RpcError) -> NoReturn:
+async def _abort(context: Context, error: grpc.RpcError) -> NoReturn:
     """End the call of *context* as the one that it was passed on to ended."""
     known = isinstance(error, grpc.aio.AioRpcError)
     code, details = (error.code(), error.details()) if known else (grpc.StatusCode.UNAVAILABLE, "")

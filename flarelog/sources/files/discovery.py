@@ -66,7 +66,7 @@ class Discovery:
 
     def __post_init__(self) -> None:
         self._ledger = Ledger(Links(self.options.root), zone=self.options.zone)
-        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles.tell)
+        self._walk = Walk(self.options.root, self.watch, self._ledger.links, self.troubles.tell, self.options.goes)
         self._owner = Owner(self.options, self._ledger, self.troubles.tell)
         self._descriptors = Descriptors(self._walk, self._ledger, self.options.rules())
         self._strangers = Strangers(

@@ -21,8 +21,21 @@ class Endings:
     _read: tuple[str, str, int, int] = ("", "", 0, 0)  # file, command, size and time of what was read last
     _found: Exit | None = None  # there
 
+    said: Exit | None = None  # by somebody who saw the process end whose log this is
+
     def due(self, file: SourceFile | None, marks: Sequence[Mark], end: int) -> Exit | None:
-        """What is to be said of the command that *file* is the output of, in a log of *marks* that ends at *end*."""
+        """What is to be said, in a log of *marks* that ends at *end*, of the command that *file* is the output of, or
+        else of the process that somebody saw end.
+        """
+        found = self._written_down(file) or self.said
+        if found is None or any(isinstance(one, Exit) and one.process == found.process for one in marks):
+            return None
+        if not self.taken:
+            self.withheld = found.sentence
+            return None
+        return replace(found, offset=end)
+
+    def _written_down(self, file: SourceFile | None) -> Exit | None:
         segment = spooled(file.spool) if file is not None and file.spool else None
         if file is None or segment is None:
             return None
@@ -33,12 +46,7 @@ class Endings:
         read = file.beside, segment.token, there.st_size, there.st_mtime_ns
         if read != self._read:
             self._read, self._found = read, ending(file.beside, segment.token)
-        if self._found is None or any(isinstance(one, Exit) and one.process == segment.token for one in marks):
-            return None
-        if not self.taken:
-            self.withheld = self._found.sentence
-            return None
-        return replace(self._found, offset=end)
+        return self._found
 
 
 def of_one(one: SourceFile, other: SourceFile) -> bool:

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from flarelog.exits import Exit
 from flarelog.model import Redaction, StreamInfo
 from flarelog.sources.files.checkpoint import Checkpoint
 from flarelog.sources.files.discovery import Discovery
@@ -40,6 +41,7 @@ class Files:
         self.discovery = Discovery(wanted, watch or best_watch(), openers=written if sees_all() else None)
         self.discovery.await_record(True)
         self._wanted, self._checkpoint, self._ranks = wanted, checkpoint, ranks
+        self._exit: Exit | None = None
         if checkpoint is not None:
             self.discovery.remembered.update(checkpoint.load())
 
@@ -111,7 +113,14 @@ class Files:
 
     def drain(self, now: float) -> set[str]:
         """Look once more; when called again, open what waited for a descriptor, as far as there are some."""
-        return self.discovery.meet_waiting(now) if self.discovery.draining else self.discovery.drain(now)
+        discovery = self.discovery
+        touched = discovery.meet_waiting(now) if discovery.draining else discovery.drain(now)
+        for tail in self.logs.values():
+            tail.endings.said = self._exit
+        return touched
+
+    def exited(self, how: Exit) -> None:
+        self._exit = how
 
     def unmatched(self, *, empty: bool = False) -> str:
         return unmatched(self._wanted, empty=empty)

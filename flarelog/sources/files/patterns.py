@@ -55,10 +55,11 @@ class SourceOptions:
     )
     zone: str = option(
         "",
-        "Time zone of times without one in these logs, as Europe/Berlin.  [default: this machine's]",
+        "Time zone of times in these logs that name none, such as Europe/Berlin.  [default: this machine's]",
         metavar="ZONE",
     )
     sites: tuple[Consent, ...] = ()  # what the site's administrators let go: all of them must
+    goes: bool = False  # the root is one of many that come and go: that it is missing is nothing to be told
 
     @property
     def directory(self) -> str:

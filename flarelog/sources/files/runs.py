@@ -21,7 +21,8 @@ class RunPattern:
     """``path:{run}/**``: the path of a run's directory below the root, where ``{run}`` is the run's name.
 
     A part may hold ``*``, which is any text without ``/``; ``path:*/job-{run}/logs/**`` has the run's logs in a
-    directory below the run's. Raises InvalidOption.
+    directory below the run's. As for a shell, no directory whose name begins with a dot matches a part that does not.
+    Raises InvalidOption.
     """
 
     def __init__(self, text: str) -> None:
@@ -37,6 +38,7 @@ class RunPattern:
         if odd := re.search(r"[{}\[\]?]", "".join(parts).replace(RUN, "")):
             raise InvalidOption(f"--run-from {text!r} holds {odd[0]!r}: only * and {RUN} have a meaning there")
         self._parts = [_expression(part) for part in parts]
+        self._dotted = [part[0] == "." for part in parts]
 
     def find(self, root: str) -> tuple[dict[str, Path], list[str]]:
         """(the directory of each run that is there, a sentence for each directory that cannot be a run)."""
@@ -61,7 +63,8 @@ class RunPattern:
         with contextlib.suppress(OSError):  # it went away, or may not be read: then nothing in it is a run for now
             for entry in os.scandir(directory):
                 match = self._parts[depth].fullmatch(entry.name)
-                if match is not None and entry.is_dir(follow_symlinks=False):
+                hidden = entry.name[0] == "." and not self._dotted[depth]
+                if match is not None and not hidden and entry.is_dir(follow_symlinks=False):
                     yield from self._walk(directory / entry.name, depth + 1, match.groupdict().get("run") or run)
 
 
@@ -87,7 +90,7 @@ class Directories:
         later = replace(self._wanted, start_at="beginning")
         return {
             run: (
-                replace(self._wanted if run in self._earliest else later, root=str(path)),
+                replace(self._wanted if run in self._earliest else later, root=str(path), goes=True),
                 contents(path, self._wanted.matches),
             )
             for run, path in found.items()

@@ -202,7 +202,7 @@ class Tail:
                     self._begin(file, now)
                 return
         following = self._following(now)
-        if following is None and self._spooled is not None:
+        if following is None and self._may_end:
             self._tell_ending(self._spooled, now)
         if file is not None:
             if self._lets_go(file, now):
@@ -304,15 +304,22 @@ class Tail:
             self.marks.append(Attributes(self.end, EMPTY_DIGEST, f"zone:{self.zone}"))
             self._zone = self.zone
 
-    def _tell_ending(self, file: SourceFile, now: float) -> None:
-        """Say how the command ended that *file* is the output of, if all of that was read."""
-        how = self.endings.due(file, self.marks, self.end)
-        if how is not None and (file is not self._current or self._available(file, now) <= 0):
+    @property
+    def _may_end(self) -> bool:
+        """Whether it is known of the log's writer that it ended, or will be."""
+        return self._spooled is not None or (self.draining and self.endings.said is not None)
+
+    def _tell_ending(self, file: SourceFile | None, now: float) -> None:
+        """Say how the command ended that *file* is the output of, or the process whose log this is, if all of that was
+        read.
+        """
+        how, last = self.endings.due(file, self.marks, self.end), file or self._current
+        if how is not None and (last is None or last is not self._current or self._available(last, now) <= 0):
             self.marks.append(how)
 
     def _owes(self) -> bool:
         """Whether a command's end is still to be told."""
-        return self._spooled is not None and self.endings.due(self._spooled, self.marks, self.end) is not None
+        return self._may_end and self.endings.due(self._spooled, self.marks, self.end) is not None
 
     def _gap(self, file: SourceFile) -> None:
         """Say what was cut off *file*, if that was not said yet."""

@@ -61,6 +61,7 @@ class Walk:
     watch: Watch
     links: Links
     trouble: Callable[[str, str], None]  # takes a path and a sentence
+    goes: bool = False  # the root is one of many that come and go
     root_missing: bool = False
     directories: set[str] = field(default_factory=set)  # known, relative to the root
     unwatched: set[str] = field(default_factory=set)  # of them those whose changes nobody reports
@@ -151,6 +152,8 @@ class Walk:
         if directory == ".":
             if not self.root_missing:
                 self.root_missing = True
-                log.warning("the root %s cannot be read (%s); waiting for it", self.root, error.strerror)
+                gone = self.goes and isinstance(error, FileNotFoundError)
+                level = logging.DEBUG if gone else logging.WARNING
+                log.log(level, "the root %s cannot be read (%s); waiting for it", self.root, error.strerror)
         elif not isinstance(error, FileNotFoundError) and error.errno not in NO_DESCRIPTOR:
             self.trouble(directory, f"{legible(full)} cannot be listed: {error.strerror}")

@@ -80,14 +80,19 @@ class Evidence:
         self._before = self._last = self._counter.read()
         self._began = self._looked = now
 
+    @property
+    def counts(self) -> bool:
+        """Whether there is a counter to look at."""
+        return bool(self._counter.path)
+
     def look(self, now: float) -> None:
         """Read the counter, so that it is known when it rose."""
         self.due = now + EVERY if self._counter.path else float("inf")
         if self._counter.path:
             self._last, self._looked = self._counter.read(), now
 
-    def end(self, process: str, pid: int, status: int, used: resource.struct_rusage, now: float) -> Exit:
-        """How it ended, *pid* with the wait *status* and *used*, by all that can be seen."""
+    def end(self, process: str, pid: int, status: int, used: resource.struct_rusage | None, now: float) -> Exit:
+        """How it ended, *pid* with the wait *status* and *used*, None where nobody knows, by all that can be seen."""
         after = self._counter.read()
         died_of = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         rose_now = after > self._last >= 0 and now - self._looked <= SHORTLY
@@ -101,9 +106,9 @@ class Evidence:
             started=self.started,
             ended=max(round(time.time() * 1000), self.started),
             boot_id=machine(),
-            maxrss=used.ru_maxrss * 1024,
-            user_cpu=round(used.ru_utime * 1000),
-            sys_cpu=round(used.ru_stime * 1000),
+            maxrss=used.ru_maxrss * 1024 if used is not None else 0,
+            user_cpu=round(used.ru_utime * 1000) if used is not None else 0,
+            sys_cpu=round(used.ru_stime * 1000) if used is not None else 0,
             oom_before=self._before,
             oom_after=after,
             oom_within=round((now - self._looked) * 1000) if rose_now else 0,

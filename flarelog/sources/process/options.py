@@ -25,25 +25,29 @@ class RunOptions:
     merge: bool = option(False, "Keep one log, output.log, of stdout and stderr, in the order of their writes.")
     pty: bool = option(
         False,
-        "Give the command a terminal to write to, for progress bars and line by line; one log.",
+        "Give the command a terminal, so that it draws bars and writes line by line. Keep one log.",
     )
     capture: Literal["both", "stdout", "stderr"] = option(
-        "both", "Which outputs are kept; the other one stays as it is.", choices=("both", "stdout", "stderr")
+        "both",
+        "Keep both outputs, or only this one. The other one passes through unchanged.",
+        choices=("both", "stdout", "stderr"),
     )
-    copy: bool = option(True, "Write everything on to flarelog's own stdout and stderr.")
+    copy: bool = option(True, "Copy the output to flarelog's own stdout and stderr.")
     spool: str | None = option(
         None,
-        "Directory that keeps the output; without --receiver, a sidecar's --root.  [default: in /var/tmp]",
+        "Directory that keeps the output until it is sent.  [default: in /var/tmp]",
         path="directory",
     )
-    spool_max: int = option(SPOOL_MAX, "Bytes that the spool keeps of each log; the oldest go first.", least=LEAST)
+    spool_max: int = option(
+        SPOOL_MAX, "Bytes that the spool keeps of each log. The oldest bytes are dropped first.", least=LEAST
+    )
     linger: float = option(
         5.0,
-        "Seconds to wait, after the command's end, for what it left behind, and for a receiver.",
+        "Seconds to wait at the command's end for its remaining processes and for a receiver.",
         least=0,
     )
     diagnostics: bool = option(
-        False, "Let torch write down what went wrong: TORCHELASTIC_ERROR_FILE, and NCCL's flight recorder."
+        False, "Turn on torch's error files (TORCHELASTIC_ERROR_FILE) and NCCL's flight recorder."
     )
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ It is written without waiting for the disk: a kill costs the last second of it, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,19 @@ def happenings(raw: bytes) -> Iterator[Happening]:
 
 def write(root: Path, run: str, site: str, found: Iterable[Happening]) -> None:
     """Add *found* to the record. Raises OSError: FileNotFoundError where the run is gone; Unavailable for a link."""
-    lines = b"".join(map(line, found))
+    add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
+
+
+def add(root: Path, run: str, name: str, lines: bytes, limit: int, shortened: Callable[[bytes], bytes]) -> None:
+    """Add *lines* to the file *name* in *run*, which is *shortened* where it would have more than *limit* bytes. Raises
+    as ``write``.
+    """
     with Directory(root, (run,)) as directory:
-        name = name_of(site)
         fd = directory.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             size = os.fstat(fd).st_size
-            if size + len(lines) > LIMIT:
-                lines = shortened(os.pread(fd, LIMIT, max(0, size - LIMIT))) + lines
+            if size + len(lines) > limit:
+                lines = shortened(os.pread(fd, limit, max(0, size - limit))) + lines
                 replace_file(name, lines, FILE_MODE, dir_fd=directory.fd)
             else:
                 torn = size and os.pread(fd, 1, size - 1) != b"\n"

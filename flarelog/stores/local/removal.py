@@ -16,7 +16,7 @@ from pathlib import Path
 from flarelog.errors import Unavailable
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local.chronicle import name_of
+from flarelog.stores.local import chronicle, healths
 
 REMOVED = ".removed."  # no run's name begins with a dot
 
@@ -35,7 +35,7 @@ def extent(directory: Path) -> Extent:
             changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not (name.startswith(".") and name.endswith((".journal", ".events"))):
+                if not (name.startswith(".") and name.endswith((".journal", ".events", ".health"))):
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)
@@ -49,8 +49,9 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.size(name)  # a link is told as one
             raise FileNotFoundError(name)
         if site:
-            with contextlib.suppress(FileNotFoundError):
-                holding.remove(name_of(site))
+            for record in (chronicle.name_of(site), healths.name_of(site)):
+                with contextlib.suppress(FileNotFoundError):
+                    holding.remove(record)
         # The names of a run and a site may take all the room that a name has: they are not told here.
         os.rename(name, f"{REMOVED}{os.urandom(8).hex()}", src_dir_fd=holding.fd, dst_dir_fd=top.fd)
 

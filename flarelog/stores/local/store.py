@@ -41,7 +41,8 @@ from flarelog.stores.base import (
     pieces,
 )
 from flarelog.stores.directory import meaning
-from flarelog.stores.local import chronicle, footprint, lock, runs, timeline
+from flarelog.stores.fares import Point
+from flarelog.stores.local import chronicle, footprint, healths, lock, runs, timeline
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
@@ -136,6 +137,7 @@ class LocalReader:
             if site not in ("", one) or not self._listing.mine(run, one) or not wanted(run, one):
                 continue
             yield await self.aside(partial(timeline.of_site, self.layout, run, one))
+            yield await self.aside(partial(timeline.of_machine, self.layout, run, one, points))
             for stream in self.layout.streams(run, one):
                 yield await self.aside(partial(timeline.of_stream, self.layout, stream, points))
 
@@ -350,6 +352,14 @@ class LocalStore(LocalReader):
             return  # it was removed
         except OSError as error:
             raise meaning(error, f"the event in {run}/{site} could not be recorded") from error
+
+    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+        try:
+            await self.aside(partial(healths.write, self.root, run, site, found))
+        except FileNotFoundError:
+            return  # it was removed
+        except OSError as error:
+            raise meaning(error, f"the health of {run}/{site} could not be recorded") from error
 
     async def note(self, name: str) -> bytes:
         return await self.aside(partial(self.layout.raw, (), f".{name}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores import moments
-from flarelog.stores.local import chronicle
+from flarelog.stores.local import chronicle, healths
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.runs import JOURNAL
@@ -29,6 +29,11 @@ def of_run(layout: Layout, run: str) -> list[Moment]:
 def of_site(layout: Layout, run: str, site: str) -> list[Moment]:
     """What became of its streams."""
     return moments.of_site(site, chronicle.happenings(layout.raw((run,), chronicle.name_of(site))))
+
+
+def of_machine(layout: Layout, run: str, site: str, most: int) -> list[Moment]:
+    """How the site's machine fared."""
+    return moments.of_machine(site, list(healths.points(layout.raw((run,), healths.name_of(site)))), most)
 
 
 def of_stream(layout: Layout, stream: StreamId, points: int) -> list[Moment]:

@@ -23,7 +23,7 @@ def _is_run(directory: str) -> bool:
     names = _names(directory)
     if LOCK in names:
         return False
-    if any(name == ".run.journal" or (name[0] == "." and name.endswith(".events")) for name in names):
+    if any(name == ".run.journal" or (name[0] == "." and name.endswith((".events", ".health"))) for name in names):
         return True
     sites = (os.path.join(directory, name) for name in names if name[0] != ".")
     return any(name[0] == "." and name.endswith(".journal") for site in sites for name in _names(site))

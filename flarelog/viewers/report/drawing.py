@@ -32,8 +32,8 @@ KINDS = {
 """The forms of signs, around the time at which they stand, and what they are called."""
 
 
-def definitions() -> Safe:
-    """What lanes refer to: patterns and the forms of signs."""
+def definitions(report: Report) -> Safe:
+    """What lanes refer to: patterns, the forms of signs, and the lines where rounds began, the same in each lane."""
     hatch = tag("path", d="M-2 2L2 -2M0 8L8 0M6 10L10 6", class_="hs")
     dots = tag("circle", cx="3", cy="3", r="1.3", class_="hl")
     bars = tag("path", d="M2 0V8M6 0V8", class_="hp")
@@ -43,22 +43,33 @@ def definitions() -> Safe:
         tag("pattern", dots, id="hl", width="6", height="6", patternUnits="userSpaceOnUse"),
         tag("pattern", bars, id="hp", width="8", height="8", patternUnits="userSpaceOnUse"),
         *(tag("path", d=form, id=name, class_=name) for name, (form, _) in KINDS.items()),
+        tag("g", *(_round_line(one.begin, report) for one in shown_rounds(report)), id="rd"),
     )
 
 
-def inside(report: Report, lane: Lane, highest: int, buckets: int) -> Safe:
-    """The parts of one lane, for an svg of any width and LANE pixels of height. *highest*: bytes of the fullest bucket
-    of all lanes.
+class Insides:
+    """What is in the lanes of *report*. A file that is too large is made again with fewer lanes: what stays the same in
+    one is drawn once.
     """
-    span = report.end - report.begin
-    return joined(
-        (
-            *(_round_line(one.begin, report) for one in shown_rounds(report)),
-            *(_stretch(one, report, span) for one in lane.stretches),
-            _density(lane.density, highest, buckets),
-            *(_sign(one, report, span) for one in _in_front(lane.signs)),
-        )
-    )
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._drawn: dict[tuple[str, bool], tuple[Safe, Safe]] = {}  # of a site, with or without signs
+
+    def of(self, lane: Lane, highest: int, buckets: int) -> Safe:
+        """The parts of one lane, for an svg of any width and LANE pixels of height. *highest*: bytes of the fullest
+        bucket of all lanes.
+        """
+        report, key = self._report, (lane.site, bool(lane.signs))
+        if key not in self._drawn:
+            span = report.end - report.begin
+            self._drawn[key] = (
+                joined(_stretch(one, report, span) for one in lane.stretches),
+                joined(_sign(one, report, span) for one in _in_front(lane.signs)),
+            )
+        behind, before = self._drawn[key]
+        rounds = tag("use", href="#rd") if report.rounds else ""
+        return joined((rounds, behind, _density(lane.density, highest, buckets), before))
 
 
 def shown_rounds(report: Report) -> Sequence[Round]:
@@ -105,7 +116,7 @@ def _density(counts: Sequence[int], highest: int, buckets: int) -> Safe:
             level, still = height, 0
         still += 1
     parts += [f"h{still}", f"v{level}" if level else ""]
-    path = tag("path", d="".join(parts), class_="d")
+    path = tag("path", d=Safe("".join(parts)), class_="d")  # longer than a text of others may be
     return tag(
         "svg",
         path,
@@ -162,7 +173,9 @@ def highest_of(lanes: Iterable[Lane], buckets: int) -> int:
     return sorted(found)[len(found) * 49 // 50] if found else 0
 
 
-def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]) -> Safe:
+def alone(
+    report: Report, insides: Insides, lanes: Sequence[Lane], buckets: int, style: str, notes: Sequence[str]
+) -> Safe:
     """All lanes as one SVG that stands by itself."""
     verdict = report.verdict()
     lines = wrapped(verdict, 150)[:3]
@@ -175,9 +188,7 @@ def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes
         rows.append(tag("text", name, tag("title", lane.site), x=left - 10, y=y + 17, class_="n"))
         rows.append(tag("rect", x=left, y=y, width=width, height=LANE, class_="bg"))
         rows.append(
-            tag(
-                "svg", inside(report, lane, highest, buckets), x=left, y=y, width=width, height=LANE, overflow="visible"
-            )
+            tag("svg", insides.of(lane, highest, buckets), x=left, y=y, width=width, height=LANE, overflow="visible")
         )
     bottom = top + len(lanes) * (LANE + 4)
     marks = [
@@ -198,7 +209,7 @@ def alone(report: Report, lanes: Sequence[Lane], buckets: int, style: str, notes
         "svg",
         tag("title", f"flarelog: run {report.run}: {verdict}"),
         tag("style", Safe(style)),
-        definitions(),
+        definitions(report),
         tag("rect", width=total, height=height, class_="page"),
         *head,
         *rows,

@@ -20,6 +20,7 @@ from flarelog.detect.table import Table
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import REDACTED, Buffer, StreamId, StreamInfo
+from flarelog.records import ordered
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.merge import BLOCK
@@ -39,7 +40,7 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import missing
 from flarelog.viewers.origin import Origin, StoreOrigin
-from flarelog.viewers.reading import Reading, Selection, order
+from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
 from flarelog.viewers.searching import AROUND, Suspicious, lines_around, rounds_of, searched, searching
 
@@ -67,7 +68,7 @@ async def gather(
     origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, buckets: int = BUCKETS
 ) -> Report:
     """The report of *run*. *origin* is open. Raises NotFound, CannotConnect, NotAllowed, Unavailable."""
-    infos = sorted(await origin.streams(run), key=lambda info: order(info.stream))
+    infos = ordered(await origin.streams(run))
     if not infos:
         what, meant = await missing(origin, Selection(run))
         raise NotFound(f"{what}: did you mean {meant}?" if meant else what or f"{origin.name} had no log of run {run}")

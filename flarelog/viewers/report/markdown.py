@@ -12,7 +12,18 @@ from flarelog.records import moment
 from flarelog.text import legible
 from flarelog.version import __version__
 from flarelog.viewers.report.facts import Report, SiteFacts, duration, sized
-from flarelog.viewers.report.page import ICONS, LARGE, ROOMS, Room, left_out, ranks_said, time_of, words, worst_first
+from flarelog.viewers.report.page import (
+    ICONS,
+    LARGE,
+    ROOMS,
+    Room,
+    left_out,
+    machines,
+    ranks_said,
+    time_of,
+    words,
+    worst_first,
+)
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~&@$:-])")
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -73,6 +84,10 @@ def _parts(report: Report, room: Room) -> Iterator[str]:
             for one in worst_first(report)[: room.rows]
         ],
     )  # fmt: skip
+    if len(fared := machines(report, room)) > 1:
+        yield "## Machines at their worst\n"
+        head, *rest = fared
+        yield from _table([name.capitalize() for name in head], [[plain(cell) for cell in row] for row in rest])
     if report.findings:
         yield "## Findings\n"
         yield from _table(

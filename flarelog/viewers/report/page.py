@@ -9,11 +9,12 @@ import base64
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from flarelog.detect.base import Finding
 from flarelog.records import moment
 from flarelog.version import __version__
+from flarelog.viewers.health import table_of
 from flarelog.viewers.lanes import Lane
 from flarelog.viewers.report import drawing, style
 from flarelog.viewers.report.facts import WORST, Report, SiteFacts, Stands, duration, sized
@@ -93,15 +94,15 @@ def lanes_of(report: Report, room: Room) -> list[Lane]:
 def page(report: Report) -> str:
     """The file."""
     most = SMALL if len(report.sites) <= FEW else LARGE
-    made = ""
+    made, insides = "", drawing.Insides(report)
     for room in ROOMS:
-        made = _page(report, room)
+        made = _page(report, room, insides)
         if len(made.encode()) <= most:
             break
     return made
 
 
-def _page(report: Report, room: Room) -> str:
+def _page(report: Report, room: Room, insides: drawing.Insides) -> str:
     digest = base64.b64encode(hashlib.sha256(style.page().encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
     head = tag(
@@ -114,8 +115,8 @@ def _page(report: Report, room: Room) -> str:
         tag("title", f"{report.run}: {report.verdict()}"),
         tag("style", Safe(style.page())),
     )
-    parts = [*_head(report), *_first(report), *_lanes(report, room), *_rounds(report, room)]
-    parts += [*_sites(report, room), *_findings(report, room), _made(report, room)]
+    parts = [*_head(report), *_first(report), *_lanes(report, room, insides), *_rounds(report, room)]
+    parts += [*_sites(report, room), *_machines(report, room), *_findings(report, room), _made(report, room)]
     body = tag("body", tag("main", *parts))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
@@ -173,12 +174,12 @@ def _list(rows: Iterable[tuple[str, object]], code: Sequence[str] = ()) -> Safe:
     )))  # fmt: skip
 
 
-def _lanes(report: Report, room: Room) -> Iterator[Safe]:
+def _lanes(report: Report, room: Room, insides: drawing.Insides) -> Iterator[Safe]:
     lanes = lanes_of(report, room)
     if not lanes:
         return
     yield tag("h2", "Sites over time", id="lanes")
-    yield tag("svg", drawing.definitions(), class_="none", aria_hidden="true")
+    yield tag("svg", drawing.definitions(report), class_="none", aria_hidden="true")
     highest = drawing.highest_of(lanes, room.buckets)
     rows: list[Safe] = []
     if report.rounds:
@@ -192,7 +193,7 @@ def _lanes(report: Report, room: Room) -> Iterator[Safe]:
             tag(
                 "svg",
                 tag("title", said),
-                drawing.inside(report, lane, highest, room.buckets),
+                insides.of(lane, highest, room.buckets),
                 class_="lane",
                 role="img",
             )
@@ -298,6 +299,25 @@ def _sites(report: Report, room: Room) -> Iterator[Safe]:
             body.append(tag("tr", tag("td", *said, class_="x", colspan=len(heads))))
         bodies.append(tag("tbody", *body, id=f"s-{anchor(one.site)}"))
     yield tag("div", tag("table", _heads(*heads), *bodies), class_="wide", tabindex="0")
+
+
+def machines(report: Report, room: Room) -> list[tuple[str, ...]]:
+    """How the sites' machines fared at their worst, behind the names of the columns; empty where none told."""
+    lanes = {lane.site: lane.worst for lane in report.lanes.lanes}
+    told = ((one.site, lanes.get(one.site)) for one in worst_first(report)[: room.rows])
+    return table_of((site, replace(health, uptime=None)) for site, health in told if health is not None)
+
+
+def _machines(report: Report, room: Room) -> Iterator[Safe]:
+    rows = machines(report, room)
+    if len(rows) < 2:
+        return
+    yield tag("h2", "Machines at their worst", id="machines")
+    yield tag("p", "The highest use and the least room of any minute, as each site's sidecar told it.", class_="dim")
+    head = _heads(*((name.capitalize(), "" if name == "SITE" else "n") for name in rows[0]))
+    body = [tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell, class_="n") for cell in row[1:]))
+            for row in rows[1:]]  # fmt: skip
+    yield tag("div", tag("table", head, tag("tbody", *body)), class_="wide", tabindex="0")
 
 
 def _below(one: SiteFacts) -> Iterator[Safe]:

@@ -10,10 +10,10 @@ from flarelog.viewers.report.page import FEW, LARGE, ROOMS, SMALL, lanes_of, lef
 def picture(report: Report) -> str:
     """The file."""
     most = SMALL if len(report.sites) <= FEW else LARGE
-    made = ""
+    made, insides = "", drawing.Insides(report)
     for room in ROOMS:
         notes = [said for said in left_out(report, room) if "lane" in said]
-        made = drawing.alone(report, lanes_of(report, room), room.buckets, style.alone(), notes) + "\n"
+        made = drawing.alone(report, insides, lanes_of(report, room), room.buckets, style.alone(), notes) + "\n"
         if len(made.encode()) <= most:
             break
     return made

@@ -18,7 +18,7 @@ from flarelog.errors import FlarelogError, NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
-from flarelog.viewers.reading import order
+from flarelog.records import ordered
 from flarelog.viewers.web import overview
 from flarelog.viewers.web.asking import answer, offset, stream
 from flarelog.viewers.web.lasts import Lasts
@@ -78,11 +78,10 @@ class Lists:
         kept, now = self._kept.get(key), time.monotonic()
         if kept is not None and now - kept.at < max(FRESH, SHARE * kept.took):
             return kept
-        infos = await rights.origin.streams(run)
+        infos = ordered(await rights.origin.streams(run))
         state = await rights.origin.state(run)
         if not infos and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}")
-        infos.sort(key=lambda info: order(info.stream))
         found = self._kept[key] = Listed(infos, state, time.monotonic(), time.monotonic() - now)
         if len(self._kept) > KEPT:
             oldest = min(self._kept, key=lambda one: self._kept[one].at)

@@ -18,15 +18,16 @@ class WebOptions:
     listen: str = option(LISTEN, "HOST:PORT of the page. Plain HTTP is served on loopback only.")
     hosts: tuple[str, ...] = option(
         (),
-        "Further HOST:PORT by which browsers name the page, behind a proxy. Repeatable.",
+        "HOST:PORT that browsers use for the page behind a proxy. Repeatable.",
         flag="host",
         metavar="HOST",
     )
-    trust_proxy: bool = option(
-        False, "Take requests from a proxy that ends TLS, and none that does not say X-Forwarded-Proto: https."
-    )
+    trust_proxy: bool = option(False, "Serve only requests of a proxy that ends TLS and sets X-Forwarded-Proto: https.")
     cache: str | None = option(
-        None, "Keep what is known of the logs' lines in this directory.", metavar="DIR", path="directory"
+        None,
+        "Directory that keeps the index of lines, so that a restart need not count them again.",
+        metavar="DIR",
+        path="directory",
     )
     session_hours: float = option(8.0, "Hours after which a login ends.", least=0.01)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +29,7 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
 import flarelog.integrations.nvflare.version as release
-from flarelog import Event
+from flarelog import Bus, Event, Receiver
 from flarelog.integrations.jobs import JobReceiver
 from flarelog.integrations.nvflare import FlarelogProducer, FlarelogReceiver, FlarelogServer, FlarelogSite
 from flarelog.integrations.nvflare.cell import _told, tell_server
@@ -253,6 +255,36 @@ def test_a_job_has_ended_when_its_logs_have(site: Path, handle: Handle | None) -
         launched.wait()
         assert handle.ended == 1
     assert loops() == 0
+
+
+class Adapter:
+    """A process, as a launcher of NVFlare 2.9 holds it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process, self.pid, self.poll = process, process.pid, process.poll
+
+
+@pytest.mark.parametrize("held", ["process", "adapter"])  # before 2.9, and since
+def test_a_process_that_is_killed_is_told_behind_its_logs(site: Path, tmp_path: Path, held: str) -> None:
+    """Of a real process, to a real receiver."""
+    bus, store = Bus(), tmp_path / "store"
+    with Receiver(str(store), bus=bus) as receiver:
+        (site / "job-1").mkdir()
+        component = FlarelogSite(receiver=receiver.address)
+        bus.publish(Event.START_RUN, "job-1")
+        process = subprocess.Popen(["sh", "-c", "echo one > job-1/log.txt; kill -9 $$"], cwd=site)
+        handle = Handle()
+        handle.wait = process.wait  # type: ignore[method-assign,assignment]
+        setattr(handle, held, process if held == "process" else Adapter(process))
+        (launcher,) = launch(component, site, Launcher(handle))
+        launched = launcher.launch_job({}, context(site))
+        assert launched is not None
+        launched.wait()
+    told = subprocess.run(
+        [sys.executable, "-m", "flarelog", "streams", "--json", "--store", str(store)], capture_output=True, check=True
+    )
+    (record,) = map(json.loads, told.stdout.splitlines())
+    assert [one["signal"] for one in record["exits"]] == [9]
 
 
 def test_at_the_server_nothing_is_sent(site: Path) -> None:

@@ -118,3 +118,60 @@ def test_a_segment_that_is_gone_before_it_was_read_is_a_gap_in_its_place(site: S
     assert sum(gap.length for gap in gaps) + len(stored.data) == 60_100
     assert sum(isinstance(mark, Generation) for mark in stored.marks) > 2
     assert bytes(stored.data).endswith(spool.kept())
+
+
+SEEN = Exit(0, 0, "f" * 16, signal=9)
+
+
+def drained(site: Site) -> list[object]:
+    """All that there is was sent of logs whose process somebody saw end."""
+    site.discovery.drain(site.now)
+    for tail in site.discovery.tails.values():
+        tail.endings.said = SEEN
+    return arrive(site)
+
+
+def test_an_end_that_somebody_saw_is_told_behind_what_was_written_until_then(site: Site, tmp_path: Path) -> None:
+    site.append(LOG, b"hello")
+    arrive(site)
+    (tail,) = site.discovery.tails.values()
+    tail.endings.said = SEEN
+    assert arrive(site) == [], "somebody may still be read"
+    site.append(LOG, b" world")
+    assert drained(site) == [(SEEN.process, 11)]
+    assert drained(site) == [(SEEN.process, 11)]
+    assert tail.drained(site.now)
+
+
+def test_an_end_that_somebody_saw_comes_behind_a_rotation_of_the_last_moment(site: Site, tmp_path: Path) -> None:
+    site.append(LOG, b"hello")
+    arrive(site)
+    site.rename(LOG, "old")
+    site.append(LOG, b"world!")
+    assert drained(site) == [(SEEN.process, 11)]
+    assert site.stored[LOG].data == b"helloworld!"
+
+
+def test_an_end_that_somebody_saw_is_told_of_a_log_that_was_removed(site: Site, tmp_path: Path) -> None:
+    site.append(LOG, b"hello")
+    arrive(site)
+    (tmp_path / LOG).unlink()
+    assert drained(site) == [(SEEN.process, 5)]
+
+
+def test_an_end_that_somebody_saw_is_not_told_again_by_the_next_sidecar(site: Site, tmp_path: Path) -> None:
+    site.append(LOG, b"hello")
+    drained(site)
+    site.discovery.resume([site.stored[LOG].info(LOG)], site.now)
+    assert drained(site) == [(SEEN.process, 5)]
+
+
+def test_an_older_receiver_hears_of_no_end_that_somebody_saw(site: Site, tmp_path: Path) -> None:
+    site.append(LOG, b"hello")
+    arrive(site, takes=False)
+    site.discovery.drain(site.now)
+    (tail,) = site.discovery.tails.values()
+    tail.endings.said = SEEN
+    assert arrive(site, takes=False) == []
+    assert tail.drained(site.now)
+    assert tail.withheld == "killed by SIGKILL"

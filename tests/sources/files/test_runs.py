@@ -97,3 +97,11 @@ def test_a_run_that_appears_later_is_sent_from_its_beginning(tmp_path: Path) -> 
     assert begins() == {"late": "beginning"}
     (tmp_path / "root" / "early").mkdir()
     assert begins() == {"early": "beginning", "late": "beginning"}
+
+
+def test_a_hidden_directory_is_no_run_unless_the_pattern_has_its_dot(tmp_path: Path) -> None:
+    for name in (".git/hooks", "jobs/.cache", "jobs/one", ".site/two"):
+        (tmp_path / name).mkdir(parents=True)
+    assert RunPattern("path:{run}/**").find(str(tmp_path)) == ({"jobs": tmp_path / "jobs"}, [])
+    assert RunPattern("path:*/{run}/**").find(str(tmp_path)) == ({"one": tmp_path / "jobs/one"}, [])
+    assert RunPattern("path:.site/{run}").find(str(tmp_path)) == ({"two": tmp_path / ".site/two"}, [])

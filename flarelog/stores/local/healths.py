@@ -1,0 +1,63 @@
+"""How the machine of a site fared in a run: a small record beside its logs, a line for each minute.
+
+    ROOT/RUN/.SITE.health     lines as a journal's; nothing in it says anything of bytes
+
+The record is never longer than LIMIT: then the points of each stretch of it become one, the worst of them. That is
+about half a day by minutes, and a week by quarters of an hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from flarelog.model import MAX_OFFSET, UNREAD, Health
+from flarelog.stores.fares import Point, thinned
+from flarelog.stores.local import chronicle
+from flarelog.stores.local import journal as journals
+
+LIMIT = 256 << 10  # bytes of a record
+MOST = 400  # points that are left when it has become too long
+LONGEST = 300  # characters of why a log cannot be read
+_FIGURES = {each.name for each in fields(Health)} - {"unread"}
+
+
+def name_of(site: str) -> str:
+    return f".{site}.health"
+
+
+def line(point: Point) -> bytes:
+    said = {name: value for name in sorted(_FIGURES) if (value := getattr(point.health, name)) is not None}
+    unread = {"unread": [one[:LONGEST] for one in point.health.unread[:UNREAD]]} if point.health.unread else {}
+    return journals.line({"t": "health", "at": point.at, **said, **unread})
+
+
+def points(raw: bytes) -> Iterator[Point]:
+    """Those that *raw* tells of; what makes no sense is left out."""
+    for record in journals.records(raw):
+        if record is None or record.get("t") != "health":
+            continue
+        try:
+            found: dict[str, Any] = {name: _figure(record[name]) for name in _FIGURES & record.keys()}
+            unread = tuple(journals.text(one) for one in record.get("unread", ())[:UNREAD])
+            yield Point(journals.number(record["at"]), Health(**found, unread=unread))
+        except (KeyError, TypeError, ValueError):
+            continue
+
+
+def _figure(said: object) -> float:
+    """Raises ValueError where it is no number that makes sense."""
+    if isinstance(said, bool) or not isinstance(said, int | float) or not 0 <= said <= MAX_OFFSET:
+        raise ValueError("this is no figure")
+    return said
+
+
+def write(root: Path, run: str, site: str, found: Iterable[Point]) -> None:
+    """Add *found* to the record. Raises as ``chronicle.write``."""
+    chronicle.add(root, run, name_of(site), b"".join(map(line, found)), LIMIT, shortened)
+
+
+def shortened(raw: bytes) -> bytes:
+    return b"".join(map(line, thinned(list(points(raw)), MOST)))

@@ -1,0 +1,139 @@
+"""How a machine fared: written down by the minute, bounded, and read again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import Full, Unavailable
+from flarelog.model import Health, StreamId
+from flarelog.receiver.happenings import SILENT_FOR, Happenings
+from flarelog.stores.fares import MINUTE, Point
+from flarelog.stores.local import healths
+from flarelog.stores.local import journal as journals
+from flarelog.stores.local.healths import LIMIT, line, name_of, points
+from flarelog.stores.local.store import LocalStore
+
+STREAM = StreamId("run-1", "site-1", "log.txt")
+BUSY = Health(
+    memory=7 << 30, memory_max=8 << 30, memory_peak=8 << 30, oom_kills=3, cores=4.0, throttled=10**9, load=17.25,
+    cpu_pressure=87.4, memory_pressure=2.5, io_pressure=11.1, disk_free=73 << 30, disk_size=252 << 30,
+    inodes_free=10**8, inodes=10**9, uptime=10**7,
+)  # fmt: skip
+
+
+def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
+    whole = Point(5, Health(memory=1, load=0.5, unread=("a.log cannot be read",)))
+    wrong: list[dict[str, object]] = [{"t": "health"}, {"t": "health", "at": -1}, {"t": "health", "at": 1, "load": "x"}]
+    wrong += [{"t": "health", "at": 1, "memory": True}, {"t": "health", "at": 1, "memory": -5}, {"t": "event", "at": 1}]
+    wrong += [{"t": "health", "at": 1, "unread": [7]}, {"t": "health", "at": 1, "unread": 7}]
+    raw = b"\n".join([line(whole), *map(journals.line, wrong), b"torn", line(whole)[:-5]])
+    assert list(points(raw)) == [whole]
+
+
+def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path) -> None:
+    (tmp_path / "run-1").mkdir()
+    path = tmp_path / "run-1" / name_of("site-1")
+    worst, most = 2 * 24 * 60, 0
+    for minute in range(7 * 24 * 60):
+        health = Health(**{**{n: getattr(BUSY, n) for n in BUSY.__slots__}, "io_pressure": 99.0 * (minute == worst)})
+        healths.write(tmp_path, "run-1", "site-1", [Point(minute * MINUTE, health)])
+        most = max(most, path.stat().st_size)
+    assert most <= LIMIT
+    found = list(points(path.read_bytes()))
+    assert found[-1].at == (7 * 24 * 60 - 1) * MINUTE
+    assert max(one.health.io_pressure or 0 for one in found) == 99.0
+    assert len(found) > 300
+    gaps = [b.at - a.at for a, b in pairwise(found)]
+    assert max(gaps) <= 32 * MINUTE
+    assert gaps[-1] == MINUTE
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_no_run_is_made_or_reached_through_a_link_to_write_health_down(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path / "store", "memory") as store:
+            await store.fared("run-1", "site-1", [Point(1, BUSY)])
+            assert not (tmp_path / "store" / "run-1").exists()
+            (tmp_path / "store" / "run-1").mkdir()
+            (tmp_path / "theirs").write_bytes(b"theirs")
+            (tmp_path / "store" / "run-1" / name_of("site-1")).symlink_to(tmp_path / "theirs")
+            with pytest.raises(Unavailable, match="symbolic link"):
+                await store.fared("run-1", "site-1", [Point(1, BUSY)])
+
+    asyncio.run(go())
+    assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+
+class Fared(LocalStore):
+    """Takes how machines fared, or is full."""
+
+    def __init__(self) -> None:
+        super().__init__("nowhere")
+        self.full, self.taken = False, list[tuple[int, int | None]]()
+
+    async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+        if self.full:
+            raise Full("no space")
+        self.taken += [(one.at, one.health.memory) for one in found]
+
+
+def test_of_each_minute_the_worst_is_written_and_the_first_word_at_once() -> None:
+    async def go() -> None:
+        now, store = 1000, Fared()
+        noted = Happenings(store, lambda: now)
+        noted.fares(STREAM, Health(memory=1))
+        await noted.write_health()
+        assert store.taken == [(1000, 1)]
+        for memory in (5, 9, 2):
+            now += 10_000
+            noted.fares(STREAM, Health(memory=memory))
+            await noted.write_health()
+        assert len(store.taken) == 1
+        now = 1000 + MINUTE
+        await noted.write_health()
+        assert store.taken[1:] == [(now, 9)]
+        await noted.write_health()
+        assert len(store.taken) == 2, "who tells nothing has no points"
+        noted.fares(STREAM, Health(memory=4))
+        await noted.close()
+        assert store.taken[2:] == [(now, 4)]
+
+    asyncio.run(go())
+
+
+def test_on_a_full_disk_the_worst_waits_for_room() -> None:
+    async def go() -> None:
+        now, store = 0, Fared()
+        noted = Happenings(store, lambda: now)
+        store.full = True
+        noted.fares(STREAM, Health(memory=7))
+        await noted.write_health()
+        store.full, now = False, MINUTE
+        noted.fares(STREAM, Health(memory=3))
+        await noted.write_health()
+        assert store.taken == [(MINUTE, 7)]
+
+    asyncio.run(go())
+
+
+def test_a_machine_that_tells_nothing_more_is_forgotten_and_so_is_one_that_was_removed() -> None:
+    async def go() -> None:
+        now, store = 0, Fared()
+        noted = Happenings(store, lambda: now)
+        noted.fares(STREAM, Health(memory=7))
+        await noted.write_health()
+        assert noted._faring
+        now = MINUTE + SILENT_FOR + 1
+        await noted.write_health()
+        assert not noted._faring
+        noted.fares(STREAM, Health(memory=7))
+        noted.forget(STREAM.run)
+        await noted.close()
+        assert len(store.taken) == 1
+
+    asyncio.run(go())
