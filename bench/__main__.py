@@ -18,6 +18,7 @@
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
     findings  bytes that are searched for findings, beside grep with the same texts (findings.py)
+    page      the page in Chromium, beside less and lnav (browser.py); not the page of the docs, which bench.page writes
     run       what a command pays below flarelog run, beside a file, tee and script (running.py)
 
 Candidates take turns within one run, and medians are quoted: on a shared machine trust the ratios. A measurement that
@@ -39,6 +40,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    browser,
     bulk,
     compression,
     content,
@@ -61,7 +63,7 @@ from bench import (
     workers,
 )
 
-_LONGEST = {"bulk": 900, "sites": 900}  # seconds; of the others:
+_LONGEST = {"bulk": 900, "sites": 900, "page": 1800}  # seconds; of the others:
 _LONGEST_OF_OTHERS = 600
 
 
@@ -199,6 +201,7 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         ),
         "render": lambda: render.measure(sizes.render, rounds),
         "findings": lambda: findings.measure(sizes.render, rounds),
+        "page": lambda: browser.measure(places, sizes.bytes, sizes.render, rounds),
         "run": lambda: running.measure(places, sizes.render, sizes.bytes, rounds),
     }
 

@@ -1,7 +1,7 @@
 """``python -m bench.page [FILE]``: writes a result into docs/performance.md, and draws its pictures.
 
-Without FILE it is the last kept whole run. What stands between two marks of the same name is written anew, the text
-around it is left alone. Nothing is measured.
+Without FILE it is the last kept whole run, and of later runs what that has not measured. What stands between two marks
+of the same name is written anew, the text around it is left alone. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -75,6 +75,22 @@ TARGETS = (
     Target("5,000 quiet files, MiB", "idle", "sidecar, 5,000 quiet files, resident", most=80),
     Target("follow of 8 sites, 20,000 lines/s: % of a core", "follow", "8 sites, 20,000 lines/s, --receiver", most=60),
     Target("follow: first output, ms", "follow", "first output", most=300),
+    Target("the page: all of it, kB gzipped", "page, all of it", "gzipped", most=60),
+    Target("the page: first paint of 50 sites, ms", "page, first paint", "50 sites", most=400),
+    Target("the page: first paint of a log's last rows, ms", "page, first paint", "the last rows of a log", most=400),
+    Target("the page: last screen of 1 GiB, ms", "last screen of 1,024 MiB", "page", most=300),
+    Target("the page: line numbers of 1 GiB, ms", "line numbers of 1,024 MiB", "page", most=3000),
+    Target("the page: a search of 1 GiB, ms", "a search of 1,024 MiB", "page", most=3580),
+    Target("the page: a jump to any place, p95, ms", "page, a jump", "p95", most=100),
+    Target("the page: one tab, rows/s", "page, live", "one tab", least=100_000),
+    Target("the page: frames/s meanwhile", "page, live", "frames meanwhile", least=30),
+    Target(
+        "the page: a line, written to painted, longest, ms",
+        *("page, live", "a line, written to painted, longest"),
+        most=250,
+    ),
+    Target("the page: elements in the document", "page, memory", "elements in the document", most=1500),
+    Target("the page: web process with 20 viewers, MiB", "page, memory", "web process, 20 viewers", most=150),
     *(
         Target(f"a search that finds little, {source}, MB/s", "logs -i", source, least=300, ending=True)
         for source in ("--receiver", "--store")
@@ -120,6 +136,7 @@ def targets(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
+_WHOLE = {"bulk", "latency", "sites"}  # measurements by which a run is known to have been a whole one
 _USED = 0.8  # the part of a core that may be counted on: the rest is for opens, readers, the disk's threads
 _CORES = 32
 _GIB = 64  # of memory, for streams
@@ -161,6 +178,7 @@ def facts(record: Mapping[str, Any]) -> str:
     ]
     lines += [
         f"Machine: {machine}.",
+        *(f"Rows of measurements that it has not: taken {taken}." for taken in record.get("added", ())),
         *(f"Failed: {name}: {text}." for name, text in record.get("failures", {}).items()),
     ]
     return "\n".join(lines)
@@ -188,16 +206,27 @@ def written(page: str, record: Mapping[str, Any]) -> str:
     return page
 
 
+def completed(kept: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The last whole run of *kept*, with the rows of later runs for measurements that it has not. Raises SystemExit."""
+    whole = next((number for number in reversed(range(len(kept))) if set(kept[number]["seconds"]) >= _WHOLE), None)
+    if whole is None:
+        sys.exit("no whole run is kept in bench/results: run make bench first")
+    rows, added = list(kept[whole]["rows"]), []
+    for later in reversed(kept[whole + 1 :]):
+        known = {row["measurement"] for row in rows}
+        new = [row for row in later["rows"] if row["measurement"] not in known]
+        added += [later["taken"]] if new else []
+        rows += new
+    return {**kept[whole], "rows": rows, "added": added}
+
+
 def main() -> int:
     if len(sys.argv) > 2 or sys.argv[1:2] in (["-h"], ["--help"]):
         sys.exit(__doc__)
     if sys.argv[1:]:
         record = compare.read(Path(sys.argv[1]))
     else:
-        whole = [record for record in compare.kept() if not record["quick"] and record.get("seconds")]
-        if not whole:
-            sys.exit("no whole run is kept in bench/results: run make bench first")
-        record = whole[-1]
+        record = completed([record for record in compare.kept() if not record["quick"] and record.get("seconds")])
     PAGE.write_text(written(PAGE.read_text(), record))
     PICTURES.mkdir(exist_ok=True)
     for name, picture in pictures.all_of([results.row_of(row) for row in record["rows"]]).items():

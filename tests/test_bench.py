@@ -159,3 +159,20 @@ def test_nvflares_numbers_are_those_of_the_page_beside_its_tests() -> None:
     (found,) = nvflare.rows_of(f"x\n<!-- table -->\n{table}<!-- table -->\ny")
     assert (found.of, found.median, found.unit) == ("NVFlare 9, 48 MiB at once", 8.06, "MB/s")
     assert nvflare.rows_of("nothing") == []
+
+
+def test_what_a_whole_run_has_not_measured_comes_from_a_later_run() -> None:
+    whole = {"seconds": {"bulk": 1, "latency": 1, "sites": 1, "tls": 1}, "taken": "a", "rows": [{"measurement": "tls"}]}
+    later = [
+        {
+            "seconds": {"page": 1},
+            "taken": f"b{number}",
+            "rows": [{"measurement": "page", "of": number}, {"measurement": "tls", "of": number}],
+        }
+        for number in (1, 2)
+    ]
+    found = page.completed([{"seconds": {"page": 1}, "rows": [{"measurement": "earlier"}]}, whole, *later])
+    assert (found["taken"], found["added"]) == ("a", ["b2"])
+    assert found["rows"] == [{"measurement": "tls"}, {"measurement": "page", "of": 2}]
+    with pytest.raises(SystemExit, match="no whole run"):
+        page.completed(later)

@@ -79,7 +79,7 @@ def _attributes(parameters: str) -> list[tuple[str, str]]:
 
 def style_behind(style: str, data: bytes) -> str:
     """The style that *data*, bytes of a log, makes of *style*."""
-    if b"\x1b[" not in data:
+    if b"\x1b" not in data or b"\x1b[" not in data:  # the search for one byte is many times as fast
         return style
     last = max(data.rfind(reset) for reset in RESETS)
     if last >= 0:

@@ -15,9 +15,10 @@ from typing import NamedTuple
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
+from flarelog.render.sgr import style_behind
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.drawing import LATER, LINE, Drawing, Drawn, Wanted
+from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
 
 MOST_ROWS = 1000
 ANSWER = 2 << 20  # bytes
@@ -107,6 +108,9 @@ class Windows:
             block = max(0, at - before) // BLOCK
             data = await gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind))
             style = self._style_of(origin, info, block)
+            if style is None:  # the index is not there yet
+                above = await gathered(origin, info.stream, max(0, block * BLOCK - BEFORE), block * BLOCK)
+                style = style_behind("", above)
             if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
                 return
             before *= 4

@@ -142,3 +142,49 @@ def test_a_line_that_is_too_long_to_draw_has_its_end_all_the_same() -> None:
     assert not middle.whole
     assert middle.rows[0].end == len(data) - 5
     assert len(middle.rows[0].text) <= 1 << 16
+
+
+RECORD = b"2026-11-20T08:12:03.000000000Z stdout F %s\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "plain", "sure"),
+    [
+        pytest.param(b"line\n" * 300, True, True, id="plain-lines"),
+        pytest.param(b"line\n" * 300, None, True, id="lines-of-nobody-knows-what"),
+        pytest.param(RECORD.replace(b" F ", b" P ") % b"part" * 300, None, False, id="parts-of-one-line"),
+        pytest.param(b"row\n\x1b[1A" * 300, True, False, id="rows-that-are-gone-back-to"),
+        pytest.param(RECORD % b"line" * 300, False, True, id="records"),
+        pytest.param(RECORD % b"line" * 250 + RECORD % b"\x1b[31mred" * 60, False, False, id="a-colour-goes-on"),
+        pytest.param(
+            RECORD % b"line" * 250 + RECORD % b"\x1b[31mred\x1b[0m" * 60, False, True, id="a-colour-that-ends"
+        ),
+        pytest.param(b"line\n" * 3, True, False, id="too-few-lines"),
+    ],
+)
+def test_more_is_drawn_before_a_window_until_what_it_shows_is_sure(
+    before: bytes, plain: bool | None, sure: bool
+) -> None:
+    data = before + (RECORD % b"behind" if before.startswith(b"2026") else b"behind\n") * 200
+    info = info_of(bytes(BLOCK) + data)
+    drawing = Drawing(info, VIEW, Wanted(BLOCK + len(before), 1), plain)
+    assert drawing.begin(BLOCK, data, "" if plain else None) is sure
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shown"),
+    [
+        pytest.param(Wanted(12, 1, 1), ["gap", "bbbbb", "ccccc"], id="a-page-up-begins-with-the-note-of-its-first-row"),
+        pytest.param(Wanted(12, 1, 1, behind=True), ["bbbbb", "ccccc"], id="but-not-where-it-stands-before-the-place"),
+        pytest.param(Wanted(0, 2), ["aaaaa"], id="a-page-down-does-not-end-with-the-note-of-the-next-row"),
+        pytest.param(Wanted(0, 3), ["aaaaa", "gap", "bbbbb"], id="and-shows-it-with-that-row"),
+        pytest.param(Wanted(6, 2), ["gap", "bbbbb"], id="a-page-at-the-note"),
+        pytest.param(Wanted(6, 1, behind=True), ["bbbbb"], id="a-page-behind-the-note"),
+        pytest.param(Wanted(6, 0, 5), ["aaaaa"], id="what-is-before-the-note"),
+        pytest.param(Wanted(6, 0, 5, behind=True), ["aaaaa", "gap"], id="what-is-before-the-row-behind-it"),
+    ],
+)
+def test_a_note_goes_with_the_row_behind_it(wanted: Wanted, shown: list[str]) -> None:
+    data = b"aaaaa\nbbbbb\nccccc\nddddd\n"
+    found = drawn(data, info_of(data, Gap(6, 0, 5, "lost")), wanted)
+    assert ["gap" if "lost" in row.text else row.text for row in found.rows] == shown

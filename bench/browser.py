@@ -1,0 +1,339 @@
+"""The page in Chromium, beside what a person would open instead: less and lnav.
+
+A number of the page is what a person sees: from the request, or from a line's write, to the frame in which it is drawn.
+Each candidate of a large log shows the same file; the page reads it from a receiver. less and lnav run in a terminal of
+50 lines of 200 columns that only reads; where one is not installed there is no row of it, and what takes longer than
+PATIENCE counts as that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import os
+import pty
+import random
+import select
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench import content, processes
+from bench.results import Row
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+LOG = "log.txt"
+SITES = 50
+LAST = "the last line of all"
+
+LOADS, JUMPS, WRITES = 5, 20, 20  # in each round
+VIEWERS = 20
+PATIENCE = 120.0  # seconds
+STATIC = processes.PROJECT / "flarelog" / "viewers" / "web" / "static"
+# In the page: when *count* elements that *what* selects are drawn, in ms since the page was asked for.
+_DRAWN = """([what, count]) => new Promise((done) => {
+    const look = () => document.querySelectorAll(what).length >= count
+        ? requestAnimationFrame(() => setTimeout(() => done(performance.now())))
+        : requestAnimationFrame(look);
+    look();
+})"""
+_JUMP = """(share) => new Promise(async (done) => {
+    const page = document.querySelector("log-page");
+    const begun = performance.now();
+    await page.go({ share });
+    requestAnimationFrame(() => setTimeout(() => done(performance.now() - begun)));
+})"""
+_NUMBERED = """() => new Promise((done) => {
+    const look = () => {
+        const { lines } = document.querySelector("log-list");
+        return lines.number !== null && !lines.about ? done(performance.now()) : setTimeout(look, 10);
+    };
+    look();
+})"""
+_SEARCH = """async (texts) => {
+    const begun = performance.now();
+    const body = JSON.stringify({ run: "bench", literals: texts, streams: [{ site: "site", log: "log.txt" }] });
+    const headers = { "Content-Type": "application/json" };
+    const answer = await (await fetch("/api/search", { method: "POST", headers, body })).text();
+    return [performance.now() - begun, answer.split("\\n").filter((line) => line.includes('"hits"')).length];
+}"""
+_COUNT = """() => {
+    const { lines } = document.querySelector("log-list");
+    const append = lines.append.bind(lines);
+    window.counted = window.frames = 0;
+    window.ends = [];
+    const frame = () => (window.frames += 1, requestAnimationFrame(frame));
+    requestAnimationFrame(frame);
+    lines.append = (rows) => {
+        const fresh = append(rows);
+        window.counted += fresh;
+        window.ends.push(performance.now());
+        return fresh;
+    };
+}"""
+# In the page: when the row that ends with *text* is drawn, in ms since 1970.
+_PAINTED = """(text) => new Promise((done) => {
+    const look = () => [...document.querySelectorAll("log-list .row")].some((row) => row.row[3].endsWith(text))
+        ? setTimeout(() => done(Date.now())) : requestAnimationFrame(look);
+    look();
+})"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A page over a receiver, and who has logged in there."""
+
+    url: str
+    web: processes.Process
+    login: Callable[[], str]
+
+
+def measure(places: processes.Places, length: int, lines: int, rounds: int) -> list[Row]:
+    """*length*: bytes of the large log; *lines*: that one tab is given live. Raises BenchError."""
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        raise processes.BenchError("no Chromium is installed: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        try:
+            rows = [_size(), *_paints(browser, places, rounds), *_large(browser, places, length, rounds)]
+            return [*rows, *_live(browser, places, lines, rounds)]
+        finally:
+            browser.close()
+
+
+def _size() -> Row:
+    size = sum(len(gzip.compress(path.read_bytes(), 9)) for path in STATIC.rglob("*") if path.is_file())
+    return Row("page, all of it", "gzipped", "kB", [size / 1000])
+
+
+# --- first paint
+
+
+def _paints(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
+    wanted = {
+        f"{SITES} sites": ("/run/bench", ".sites .body .line", SITES),
+        "the last rows of a log": (f"/run/bench/site-7/{LOG}", "log-list .row", 30),
+    }
+    taken: dict[str, list[float]] = {}
+    lines = _plain(2000)
+    with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (_, receiver):
+        for number in range(SITES):
+            root = work / f"root-{number}"
+            root.mkdir()
+            (root / LOG).write_bytes(lines)
+            _stored(work, receiver, root, f"site-{number}")
+        with _page(work, receiver) as shown, _session(browser, shown) as (_, state):
+            for _ in range(rounds):
+                for name, (path, what, count) in wanted.items():
+                    with browser.new_context(storage_state=state) as fresh:  # keeps nothing of the page yet
+                        page = fresh.new_page()
+                        times = [_drawn(page, f"{shown.url}{path}", what, count) for _ in range(1 + LOADS)]
+                    taken.setdefault(f"{name}, for the first time", []).append(times[0])
+                    taken.setdefault(name, []).append(max(times[1:]))
+    return [Row("page, first paint", name, "ms", samples) for name, samples in taken.items()]
+
+
+def _drawn(page: Page, url: str, what: str, count: int) -> float:
+    page.goto(url, wait_until="commit")
+    found: float = page.evaluate(_DRAWN, [what, count])
+    return found
+
+
+# --- a large log
+
+
+def _large(browser: Browser, places: processes.Places, length: int, rounds: int) -> list[Row]:
+    taken: dict[tuple[str, str, str], list[float]] = {}
+    size = processes.mib(length)
+
+    def add(what: str, of: str, unit: str, value: float | None) -> None:
+        if value is not None:
+            taken.setdefault((what, of, unit), []).append(value)
+
+    with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (_, receiver):
+        root = work / "root"
+        root.mkdir()
+        content.write(root / LOG, length)
+        with open(root / LOG, "ab") as file:
+            file.write(f"2025-06-02 00:00:00,000 - trainer - INFO - {LAST}\n".encode())
+        _stored(work, receiver, root, "site")
+        path, rare = root / LOG, f"=== MiB {(length >> 20) - 2} ==="
+        for number in range(rounds):
+            with _page(work, receiver, f"web-{number}") as shown, _session(browser, shown) as (context, _):
+                page = context.new_page()
+                address = f"{shown.url}/run/bench/site/{LOG}"
+                add(f"last screen of {size}", "page", "ms", _drawn(page, address, "log-list .row", 30))
+                add(f"line numbers of {size}", "page", "ms", page.evaluate(_NUMBERED))
+                rng = random.Random(number)
+                jumps = sorted(page.evaluate(_JUMP, rng.random()) for _ in range(JUMPS))
+                add("page, a jump", "p95", "ms", jumps[int(JUMPS * 0.95) - 1])
+                found: tuple[float, int] = page.evaluate(_SEARCH, [rare])
+                if found[1] != 1:
+                    raise processes.BenchError(f"the page found {found[1]} lines")
+                add(f"a search of {size}", "page", "ms", found[0])
+            less = ["less", "-n", "-R"]
+            add(f"last screen of {size}", "less", "ms", _seen([*less, "+G", path], LAST))
+            add(f"line numbers of {size}", "less", "ms", _seen(["less", "-N", "-R", "+G", path], LAST))
+            add(f"a search of {size}", "less", "ms", _seen([*less, f"+/{rare}", path], rare))
+            add(f"last screen of {size}", "lnav", "ms", _seen(["lnav", "-N", path], LAST))
+    firsts = {what: statistics.median(samples) for (what, of, _), samples in taken.items() if of == "page"}
+    return [
+        Row(
+            what, of, unit, samples,
+            ratios={"this / page": statistics.median(samples) / firsts[what]} if of in ("less", "lnav") else {},
+        )
+        for (what, of, unit), samples in sorted(taken.items(), key=lambda each: each[0][0])
+    ]  # fmt: skip
+
+
+def _seen(command: list[str | Path], text: str) -> float | None:
+    """Milliseconds from the start of *command* to *text* on its terminal; PATIENCE where it takes longer, None where it
+    is not installed.
+    """
+    if shutil.which(str(command[0])) is None:
+        return None
+    began = time.perf_counter()
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execvpe(str(command[0]), list(map(str, command)), {**os.environ, "TERM": "xterm", "LESS": ""})
+    try:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        said = b""
+        while text.encode() not in said:
+            if not select.select([terminal], [], [], max(0.0, began + PATIENCE - time.perf_counter()))[0]:
+                return PATIENCE * 1e3
+            said = said[-4096:] + os.read(terminal, 1 << 16)
+        return (time.perf_counter() - began) * 1e3
+    except OSError as error:
+        raise processes.BenchError(f"{command[0]} ended: {error}") from error
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+# --- a log that grows
+
+
+def _live(browser: Browser, places: processes.Places, count: int, rounds: int) -> list[Row]:
+    taken: dict[tuple[str, str, str], list[float]] = {}
+    for _ in range(rounds):
+        with _growing(places) as (shown, log), _session(browser, shown) as (context, _):
+            for key, value in _watched(browser, context, shown, log, count).items():
+                taken.setdefault(key, []).append(value)
+    return [Row(*key, samples) for key, samples in taken.items()]
+
+
+@contextlib.contextmanager
+def _growing(places: processes.Places) -> Iterator[tuple[_Shown, Path]]:
+    """A page, and a log of a few lines that a sidecar sends."""
+    with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (receiver, address):
+        log, stored = work / "root" / LOG, work / "store" / "bench" / "site" / LOG
+        log.parent.mkdir()
+        log.write_bytes(begin := _plain(500))
+        with processes.sidecar(work, address, log.parent), _page(work, address) as shown:
+            processes.wait_for(lambda: processes.size(stored) == len(begin), 30, "the first lines", receiver)
+            yield shown, log
+
+
+def _watched(
+    browser: Browser, context: BrowserContext, shown: _Shown, log: Path, count: int
+) -> dict[tuple[str, str, str], float]:
+    """What a tab makes of lines that are timed one by one, and of *count* at once; then others look on as well."""
+    page, address = context.new_page(), f"{shown.url}/run/bench/site/{LOG}"
+    _drawn(page, address, "log-list .row", 30)
+    delays = []
+    for number in range(WRITES):
+        text = f"line {number} of those whose way is timed"
+        written = time.time()
+        _append(log, f"{text}\n".encode())
+        delays.append(page.evaluate(_PAINTED, text) - written * 1e3)
+    page.evaluate(_COUNT)
+    _append(log, _plain(count))
+    processes.wait_for(lambda: page.evaluate("counted") >= count, PATIENCE, "all rows", shown.web, every=0.1)
+    ends, frames = page.evaluate("ends"), page.evaluate("frames")
+    session = context.new_cdp_session(page)
+    session.send("HeapProfiler.collectGarbage")
+    session.send("Performance.enable")
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    elements = page.evaluate('document.querySelectorAll("*").length')
+    with contextlib.ExitStack() as stack:
+        for _ in range(VIEWERS - 1):
+            other = stack.enter_context(browser.new_context()).new_page()
+            other.goto(shown.login())
+            other.wait_for_selector("runs-page")
+            _drawn(other, address, "log-list .row", 30)
+        memory = processes.memory_mib(shown.web)
+    seconds = (ends[-1] - ends[0]) / 1e3
+    return {
+        ("page, live", "one tab", "rows/s"): count / seconds,
+        ("page, live", "frames meanwhile", "frames/s"): frames / seconds,
+        ("page, live", "a line, written to painted, p50", "ms"): statistics.median(delays),
+        ("page, live", "a line, written to painted, longest", "ms"): max(delays),
+        ("page, memory", f"heap of the tab after {count:,} rows", "MB"): metrics["JSHeapUsedSize"] / 1e6,
+        ("page, memory", "elements in the document", "elements"): elements,
+        ("page, memory", f"web process, {VIEWERS} viewers", "MiB"): memory,
+    }
+
+
+# --- processes
+
+
+def _plain(count: int) -> bytes:
+    lines = map(content.line, range(1, 2 * count))
+    return b"".join([line for line in lines if b"\r" not in line and line.count(b"\n") == 1][:count])
+
+
+def _append(path: Path, data: bytes) -> None:
+    with open(path, "ab", buffering=0) as file:
+        file.write(data)
+
+
+def _stored(work: Path, receiver: str, root: Path, site: str) -> None:
+    named = ("--receiver", receiver, "--run", "bench", "--site", site, "--root", root, "--once")
+    with processes.python("flarelog", "sidecar", *named, talk=work / "sidecar.err") as sender:
+        processes.finish(sender, 120)
+
+
+@contextlib.contextmanager
+def _page(work: Path, receiver: str, name: str = "web") -> Iterator[_Shown]:
+    ready = work / f"{name}.ready"
+    where = ("--receiver", receiver, "--listen", "127.0.0.1:0", "--ready-file", ready)
+    with processes.python("flarelog", "web", *where, talk=work / f"{name}.err") as web:
+        address = processes.address(web, ready)
+        command = [sys.executable, "-m", "flarelog", "web", "login", "--listen", address]
+
+        def login() -> str:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, cwd=processes.PROJECT, env=processes.environ()
+            )
+            return done.stdout.strip()
+
+        yield _Shown(f"http://{address}", web, login)
+
+
+@contextlib.contextmanager
+def _session(browser: Browser, shown: _Shown) -> Iterator[tuple[BrowserContext, Any]]:
+    """A browser that has logged in, and its cookies."""
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(shown.login())
+        page.wait_for_selector("runs-page")
+        state = context.storage_state()
+        page.close()
+        yield context, state
