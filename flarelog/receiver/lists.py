@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -24,12 +25,12 @@ from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
 from flarelog.receiver.states import States
-from flarelog.receiver.workers.relay import Passed
+from flarelog.receiver.workers.relay import Passed, Relay
 from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, totals
 from flarelog.stores.moments import POINTS, Moment
-from flarelog.wire import codec
+from flarelog.wire import calls, codec
 
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
 
@@ -50,26 +51,41 @@ class Lists:
         self._sessions, self._states, self._found = sessions, states, found
         self._turns = Turns()
 
-    async def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
-        """What List answers."""
+    async def _answered(
+        self,
+        asked: codec.Listing | codec.Times | codec.Asked,
+        context: Context,
+        action: Action,
+        own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
+        relayed: Callable[[Relay], Callable[..., AsyncGenerator[Any, None]]],
+    ) -> AsyncIterator[Any]:
+        """What *own* answers to a peer, for who calls, and whether another worker asks; and what
+        *relayed* makes of it.
+        """
         callers, workers = self._callers, self._callers.workers
         async with callers.reading(context) as (peer, patience):
-            if asked.run:
+            if asked.run or action is not Action.LIST:
                 run_name(asked.run)
             if asked.site:
                 site_name(asked.site)
             # What is passed on was asked for, and is in the audit, where it came from.
             passed = isinstance(context, Passed)
-            identity = (
-                identity_of(context) if passed else callers.guard.asks(context, Action.LIST, asked.run, asked.site)
-            )
-            found: AsyncGenerator[Any, None] = self._held(asked, peer, identity)
+            identity = identity_of(context) if passed else callers.guard.asks(context, action, asked.run, asked.site)
+            found = own(peer, identity, passed)
             if workers is not None and not passed:
-                found = workers.relay.list(asked, found, context, callers.who(context))
+                found = relayed(workers.relay)(asked, found, context, callers.who(context))
             async with contextlib.aclosing(found) as parts:
                 async for part in parts:
                     with patience:
                         yield part
+
+    def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
+        """What List answers."""
+
+        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
+            return self._held(asked, peer, identity)
+
+        return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
 
     async def _held(
         self, asked: codec.Listing, peer: str, identity: Identity
@@ -152,24 +168,13 @@ class Lists:
 
     # --- times
 
-    async def timeline(self, asked: codec.Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
+    def timeline(self, asked: codec.Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
         """What Timeline answers."""
-        callers, workers = self._callers, self._callers.workers
-        async with callers.reading(context) as (peer, patience):
-            run_name(asked.run)
-            if asked.site:
-                site_name(asked.site)
-            passed = isinstance(context, Passed)
-            identity = (
-                identity_of(context) if passed else callers.guard.asks(context, Action.TIMELINE, asked.run, asked.site)
-            )
-            found: AsyncGenerator[Any, None] = self._moments(asked, peer, identity, whole=not passed)
-            if workers is not None and not passed:
-                found = workers.relay.timeline(asked, found, context, callers.who(context))
-            async with contextlib.aclosing(found) as messages:
-                async for message in messages:
-                    with patience:
-                        yield message
+
+        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[Sequence[Moment], None]:
+            return self._moments(asked, peer, identity, whole=not passed)
+
+        return self._answered(asked, context, Action.TIMELINE, own, lambda relay: partial(relay.each, calls.timeline))
 
     async def _moments(
         self, asked: codec.Times, peer: str, identity: Identity, *, whole: bool
@@ -192,33 +197,21 @@ class Lists:
 
     # --- what went wrong
 
-    async def findings(self, asked: codec.Asked, context: Any) -> AsyncIterator[codec.FoundIn | bytes]:
+    def findings(self, asked: codec.Asked, context: Context) -> AsyncIterator[codec.FoundIn | bytes]:
         """What Findings answers."""
-        callers, workers = self._callers, self._callers.workers
-        async with callers.reading(context) as (peer, patience):
-            run_name(asked.run)
-            if asked.site:
-                site_name(asked.site)
-            passed = isinstance(context, Passed)
-            identity = (
-                identity_of(context) if passed else callers.guard.asks(context, Action.FINDINGS, asked.run, asked.site)
-            )
-            known = self._found
-            if known is None:
-                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this receiver was told not to look for findings")
-                return
-            found: AsyncGenerator[Any, None] = self._troubles(known, asked, peer, identity)
-            if workers is not None and not passed:
-                found = workers.relay.findings(asked, found, context, callers.who(context))
-            async with contextlib.aclosing(found) as messages:
-                async for message in messages:
-                    with patience:
-                        yield message
+
+        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[codec.FoundIn, None]:
+            return self._troubles(asked, context, peer, identity)
+
+        return self._answered(asked, context, Action.FINDINGS, own, lambda relay: partial(relay.each, calls.findings))
 
     async def _troubles(
-        self, known: Findings, asked: codec.Asked, peer: str, identity: Identity
+        self, asked: codec.Asked, context: Context, peer: str, identity: Identity
     ) -> AsyncGenerator[codec.FoundIn, None]:
         """What was found of it here, and *identity* may read, in messages."""
+        known = self._found
+        if known is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this receiver was told not to look for findings")
         for site in [asked.site] if asked.site else sorted(await self._store.sites(asked.run)):
             if not self._callers.guard.policy.permits(identity, Action.READ, run=asked.run, site=site):
                 continue

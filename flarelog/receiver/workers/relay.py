@@ -187,25 +187,15 @@ class Relay:
         if now is not None:
             yield now
 
-    async def timeline(
-        self, asked: codec.Times, own: AsyncGenerator[Any, None], context: Context, who: bytes
+    async def each(
+        self,
+        ask: Callable[[grpc.aio.Channel], Any],
+        asked: codec.Times | codec.Asked,
+        own: AsyncGenerator[Any, None],
+        context: Context,
+        who: bytes,
     ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to a Timeline, one after the other; *own* is what this one does."""
-        async with contextlib.aclosing(self._each(calls.timeline, asked, own, context, who)) as found:
-            async for message in found:
-                yield message
-
-    async def findings(
-        self, asked: codec.Asked, own: AsyncGenerator[Any, None], context: Any, who: bytes
-    ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to a Findings, one after the other; *own* is what this one does."""
-        async with contextlib.aclosing(self._each(calls.findings, asked, own, context, who)) as found:
-            async for message in found:
-                yield message
-
-    async def _each(
-        self, ask: Callable[[Any], Any], asked: Any, own: AsyncGenerator[Any, None], context: Any, who: bytes
-    ) -> AsyncGenerator[Any, None]:
+        """What all workers answer to the call that *ask* makes, one after the other; *own* is what this one does."""
         others = sorted(self._channels)
         if asked.site or self._place.whole_runs:
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]

@@ -82,7 +82,10 @@ class Query:
             if keep is None:
                 raise
             texts = [text.decode().lower() if ignore else text.decode() for text in keep.any_of]
-            near: Matches = lambda text: any(one in (text.lower() if ignore else text) for one in texts)  # noqa: E731
+
+            def near(text: str) -> bool:
+                return any(one in (text.lower() if ignore else text) for one in texts)
+
             return cls(near, keep if level is None else None, level, exact=False)
         return cls(lambda text: found.search(text) is not None, keep if level is None else None, level)
 
