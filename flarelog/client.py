@@ -249,6 +249,29 @@ class Client:
         except TimeoutError as error:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
+    async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[codec.FoundIn] | None:
+        """What the receiver found in the logs of *run*, or of *site* in it, as far as they may be read.
+
+        *every*: logs in which nothing was found as well. None where it looks for nothing, or is older. Raises
+        CannotConnect, InvalidName, NotAllowed.
+        """
+
+        async def ask() -> list[codec.FoundIn]:
+            return await listing.findings(self._channel, codec.Asked(run, site, every), RUN_TIMEOUT)
+
+        async def newer() -> list[codec.FoundIn] | None:
+            try:
+                return await ask()
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                    return None
+                raise
+
+        try:
+            return await self._answer(newer)
+        except TimeoutError as error:
+            raise TimedOut(f"{self.address} did not answer in time") from error
+
     async def remove(self, run: str, site: str = "", *, force: bool = False) -> Removed:
         """Remove *run*, or *site* in it; with *force* though streams of it are open.
 

@@ -81,6 +81,7 @@ class Action(enum.Enum):
     DELETE = "delete"
     LIST_RUNS = "look for"
     TIMELINE = "ask for the timeline of"
+    FINDINGS = "ask for the findings of"
 
 
 @dataclass(frozen=True, slots=True, order=True)

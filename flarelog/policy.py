@@ -36,7 +36,9 @@ class Role(enum.Enum):
 
 _MAY = {
     Role.SITE: {Action.PUSH, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE},
-    Role.READER: {Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE},
+    Role.READER: {
+        *(Action.READ, Action.FINDINGS, Action.LIST, Action.LIST_RUNS, Action.GET_RUN, Action.TIMELINE),
+    },
     # Who removes runs must see which there are, how large and how old; of what they say it shows nothing.
     Role.OPERATOR: {Action.START_RUN, Action.END_RUN, Action.DELETE, Action.LIST_RUNS, Action.GET_RUN},
 }
@@ -125,7 +127,7 @@ class Policy:
             run, site = run or None, site or None  # on the wire nothing stands for all
         elif run is None:
             raise ValueError(f"{action} needs the run")
-        if action is Action.TIMELINE:
+        if action in (Action.TIMELINE, Action.FINDINGS):
             site = site or None
         if action in (Action.PUSH, Action.READ) and site is None:
             raise ValueError(f"{action} needs the site")

@@ -7,6 +7,7 @@ Every text of the contract is found by reflection, and written in all at once, t
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -76,6 +77,10 @@ def answers(method: str) -> list[Any]:
                 pb.Moments(moments=[pb.Moment(at_ms=5, what="run", why="running")]),
                 pb.Moments(site=SITE, log=LOG, moments=moments, grown_ms=[5, 6], lengths=[1, 4]),
             ]
+        case "Findings":
+            said = {"signature": "disk.full", "role": "root", "severity": 21, "offset": 0, "length": 4, "count": 1}
+            said |= {"last": 0, "text": "a disk", "meaning": "It is full.", "action": "Look.", "facts": {"at": "here"}}
+            return [pb.Found(stream=stream, seen=4, zone="UTC", findings=[json.dumps(said)])]
         case "RemoveRun":
             return [pb.RemoveRunResponse(streams=1)]
     return [pb.RunResponse(state="running", version=pb.Version(major=1), agent="flarelog/1")]

@@ -85,6 +85,11 @@ async def timeline(channel: grpc.aio.Channel) -> bool:
     return bool(await listing.timeline(channel, codec.Times(RUN, SITE), 10))
 
 
+async def findings(channel: grpc.aio.Channel) -> bool:
+    """Whether those of SITE are among all that are shown."""
+    return any(found.stream.site == SITE for found in await listing.findings(channel, codec.Asked(RUN, all=True), 10))
+
+
 CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "Push": push,
     "Read": read,
@@ -95,6 +100,7 @@ CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
     "ListRuns": list_runs,
     "RemoveRun": remove_run,
     "Timeline": timeline,
+    "Findings": findings,
 }
 SHAPES = {
     "Push": "stream_stream",
@@ -106,6 +112,7 @@ SHAPES = {
     "ListRuns": "unary_stream",
     "RemoveRun": "unary_unary",
     "Timeline": "unary_stream",
+    "Findings": "unary_stream",
 }
 #                  its own site, another site, a reader, an operator, a guest of other runs
 MAY = {
@@ -118,6 +125,7 @@ MAY = {
     "ListRuns": (True, False, True, True, False),
     "RemoveRun": (False, False, False, True, False),
     "Timeline": (True, False, True, False, False),
+    "Findings": (False, False, True, False, False),
 }
 ROLES = (SITE, "site-2", "reader", "boss", "guest-7")
 #                  a reader, an operator, a reader of other runs, an operator of others
@@ -131,6 +139,7 @@ TOKENS_MAY = {
     "ListRuns": (True, True, False, False),
     "RemoveRun": (False, True, False, False),
     "Timeline": (True, False, False, False),
+    "Findings": (True, False, False, False),
 }
 TOKENS = ("reader", "operator", "reader of public-*", "operator of public-*")
 STRANGERS = ("no token", "an unknown token", "a revoked token", "an expired token", "another scheme", "two tokens")

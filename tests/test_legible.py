@@ -34,6 +34,8 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "RemoveRunRequest": codec.decode_remove,
     "TimelineRequest": codec.decode_timeline,
     "Moments": codec.decode_moments,
+    "FindingsRequest": codec.decode_asked,
+    "Found": codec.decode_found,
 }
 WITHOUT_TEXT = {"RemoveRunResponse"}
 STREAM = pb.StreamId(run="run-1", site="site-1", log="app.log")

@@ -28,9 +28,9 @@ READER = Identity("token", token="1a2b", token_name="wall", role=Role.READER, ru
 OPERATOR = Identity("token", token="3c4d", token_name="ci", role=Role.OPERATOR)
 FORGED = Identity("token", "site-1", ("site-1",), ("reader",), "project_admin", "5e6f", "site-1")
 
-P, R, L, U, G, S, E, D, T = (
+P, R, L, U, G, S, E, D, T, F = (
     *(Action.PUSH, Action.READ, Action.LIST, Action.LIST_RUNS, Action.GET_RUN),
-    *(Action.START_RUN, Action.END_RUN, Action.DELETE, Action.TIMELINE),
+    *(Action.START_RUN, Action.END_RUN, Action.DELETE, Action.TIMELINE, Action.FINDINGS),
 )
 
 # Without a policy: who, and what of all actions on run job-1 and site site-1 it may do. What is absent is refused.
@@ -38,14 +38,14 @@ DEFAULTS = [
     pytest.param(SITE, {P, L, U, G, T}, id="a-site-pushes-its-own-streams-and-asks-where-they-end"),
     pytest.param(OWN_SITE, {P, L, U, G, T}, id="so-does-one-of-our-own-ca"),
     pytest.param(OTHER, set(), id="another-site-learns-nothing"),
-    pytest.param(OWN_READER, {R, L, U, G, T}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
-    pytest.param(ADMIN, {R, L, U, G, T}, id="an-nvflare-admin-kit-reads"),
+    pytest.param(OWN_READER, {R, F, L, U, G, T}, id="a-reader-pushes-nothing-not-even-under-its-own-name"),
+    pytest.param(ADMIN, {R, F, L, U, G, T}, id="an-nvflare-admin-kit-reads"),
     pytest.param(
-        certificate("site-1", nvflare_role="member"), {R, L, U, G, T}, id="an-admin-called-like-a-site-only-reads"
+        certificate("site-1", nvflare_role="member"), {R, F, L, U, G, T}, id="an-admin-called-like-a-site-only-reads"
     ),
     pytest.param(certificate("site-1", nvflare_role="client"), {P, L, U, G, T}, id="another-role-of-nvflare-is-a-site"),
     pytest.param(certificate("Dr Who", ou=("Readers",)), set(), id="a-name-that-is-no-site-has-no-role"),
-    pytest.param(READER, {R, L, U, G, T}, id="a-reader-token"),
+    pytest.param(READER, {R, F, L, U, G, T}, id="a-reader-token"),
     pytest.param(OPERATOR, {U, G, S, E, D}, id="an-operator-token-does-not-read-and-sees-which-runs-there-are"),
     pytest.param(FORGED, set(), id="what-a-token-is-called-is-nobodys-word"),
     pytest.param(NOBODY, set(), id="nobody"),

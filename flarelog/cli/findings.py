@@ -27,12 +27,13 @@ from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
+from flarelog.sources.zone import system_zone
 from flarelog.text import legible
 from flarelog.viewers.findings import Search, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import searched, searching
+from flarelog.viewers.searching import Told, searched, searching, told
 
 EXAMPLES = """\b
 Examples:
@@ -64,6 +65,7 @@ class FindingsOptions:
         metavar="SITE/LOG[:LOCAL]=RANK",
     )
     latest: bool = typed(False, "Look at the run that began last.")
+    rescan: bool = typed(False, "Read all logs anew, and do not take what the receiver found while they came.")
     roots: bool = typed(False, "Show only findings that may be a cause.")
     rules: tuple[str, ...] = typed((), "TOML file with rules of your own. Repeatable.", metavar="FILE", path="file")
     zones: tuple[str, ...] = typed(
@@ -137,23 +139,28 @@ def table(files: Sequence[str]) -> Table:
 def _found(run: str, place: Place, options: FindingsOptions) -> int:
     """Raises FlarelogError, OSError."""
     lines = Lines(LineOptions(zones=options.zones, bars="off"), terminal=False)
-    known = table(options.rules)
+    signatures = table(options.rules)
     selection = Selection(run_name(run), options.sites, options.logs)
     reading = Reading(
         origin(place),
         selection,
-        View(new=lines.renderer, notes=False, keep=kept(known)),
+        View(new=lines.renderer, notes=False, keep=kept(signatures)),
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
-    search = searching(reading, known, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
+    search = searching(reading, signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
 
-    async def look() -> None:
+    asks = place.store is None and not (options.rescan or options.rules or options.zones or options.rank_map)
+
+    async def look() -> Told:
         async with reading.origin:
+            known = await told(reading, system_zone()) if asks else None
+            if known is not None:
+                return known
             await searched(reading, search)
+        return Told(search.findings(reading.infos, reading.ahead, time.time_ns()), search.more)
 
-    asyncio.run(look())
-    found = search.findings(reading.infos, reading.ahead, time.time_ns())
+    found, more = asyncio.run(look())
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:
@@ -165,8 +172,8 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         return OK
     for line in _table(found):
         click.echo(line)
-    if search.more:
-        say(f"flarelog: {search.more:,} more findings are not shown: choose with --site and --log")
+    if more:
+        say(f"flarelog: {more:,} more findings are not shown: choose with --site and --log, or give --rescan")
     for sentence in first_sentences(found, run):
         say(f"flarelog: {sentence}")
     return OK

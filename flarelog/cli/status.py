@@ -20,16 +20,27 @@ from flarelog.cli.options import Finite, Place, asks, place_options
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
 from flarelog.client import Client
-from flarelog.errors import CannotConnect, NotFound, TimedOut
+from flarelog.detect.across import first_root, judged
+from flarelog.detect.base import Finding
+from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut
 from flarelog.globs import any_of, check, plain
 from flarelog.lifecycle import RunState
-from flarelog.model import State, StreamInfo
+from flarelog.model import State, StreamId, StreamInfo
 from flarelog.names import meant
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
 from flarelog.viewers import health
-from flarelog.viewers.standings import ahead, called, reason_lines, status_record
+from flarelog.viewers.clocks import Clocks
+from flarelog.viewers.standings import (
+    Troubles,
+    ahead,
+    called,
+    reason_lines,
+    status_record,
+    trouble_lines,
+    trouble_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +132,8 @@ class Found(NamedTuple):
 
     streams: list[StreamInfo]
     state: str  # of their run
+    troubles: Troubles | None = None  # None: nobody has looked, or it may not be seen
+    earliest: Finding | None = None  # that may be a cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +147,35 @@ class _Asked:
     place: tuple[str, ...] = ()  # as options
     urls: LogUrls | None = None
 
-    def lines(self, found: list[StreamInfo], state: str) -> list[str]:
+    def lines(
+        self,
+        found: list[StreamInfo],
+        state: str,
+        troubles: Troubles | None = None,
+        earliest: Finding | None = None,
+    ) -> list[str]:
         now = int(time.time() * 1000)
         if self.as_json:
             records = (
-                status_record(info, self.quiet_after, place=self.place, urls=self.urls, now=now) for info in found
+                status_record(
+                    info,
+                    self.quiet_after,
+                    place=self.place,
+                    urls=self.urls,
+                    now=now,
+                    found=troubles.get(info.stream, ()) if troubles is not None else None,
+                )
+                for info in found
             )
             return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head
         return [
             head,
-            *fitting(self._table(found), self.columns),
+            *fitting(self._table(found, troubles or {}), self.columns),
             *reason_lines(found, self.quiet_after, place=self.place, urls=self.urls, now=now),
             *exit_lines(found),
+            *trouble_lines(self.run, troubles or {}, earliest),
             *health.warnings(found),
             *(self._health(found) if self.wide else ()),
         ]
@@ -159,8 +187,10 @@ class _Asked:
         shown = narrowed(rows, [name for name in _LEAST_HEALTH if name in rows[0]], self.columns)
         return ["", *aligned(shown, range(len(shown[0]) - 1, len(shown[0])))]
 
-    def _table(self, found: list[StreamInfo]) -> list[tuple[str, ...]]:
+    def _table(self, found: list[StreamInfo], troubles: Troubles) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("RUN", "SITE", "LOG", "STATE", "BYTES", "BYTES/S", "LAG", "CLOCK", "GAPS")]
+        if troubled := any(each.is_root for those in troubles.values() for each in those):
+            rows[0] = (*rows[0], FINDINGS)
         for info in found:
             state, behind = info.state or State(), lag(info)
             known = state.linked is not None and not info.sealed
@@ -173,12 +203,14 @@ class _Asked:
                     "-" if behind is None else f"{behind:,}",
                     "-" if state.skew is None else ahead(state.skew),
                     str(len(info.gaps)),
+                    *((trouble_of(troubles.get(info.stream, ())),) if troubled else ()),
                 )
             )
         return [row[bool(self.run) :] for row in rows] if found else []
 
 
-_LEAST = ("CLOCK", "BYTES/S", "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
+FINDINGS = "FINDINGS"
+_LEAST = ("CLOCK", "BYTES/S", FINDINGS, "LAG", "BYTES")  # what a narrow terminal is not shown, the first first
 _LEAST_HEALTH = ("UP", "PEAK", "LOAD", "CORES", "WAITING", "OOM KILLS", "DISK FREE")
 _SHORTEST = 8  # columns to which names are shortened
 
@@ -189,13 +221,14 @@ def fitting(rows: Sequence[tuple[str, ...]], columns: int | None) -> list[str]:
     """
     if not rows:
         return []
-    head, shown = rows[0], [list(row) for row in narrowed(rows, _LEAST, columns)]
+    head = rows[0]
+    shown = [list(row) for row in narrowed(rows, [name for name in _LEAST if name in head], columns)]
     for at in sorted(range(head.index("STATE")), key=lambda at: -max(len(row[at]) for row in rows)):
         over = 0 if columns is None else width(shown) - columns + 1
         room = max(_SHORTEST, max(len(row[at]) for row in shown) - over)
         for row in shown if over > 0 else ():
             row[at] = row[at] if len(row[at]) <= room else f"{row[at][: (room - 1) // 2]}…{row[at][-(room // 2) :]}"
-    numbers = range(shown[0].index("STATE") + 1, len(shown[0]))
+    numbers = [at for at in range(shown[0].index("STATE") + 1, len(shown[0])) if shown[0][at] != FINDINGS]
     return aligned(shown, numbers)
 
 
@@ -222,7 +255,38 @@ async def _look(asked: _Asked, store: str | None, connected: Client | None) -> F
         state = (await kept.runs(asked.run)).get(asked.run, RunRecord()).state.value if asked.run else ""
     if state == RunState.RUNNING.value and sealed:  # nobody has ended it, and nobody sends it
         state = "sealed"
-    return Found(found, "" if state == RunState.UNKNOWN.value else state)
+    troubles = await _troubles(asked.run, found, store, connected) if asked.run else None
+    by_stream: dict[StreamId, list[Finding]] = {info.stream: [] for info in found}
+    for each in troubles or ():
+        by_stream[each.stream].append(each)
+    shown = "" if state == RunState.UNKNOWN.value else state
+    return Found(found, shown, by_stream if troubles is not None else None, first_root(troubles or ()))
+
+
+async def _troubles(
+    run: str, infos: Sequence[StreamInfo], store: str | None, connected: Client | None
+) -> list[Finding] | None:
+    """What went wrong in the logs of *infos*, as a receiver found it, in the order of time; no log is read for it."""
+    clocks = Clocks()
+    clocks.learn(infos)
+    there = {info.stream for info in infos}
+    if connected is not None:
+        try:
+            told = await connected.findings(run)
+        except (NotAllowed, TimedOut):
+            return None
+        if told is None:
+            return None
+        found = [one for each in told if each.stream in there for one in each.findings]
+    else:
+        from flarelog.receiver.findings import understood
+        from flarelog.stores import choose
+
+        kept, found = choose.reader(store or ""), []
+        for site in sorted({stream.site for stream in there}):
+            known = understood(run, site, await kept.findings(run, site))
+            found += [one for log, each in known.items() if StreamId(run, site, log) in there for one in each.findings]
+    return judged(found, infos, clocks.ahead)
 
 
 async def _state(run: str, connected: Client) -> str:

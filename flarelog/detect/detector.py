@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, signature
 from flarelog.detect.table import Absence, Table
@@ -51,11 +52,21 @@ _ROLES: Mapping[str, tuple[Role, str]] = {
 """What the exceptions mean that mostly come of something else, and their roles."""
 
 Rank = Callable[[Line], int | None]
+Key = tuple[Fact | None, ...]
+"""By which findings of one log are told apart."""
+
+
+class Settled(NamedTuple):
+    """What was found before a line at which nothing was open: another detector can go on from there."""
+
+    at: int  # the line's offset
+    found: Mapping[Key, Finding]
+    more: int  # findings that were too many
 
 
 class Detector:
     """What goes wrong in *stream*. *rank* says whose a line is, *stamped* the time of the
-    line that is a text at an offset.
+    line that is a text at an offset. *known*: what another one had found before the first line.
     """
 
     def __init__(
@@ -65,10 +76,12 @@ class Detector:
         *,
         rank: Rank = lambda line: None,
         stamped: Callable[[str, int], int | None] = lambda text, offset: None,
+        known: Settled | None = None,
     ) -> None:
-        self.stream, self.more = stream, 0  # findings that were too many
+        self.stream, self.more = stream, known.more if known is not None else 0  # findings that were too many
         self._table, self._rank, self._stamped = table, rank, stamped
-        self._found: dict[tuple[object, ...], Finding] = {}
+        self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
+        self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
         self._before: deque[tuple[Line, str]] = deque(maxlen=BEFORE)
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
@@ -79,6 +92,16 @@ class Detector:
     def findings(self) -> list[Finding]:
         """What was found so far, in the order of the log."""
         return sorted(self._found.values(), key=lambda each: each.offset)
+
+    def settled(self, end: int) -> Settled:
+        """From where on another one may go on with what was found before; *end*: of all that was fed."""
+        if self._tracebacks and self._settled is not None:
+            return self._settled
+        return Settled(end, dict(self._found), self.more)
+
+    def recall(self, lines: Iterable[Line]) -> None:
+        """Take *lines*, which stand before those that are fed, and which another one has looked at."""
+        self._before.extend((line, plain(line.text)) for line in lines if not isinstance(line, Note) and not line.bar)
 
     def feed(self, items: Iterable[Line | None]) -> list[Finding]:
         """Take the next lines; None: some are left out there. What was found for the first time."""
@@ -141,7 +164,10 @@ class Detector:
 
     def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
         before = self._before[-1][1] if self._before else ""
-        time = self._time(line, text) if hit and BEGINS in text else None
+        begins = hit and BEGINS in text
+        time = self._time(line, text) if begins else None
+        if begins and not self._tracebacks:
+            self._settled = Settled(line.offset, dict(self._found), self.more)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
             self._traceback(each, new)
@@ -203,7 +229,7 @@ class Detector:
         rank = self._rank(line)
         if rank is None and isinstance(facts.get("rank"), int):
             rank = int(facts["rank"])
-        known = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
+        known: Key = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
         found = self._found.get(known)
         if found is not None:
             self._found[known] = replace(found, count=found.count + 1, last=line.offset)

@@ -1,11 +1,19 @@
-"""A finding as JSON has it, with OpenTelemetry's names where it has one."""
+"""A finding as JSON has it: for people, with OpenTelemetry's names where it has one, and for flarelog itself."""
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
+from typing import Any, get_args
 
-from flarelog.detect.base import Finding
+from flarelog.detect.base import SHOWN, Fact, Finding, Role
+from flarelog.model import MAX_OFFSET, StreamId
+from flarelog.render.levels import Level
 from flarelog.render.times import shown
+from flarelog.text import legible
+
+MOST_FACTS = 32
+_ROLES: Mapping[object, Role] = {str(each): each for each in get_args(Role)}
 
 
 def permalink(found: Finding) -> str:
@@ -41,3 +49,58 @@ def finding_record(found: Finding) -> dict[str, object]:
         record["exception.type"] = facts.pop("exception")
     record |= {"facts": facts, "count": found.count, "last_offset": found.last}
     return record | {"log.record.uid": permalink(found), "id": identity(found)}
+
+
+# --- for another flarelog, or the next one
+
+
+def kept_record(found: Finding) -> dict[str, Any]:
+    """All that *found* says but its stream."""
+    said: dict[str, Any] = {
+        "signature": found.signature,
+        "role": found.role,
+        "severity": found.severity.value,
+        "offset": found.offset,
+        "length": found.length,
+        "count": found.count,
+        "last": found.last,
+        "text": found.text,
+        "meaning": found.meaning,
+        "action": found.action,
+        "facts": dict(found.facts),
+    }
+    if found.time is not None:
+        said["time"] = found.time
+    if found.rank is not None:
+        said["rank"] = found.rank
+    return said
+
+
+def finding_of(stream: StreamId, said: Mapping[str, Any]) -> Finding:
+    """What ``kept_record`` said, or a peer: texts are made legible. Raises ValueError, TypeError, KeyError."""
+    facts = {_text(name): _fact(value) for name, value in list(said["facts"].items())[:MOST_FACTS]}
+    if said["role"] not in _ROLES:
+        raise ValueError("the role of a finding is unknown")
+    time, rank = said.get("time"), said.get("rank")
+    return Finding(
+        _text(said["signature"]), _ROLES[said["role"]], Level(said["severity"]), stream,
+        _number(said["offset"]), _number(said["length"]), _text(said["text"]), _text(said["meaning"]),
+        _text(said["action"]), None if time is None else _number(time, -MAX_OFFSET), None if rank is None else
+        _number(rank), facts, _number(said["count"]), _number(said["last"]),
+    )  # fmt: skip
+
+
+def _text(said: object) -> str:
+    if not isinstance(said, str):
+        raise TypeError("a text of a finding is none")
+    return legible(said, SHOWN)
+
+
+def _number(said: object, least: int = 0) -> int:
+    if type(said) is not int or not least <= said <= MAX_OFFSET:
+        raise ValueError("a number of a finding is none")
+    return said
+
+
+def _fact(said: object) -> Fact:
+    return _number(said, -MAX_OFFSET) if type(said) is int else _text(said)

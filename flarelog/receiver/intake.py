@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from flarelog.bus import Bus
 from flarelog.delivery.quota import Quota
@@ -51,6 +52,7 @@ class Intake:
         quota: Quota,
         pressure: Pressure,
         lately: Lately,
+        grew: Callable[[StreamId], None],
     ) -> None:
         self.incarnation, self.idle_timeout = incarnation, options.idle_timeout
         self.callers, self.sessions, self.pressure, self.lately = callers, sessions, pressure, lately
@@ -58,7 +60,7 @@ class Intake:
         self.ending = Turns()
         self.unpacked = Turns(UNPACKED)  # by site as well
         self.writing = Turns()  # by site: whoever sends much, over however many streams, is one of those who write
-        self.states, self.happenings = states, happenings
+        self.states, self.happenings, self._grew = states, happenings, grew
         self._bus, self._admission, self._runs, self._quota = bus, admission, runs, quota
         self._silent: dict[StreamId, asyncio.TimerHandle] = {}
 
@@ -105,6 +107,7 @@ class Intake:
     def _left(self, session: Session, sealed: bool) -> None:
         stream, committed = session.stream, session.appender.committed
         self.states.left(stream)
+        self._grew(stream)
         if sealed:
             self.happenings.resume(stream)
         elif stream not in self.happenings.paused:
@@ -161,6 +164,9 @@ class Intake:
     def note(self, session: Session, mark: Mark) -> None:
         self._quota.note(session.stream, size_of(mark))
         self._admission.writes(session.stream, session.appender)
+
+    def grew(self, stream: StreamId) -> None:
+        self._grew(stream)
 
     # --- what is answered
 

@@ -1,4 +1,5 @@
-"""What a receiver says of what it holds: List, ListRuns and Timeline, piece by piece, and to each only what he may see.
+"""What a receiver says of what it holds: List, ListRuns, Timeline and Findings, piece by piece, and to each only what
+he may see.
 
 Laws that hold here: what nobody asked for, or whoever asks may not see, is not read; each who lists has his turn, and
 what is being received goes in between.
@@ -12,10 +13,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import grpc
+
 from flarelog.model import Action, RunInfo, StreamInfo
 from flarelog.names import run_name, site_name
 from flarelog.policy import Identity
 from flarelog.receiver.callers import Callers
+from flarelog.receiver.findings import Findings
 from flarelog.receiver.peers import Turns
 from flarelog.receiver.runs import Runs
 from flarelog.receiver.sessions import Sessions
@@ -33,9 +37,17 @@ TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
 class Lists:
     """For one event loop."""
 
-    def __init__(self, store: Store, callers: Callers, runs: Runs, sessions: Sessions, states: States) -> None:
+    def __init__(
+        self,
+        store: Store,
+        callers: Callers,
+        runs: Runs,
+        sessions: Sessions,
+        states: States,
+        found: Findings | None,
+    ) -> None:
         self._store, self._callers, self._runs = store, callers, runs
-        self._sessions, self._states = sessions, states
+        self._sessions, self._states, self._found = sessions, states, found
         self._turns = Turns()
 
     async def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
@@ -177,3 +189,44 @@ class Lists:
                 for message in codec.moments_in_messages(moments):
                     if whole or message[0].site:
                         yield message
+
+    # --- what went wrong
+
+    async def findings(self, asked: codec.Asked, context: Any) -> AsyncIterator[codec.FoundIn | bytes]:
+        """What Findings answers."""
+        callers, workers = self._callers, self._callers.workers
+        async with callers.reading(context) as (peer, patience):
+            run_name(asked.run)
+            if asked.site:
+                site_name(asked.site)
+            passed = isinstance(context, Passed)
+            identity = (
+                identity_of(context) if passed else callers.guard.asks(context, Action.FINDINGS, asked.run, asked.site)
+            )
+            known = self._found
+            if known is None:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this receiver was told not to look for findings")
+                return
+            found: AsyncGenerator[Any, None] = self._troubles(known, asked, peer, identity)
+            if workers is not None and not passed:
+                found = workers.relay.findings(asked, found, context, callers.who(context))
+            async with contextlib.aclosing(found) as messages:
+                async for message in messages:
+                    with patience:
+                        yield message
+
+    async def _troubles(
+        self, known: Findings, asked: codec.Asked, peer: str, identity: Identity
+    ) -> AsyncGenerator[codec.FoundIn, None]:
+        """What was found of it here, and *identity* may read, in messages."""
+        for site in [asked.site] if asked.site else sorted(await self._store.sites(asked.run)):
+            if not self._callers.guard.policy.permits(identity, Action.READ, run=asked.run, site=site):
+                continue
+            async with self._turns.one(peer):
+                logs = await known.of(asked.run, site)
+            for stream, progress in logs:
+                if not (asked.all or progress.size):
+                    continue
+                found = codec.FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
+                for part in codec.found_in_messages(found):
+                    yield part

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from flarelog.delivery.quota import LONGEST, Limits
 from flarelog.errors import InvalidOption
@@ -43,6 +44,11 @@ class ServerOptions(Limits):
         "Accept compressed logs. off: never; on: do not start where no decompressor is installed.",
         choices=COMPRESSIONS,
         older="no-compression",
+    )
+    findings: Literal["on", "off"] = option(
+        "on",
+        "Find known signs of trouble in logs as they come, for flarelog findings and status.",
+        choices=("on", "off"),
     )
     max_connection_age: float = option(
         AGE, "Seconds after which a peer with a certificate must reconnect. Its streams continue."

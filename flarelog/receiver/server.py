@@ -23,6 +23,7 @@ from flarelog.receiver.admission import Admission
 from flarelog.receiver.call import Call
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.control import Control
+from flarelog.receiver.findings import Findings
 from flarelog.receiver.happenings import Happenings
 from flarelog.receiver.intake import Intake
 from flarelog.receiver.listening import Listening
@@ -73,6 +74,8 @@ class Server:
         self.calls: set[Call] = set()
         self.quota, lately = Quota(options), Lately()
         self.states = States(options.idle_timeout, time.monotonic, time.time)
+        mine = workers.place.mine if workers is not None else (lambda run, site: True)
+        self.findings = Findings(store, mine) if options.findings == "on" else None
         self.happenings = Happenings(store, lambda: time.time_ns() // 1_000_000)
         self.pressure = Pressure(options, sessions, lately)
         callers = Callers(options, guard, Peers(options, lately.said), workers)
@@ -92,8 +95,9 @@ class Server:
             self.quota,
             self.pressure,
             lately,
+            self.findings.grew if self.findings is not None else lambda stream: None,
         )
-        self.lists = Lists(store, callers, runs, sessions, self.states)
+        self.lists = Lists(store, callers, runs, sessions, self.states, self.findings)
         self.control = Control(callers, runs, self.admission, self.removals)
         self._reads, self._callers = Reads(store, callers), callers
 
@@ -114,6 +118,8 @@ class Server:
         await self.listening.start(self._handlers)
         self.spawn(self.pressure.watch())
         self.spawn(self.happenings.run())
+        if self.findings is not None:
+            self.spawn(self.findings.run())
         port, age = parse_address(self.address)[1], self.options.max_connection_age
         self.spawn(Standing(self.guard, self.sessions, self.calls, age, port, self.spawn).run())
         if self.is_home:
@@ -138,6 +144,7 @@ class Server:
             list_runs=self.lists.runs,
             remove_run=control.remove_run,
             timeline=self.lists.timeline,
+            findings=self.lists.findings,
         )
 
     async def push(self, _: Any, context: Context) -> None:
@@ -187,6 +194,8 @@ class Server:
         if left:
             await asyncio.wait(left, timeout=STOP_GRACE)
         await self.happenings.close()
+        if self.findings is not None:
+            await self.findings.close()
         self.intake.close()
         if self.workers is not None:
             await self.workers.close()
@@ -215,6 +224,8 @@ class Server:
         if not site:
             self.runs.forget(run)
         self.admission.forget(run)
+        if self.findings is not None:
+            self.findings.forget(run, site)
         self.intake.forget(run, site)
         if self.workers is not None:
             self.workers.forget(run, site)

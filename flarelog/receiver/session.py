@@ -80,6 +80,9 @@ class House(Protocol):
     def note(self, session: Session, mark: Mark) -> None:
         """Count a mark. Raises Full."""
 
+    def grew(self, stream: StreamId) -> None:
+        """Something of *stream* was appended, and will be committed."""
+
     def told(self, stream: StreamId, producer: bytes, news: News) -> None:
         """*producer* has told how *stream* and its machine fare."""
 
@@ -169,6 +172,7 @@ class Session:
             elif isinstance(request, tuple) and new is not None:
                 house.note(self, request[1])
                 await self.appender.mark(request[1])
+        house.grew(self.stream)
         if self.open:
             self.line.acknowledge(self)
         else:

@@ -26,7 +26,7 @@ Form = Literal["auto", "plain", "cri", "docker", "cri-notags", "docker-logonly"]
 
 FORMS: tuple[Form, ...] = ("auto", "plain", "cri", "docker", "cri-notags", "docker-logonly")
 RECORD_LIMIT = 5 << 18  # bytes: what is longer is no record
-_UNDECIDED = 16  # lines after which a log without a record is a plain one
+UNDECIDED = 16  # lines after which a log without a record is a plain one
 
 _TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:\d\d)?)"
 _CRI = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
@@ -261,7 +261,7 @@ class Renderer:
         if record is None:
             self._raw(line, now, out)
             self._seen += line.endswith(b"\n")
-            if not self._decided and self._seen >= _UNDECIDED:
+            if not self._decided and self._seen >= UNDECIDED:
                 self._plain = self._decided = True
             return
         self._decided = True

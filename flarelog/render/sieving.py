@@ -40,17 +40,20 @@ _OTHER_HEADS = {char[0] for char in _OTHER_CASES}
 
 
 class Sieving:
-    """The bytes of one stream, from anywhere on, through *sieve*. What is fed follows each other without a hole."""
+    """The bytes of one stream, from *start* on, through *sieve*. What is fed follows each other without a hole.
 
-    def __init__(self, sieve: Sieve, start: int = 0) -> None:
+    *fresh*: a line begins at *start*, and no line before it wants those behind it.
+    """
+
+    def __init__(self, sieve: Sieve, start: int = 0, *, fresh: bool = False) -> None:
         self._sieve = sieve
         # What comes most often last. A blank may come from a cursor's move.
         self._letters = [sorted(set(text) - set(b" "), key=_common) for text in sieve.any_of]
-        self._within = start > 0  # in a line that is kept; nobody knows how it began
+        self._within = start > 0 and not fresh  # in a line that is kept; nobody knows how it began
         self._held = b""  # lines that were left out, and the beginning of one
         self._looked = 0  # how much of them are whole lines
         # Lines that are to be kept because of one before them; nobody knows what came before the first
-        self._owed = max(sieve.after, WINDOW) if start else 0
+        self._owed = max(sieve.after, WINDOW) if self._within else 0
         self._moved = False
         self._end = start
 

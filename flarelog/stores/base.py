@@ -73,6 +73,14 @@ class Evidence(NamedTuple):
     read: Bytes
 
 
+class AtHand(NamedTuple):
+    """A stream that is open here."""
+
+    read: Bytes  # empty where it is no longer open
+    info: StreamInfo
+    more: bool  # something is written that is not committed yet
+
+
 # --- the contract
 
 
@@ -160,6 +168,12 @@ class Reader(Protocol):
         sites in runs that are *wanted*: of others no stream is read.
         """
 
+    def at_hand(self, stream: StreamId) -> AtHand | None:
+        """What is known of *stream*, without asking anybody; None where it is not open here."""
+
+    async def findings(self, run: str, site: str) -> bytes:
+        """What ``set_findings`` was last told of *site* in *run*; else nothing."""
+
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         """How long *stream* was at each of *times*, in milliseconds since 1970 by the receiver's clock; nothing where
         nobody wrote that down.
@@ -223,6 +237,11 @@ class Store(Reader, Protocol):
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         """Write down what happened to streams of *site*, for people; in a bounded place."""
+
+    async def set_findings(self, run: str, site: str, said: bytes) -> None:
+        """Remember, in place of what was said before, what went wrong in the logs of *site*; nothing where the site is
+        gone. It goes with the site, and does not count as a change of the run.
+        """
 
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
         """Write down how the machine of *site* fared, for people; in a bounded place."""

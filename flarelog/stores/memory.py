@@ -22,7 +22,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, Removed, StreamId, StreamInfo, extend
 from flarelog.names import run_name, site_name
 from flarelog.stores import moments
-from flarelog.stores.base import Bytes, Evidence, Extent, RunRecord, absent, in_use, lengths_at, pieces
+from flarelog.stores.base import AtHand, Bytes, Evidence, Extent, RunRecord, absent, in_use, lengths_at, pieces
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
 
@@ -142,6 +142,7 @@ class MemoryStore:
         self._epochs: dict[tuple[str, str], Epochs] = {}
         self._footprints: dict[tuple[str, str], Footprint] = {}
         self._notes: dict[str, bytes] = {}
+        self._findings: dict[tuple[str, str], bytes] = {}
         self._leaving: set[tuple[str, str]] = set()
         self._entered = False
 
@@ -222,6 +223,13 @@ class MemoryStore:
                     yield self._logs[stream].told()
                     if one_a_site:
                         break
+
+    def at_hand(self, stream: StreamId) -> AtHand | None:
+        log = self._logs.get(stream)
+        return AtHand(log.read, log.told(), False) if log is not None and log.appender is not None else None
+
+    async def findings(self, run: str, site: str) -> bytes:
+        return self._findings.get((run_name(run), site_name(site)), b"")
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         log = self._logs.get(stream)
@@ -305,6 +313,10 @@ class MemoryStore:
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
         self.happened += [(run, site, one) for one in found]
 
+    async def set_findings(self, run: str, site: str, said: bytes) -> None:
+        if self._of(run_name(run), site_name(site)):
+            self._findings[run, site] = said
+
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
         self.points += [(run, site, one) for one in found]
 
@@ -345,9 +357,9 @@ class MemoryStore:
         return Removed(found.files, found.log_bytes)
 
     def forget_run(self, run: str, site: str = "") -> None:
-        for of_sites in (self._epochs, self._footprints):
+        for of_sites in (self._epochs, self._footprints, self._findings):
             for known in [known for known in of_sites if known[0] == run and site in ("", known[1])]:
-                del of_sites[known]
+                of_sites.pop(known)
 
     async def clear(self) -> None:
         """What was removed is free already."""

@@ -524,6 +524,30 @@ class TimelineRequest(_message.Message):
     points: int
     def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., points: _Optional[int] = ...) -> None: ...
 
+class FindingsRequest(_message.Message):
+    __slots__ = ("run", "site", "all")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SITE_FIELD_NUMBER: _ClassVar[int]
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    site: str
+    all: bool
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., all: bool = ...) -> None: ...
+
+class Found(_message.Message):
+    __slots__ = ("stream", "seen", "more", "zone", "findings")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    stream: StreamId
+    seen: int
+    more: int
+    zone: str
+    findings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., seen: _Optional[int] = ..., more: _Optional[int] = ..., zone: _Optional[str] = ..., findings: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Moments(_message.Message):
     __slots__ = ("site", "log", "moments", "grown_ms", "lengths")
     SITE_FIELD_NUMBER: _ClassVar[int]

@@ -16,6 +16,7 @@ from flarelog.model import Attributes, Buffer, Ended, Gap, Generation, Mark, Str
 from flarelog.records import exit_record
 from flarelog.render.choose import UNKNOWN, Arrived, Choice, Chooser
 from flarelog.render.container import Renderer
+from flarelog.render.edges import is_packed, tears
 from flarelog.render.merge import TRACEBACK, Blocks
 from flarelog.render.ranks import RankedLines
 from flarelog.render.rows import WINDOW, Line, Note
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # who wants no times does not wait for it
 
 QUIET = 0.05  # seconds without a byte after which what is complete is shown
 SETTLE = 0.25  # seconds after which it is shown although more comes all the time
-GZIP = b"\x1f\x8b\x08"  # what a compressed file begins with
 
 Item = Line | None
 """A line or a note; None where lines between two that are shown are left out."""
@@ -206,7 +206,7 @@ class Flow:
         offset = max(offset, self.position)
         out: list[Item] = []
         if self._packed is None and data:
-            self._packed = self._is_packed(offset, data)
+            self._packed = is_packed(self.stream.log, offset, data)
             out += self._packed_note() if self._packed else []
         if self._packed:
             self.position = offset + len(data)
@@ -233,12 +233,6 @@ class Flow:
             if self._pending and self._pending[0].offset <= self.position:
                 out += self._noted(self.position)
         return self._given(out)
-
-    def _is_packed(self, offset: int, data: bytes) -> bool:
-        """Whether *data*, the first that came, is of a gzip file: as text it would be noise."""
-        if offset or len(data) < len(GZIP):
-            return self.stream.log.endswith(".gz") and (offset > 0 or GZIP.startswith(data))
-        return data.startswith(GZIP)
 
     def _packed_note(self) -> list[Item]:
         run, site, log = self.stream.run, self.stream.site, self.stream.log
@@ -375,8 +369,7 @@ class Flow:
                 else:
                     text, name = f"a new file begins, {legible(mark.path)}", "file-began"
         # What a line's bytes were torn by, tears its text.
-        torn = isinstance(mark, Gap | Exit) or (isinstance(mark, Ended) and mark.reason != "rotated")
-        lines = self._renderer.close() if torn else self._renderer.settle()
+        lines = self._renderer.close() if tears(mark) else self._renderer.settle()
         return self._chosen(lines) + self._whole() + self._note(text, name, event, mark.offset)
 
     def _same(self) -> set[str]:

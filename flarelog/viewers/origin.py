@@ -20,6 +20,7 @@ from flarelog.stores.moments import POINTS, Moment, in_order
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
+    from flarelog.wire.codec import FoundIn
 
 _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
 
@@ -52,6 +53,11 @@ class Origin(Protocol):
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
         """What is known of *run* over time, or of *site* in it and of the run as a whole, in the order of time.
         *points*: of the growth of each log, at most. Raises CannotConnect, NotAllowed, also where a receiver is older.
+        """
+
+    async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
+        """What was found in all logs of *run*, or of *site* in it, as they came; None where nobody looked. Raises
+        CannotConnect, NotAllowed.
         """
 
     def find(
@@ -113,6 +119,9 @@ class ReceiverOrigin:
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
         return await self._client.timeline(run, site, points)
 
+    async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
+        return await self._client.findings(run, site, every=True)
+
     def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
@@ -165,6 +174,9 @@ class StoreOrigin:
 
     async def timeline(self, run: str, site: str = "", points: int = POINTS) -> list[Moment]:
         return await in_order(self._store.timeline(run, site, points))
+
+    async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
+        return None  # what is here is read: no receiver need be there
 
     async def find(
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0

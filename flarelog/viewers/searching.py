@@ -4,13 +4,16 @@ and the report make it; and one for rounds. The origin is open while these run.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
 from flarelog.detect.table import Table
 from flarelog.model import Buffer, StreamId, StreamInfo
@@ -19,6 +22,7 @@ from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps
+from flarelog.render.zones import told as zones_told
 from flarelog.stores.moments import Moment
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR
@@ -31,6 +35,7 @@ from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 _Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
+CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds in which a receiver looks at what has just come; between two questions
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
 
 
@@ -75,6 +80,45 @@ class Suspicious(Search):
 async def searched(reading: Reading, search: Search) -> None:
     """Look at all that is there now. Raises FlarelogError."""
     await Batch(reading, search, ranks=search.ranks).run()
+
+
+class Told(NamedTuple):
+    """What a receiver had found before anybody asked."""
+
+    findings: list[Finding]  # in the order of time
+    more: int  # that were too many to keep
+
+
+async def told(reading: Reading, zone: str) -> Told | None:
+    """What the receiver has found in what *reading* will find. Raises FlarelogError.
+
+    None where it must be searched: the receiver is older, it has not looked at all of it, or it has taken times for
+    those of another zone than *zone*.
+    """
+    infos, selection = await reading.listed(), reading.selection
+    for info in infos:
+        reading.add(info, over=True)
+    site = selection.named[0] if len(selection.named) == 1 else ""
+    end = time.monotonic() + CATCHES_UP
+    while True:
+        answer = await reading.origin.findings(selection.run, site)
+        if answer is None or not infos:
+            return None
+        found = {each.stream: each for each in answer if selection.has(each.stream)}
+        unseen = [info for info in infos if info.committed > (found[info.stream].seen if info.stream in found else 0)]
+        if not unseen:
+            break
+        if time.monotonic() >= end:
+            return None
+        await asyncio.sleep(ASK_AGAIN)
+    those = [found[info.stream] for info in infos if info.stream in found]
+    zoned = {info.stream for info in infos if any(zones_told(info.marks))}
+    for each in those:
+        timed = any(one.time is not None for one in each.findings)
+        if timed and each.zone != zone and each.stream not in zoned:
+            return None
+    findings = [one for each in those for one in each.findings]
+    return Told(judged(findings, infos, reading.ahead), sum(each.more for each in those))
 
 
 async def lines_around(

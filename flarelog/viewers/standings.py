@@ -4,9 +4,10 @@ status``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from flarelog.model import State, StreamInfo
+from flarelog.detect.base import Finding
+from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, look
 from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record
@@ -62,6 +63,40 @@ def reason_lines(
     return lines
 
 
+Troubles = Mapping[StreamId, Sequence[Finding]]
+"""What went wrong in each log, in the order of time; of a log that is not there nothing is known."""
+
+
+def trouble_of(found: Sequence[Finding]) -> str:
+    """A log's causes, in few words: ``disk.full``, ``cuda.oom and 2 more``."""
+    roots = [each.signature for each in found if each.is_root]
+    if not roots:
+        return "-"
+    return roots[0] if len(roots) == 1 else f"{roots[0]} and {len(roots) - 1} more"
+
+
+def trouble_lines(run: str, troubles: Troubles, earliest: Finding | None) -> list[str]:
+    """A line that tells of the causes in a run, if there are any."""
+    count = sum(each.is_root for found in troubles.values() for each in found)
+    if earliest is None:
+        return []
+    what = f"{count} findings may be causes; the earliest" if count > 1 else "1 finding may be a cause: it"
+    where = f"{earliest.stream.site}/{earliest.stream.log}"
+    return [f"findings: {what} is {earliest.signature} in {where} (flarelog findings {run})"]
+
+
+def trouble_record(found: Sequence[Finding] | None) -> dict[str, object] | None:
+    """As JSON; None: nobody has looked."""
+    if found is None:
+        return None
+    roots = [each for each in found if each.is_root]
+    return {
+        "count": len(found),
+        "roots": len(roots),
+        "earliest": {"event_name": roots[0].signature, "body": roots[0].text} if roots else None,
+    }
+
+
 def _command(infos: Sequence[StreamInfo], place: Sequence[str]) -> str:
     """What shows all of *infos*, of one run, and little else."""
     first, sites = infos[0].stream, {info.stream.site for info in infos}
@@ -81,8 +116,10 @@ def status_record(
     place: Sequence[str] = (),
     urls: LogUrls | None = None,
     now: int = 0,
+    found: Sequence[Finding] | None = None,
 ) -> dict[str, object]:
-    """*info* as ``flarelog status -o json`` shows it; the rest as of ``reason_lines``."""
+    """*info* as ``flarelog status -o json`` shows it; *found*: what went wrong in it, where somebody has
+    looked; the rest as of ``reason_lines``."""
     one, state = standing(info, quiet_after), info.state or State()
     away = missing(one)
     return {
@@ -101,6 +138,7 @@ def status_record(
         "clock_ahead_seconds": state.skew,
         "health": health.record(info),
         "exit": exit_record(info.exits[-1]) if info.exits else None,
+        "findings": trouble_record(found),
         "missing": {"why": away, "command": _command([info], place)} if away else None,
         "url": _url(info, urls, now) or None,
     }

@@ -26,6 +26,7 @@ from flarelog.wire.codec import (
     decode_removed,
     decode_reply,
     decode_run_info,
+    encode_asked,
     encode_list,
     encode_list_runs,
     encode_read,
@@ -166,6 +167,11 @@ def list_runs(channel: grpc.aio.Channel, run: str, timeout: float | None = None)
 def timeline(channel: grpc.aio.Channel) -> Any:
     """Undecoded, as that of List."""
     return channel.unary_stream(f"/{SERVICE}/Timeline", request_serializer=encode_timeline)
+
+
+def findings(channel: grpc.aio.Channel) -> Any:
+    """Undecoded, as that of List."""
+    return channel.unary_stream(f"/{SERVICE}/Findings", request_serializer=encode_asked)
 
 
 async def remove_run(

@@ -7,6 +7,7 @@ that are compressed are small, and left to the generated code.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
+from flarelog.detect.base import Finding
+from flarelog.detect.records import finding_of, kept_record
 from flarelog.errors import (
     FlarelogError,
     InvalidOption,
@@ -766,6 +769,7 @@ def decode_receiver(raw: bytes) -> ReceiverInfo:
 MOST_POINTS = 4096  # of the growth of one log
 _MOMENTS_A_MESSAGE, _POINTS_A_MESSAGE = 300, 20_000
 _NAMES_A_HAPPENING = 64
+_FINDINGS_A_MESSAGE = 200
 
 
 class Times(NamedTuple):
@@ -783,6 +787,62 @@ def encode_timeline(asked: Times) -> bytes:
 def decode_timeline(raw: bytes) -> Times:
     message = _parse(pb.TimelineRequest, raw)
     return Times(_text(message.run), _text(message.site), min(message.points, MOST_POINTS))
+
+
+class Asked(NamedTuple):
+    """What a Findings asks for."""
+
+    run: str
+    site: str = ""
+    all: bool = False  # logs in which nothing was found as well
+
+
+class FoundIn(NamedTuple):
+    """What was found in *stream*, or a part of it."""
+
+    stream: StreamId
+    seen: int  # bytes that were looked at
+    more: int  # findings that were too many
+    zone: str  # the receiver's
+    findings: Sequence[Finding]
+
+
+def encode_asked(asked: Asked) -> bytes:
+    return pb.FindingsRequest(run=asked.run, site=asked.site, all=asked.all).SerializeToString()
+
+
+def decode_asked(raw: bytes) -> Asked:
+    message = _parse(pb.FindingsRequest, raw)
+    return Asked(_text(message.run), _text(message.site), message.all)
+
+
+def found_in_messages(found: FoundIn) -> Iterator[FoundIn]:
+    """*found* in messages of a bounded size."""
+    for at in range(0, max(1, len(found.findings)), _FINDINGS_A_MESSAGE):
+        yield found._replace(findings=found.findings[at : at + _FINDINGS_A_MESSAGE])
+
+
+def encode_found(found: FoundIn) -> bytes:
+    said = [json.dumps(kept_record(each)) for each in found.findings]
+    message = pb.Found(seen=found.seen, more=found.more, zone=found.zone, findings=said)
+    _set_stream(message.stream, found.stream)
+    return message.SerializeToString()
+
+
+def decode_found(raw: bytes) -> FoundIn:
+    """What makes no sense, as of a later version, is counted among what is not there. Raises Malformed, InvalidName."""
+    message = _parse(pb.Found, raw)
+    stream = _stream(message.stream)
+    found = [one for each in message.findings[:_FINDINGS_A_MESSAGE] if (one := _finding(stream, each)) is not None]
+    more = message.more + len(message.findings) - len(found)
+    return FoundIn(stream, min(message.seen, MAX_OFFSET), min(more, MAX_OFFSET), _text(message.zone), found)
+
+
+def _finding(stream: StreamId, said: str) -> Finding | None:
+    try:
+        return finding_of(stream, json.loads(said))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 def moments_in_messages(moments: Sequence[Moment]) -> Iterator[Sequence[Moment]]:

@@ -1,5 +1,5 @@
-"""The asking end of List and of Timeline: page by page, each with a deadline of its own, and together what was asked
-for.
+"""The asking end of List, of Timeline and of Findings: page by page, each with a deadline of its own, and together what
+was asked for.
 
 Laws that hold here: no number of streams of one site makes a list too long to be had; an older receiver, which knows no
 pages, answers everything at once, and nothing is listed twice; what is collected is bounded whatever a receiver says.
@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from flarelog.model import MAX_OFFSET, Mark, StreamInfo
+from flarelog.model import MAX_OFFSET, Mark, StreamId, StreamInfo
 from flarelog.stores.moments import Moment
 from flarelog.wire import calls, codec
 
@@ -75,6 +75,33 @@ async def timeline(channel: grpc.aio.Channel, asked: codec.Times, silence: float
                     f"the receiver tells of more than {MAX_LISTED >> 20} MiB of moments, the most that a reader accepts"
                 )
             found += (one for one in codec.decode_moments(raw) if asked.site in ("", one.site) or not one.site)
+    finally:
+        call.cancel()
+
+
+async def findings(channel: grpc.aio.Channel, asked: codec.Asked, silence: float) -> list[codec.FoundIn]:
+    """What Findings answers, the parts of each log put together. *silence*: seconds that each message may take.
+
+    Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
+    """
+    call, size, found = calls.findings(channel)(asked), 0, dict[StreamId, codec.FoundIn]()
+    try:
+        while True:
+            async with asyncio.timeout(silence):
+                raw = await call.read()
+            if raw is grpc.aio.EOF:
+                return list(found.values())
+            size += len(raw) + 200  # the objects that are made of it
+            if size > MAX_LISTED:
+                raise codec.Malformed(
+                    f"the receiver tells of more than {MAX_LISTED >> 20} MiB of findings, the most that a reader"
+                    " accepts: ask for one site"
+                )
+            part = codec.decode_found(raw)
+            if part.stream.run != asked.run or asked.site not in ("", part.stream.site):
+                continue
+            before = found.get(part.stream)
+            found[part.stream] = part if before is None else part._replace(findings=[*before.findings, *part.findings])
     finally:
         call.cancel()
 

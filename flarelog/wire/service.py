@@ -73,6 +73,7 @@ def handlers(
     list_runs: Any,
     remove_run: Any,
     timeline: Any,
+    findings: Any,
     counted: Any,
     meet: Meet | None = None,
 ) -> list[grpc.GenericRpcHandler]:
@@ -153,6 +154,7 @@ def handlers(
                 "GetRun": run_handler(get_run, Action.GET_RUN),
                 "ListRuns": stream_handler(list_runs, Action.LIST_RUNS, codec.decode_list_runs, codec.encode_run_info),
                 "Timeline": stream_handler(timeline, Action.TIMELINE, codec.decode_timeline, codec.encode_moments),
+                "Findings": stream_handler(findings, Action.FINDINGS, codec.decode_asked, codec.encode_found),
                 "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),

@@ -626,6 +626,45 @@ async def a_note_is_kept_under_its_name(store: Store) -> None:
 
 
 @fact
+async def what_is_open_is_at_hand(store: Store) -> None:
+    assert store.at_hand(STREAM) is None
+    appender = await filled(store)
+    hand = store.at_hand(STREAM)
+    assert hand is not None
+    assert (hand.info.committed, hand.info.sealed, hand.more) == (len(DATA), False, False)
+    assert (hand.read(4, 3), hand.read(99, 10)) == (DATA[3:7], DATA[10:])
+    await appender.append(len(DATA), b"more")
+    again = store.at_hand(STREAM)
+    assert again is not None
+    assert again.more or again.info.committed == len(DATA) + 4
+    await appender.close()
+    assert store.at_hand(STREAM) is None
+    hand.read(4, 3)  # what it gives is not said, but it raises nothing
+
+
+@fact
+async def what_went_wrong_is_kept_with_its_site_and_changes_nothing_of_the_run(store: Store) -> None:
+    assert await store.findings("run-1", "site-1") == b""
+    await store.set_findings("run-1", "site-1", b"nobody")
+    assert await store.runs() == {}  # it makes no run
+    await (await filled(store)).close()
+    await (await filled(store, OTHER_SITE)).close()
+    before = (await store.extents())["run-1"]
+    await store.set_findings("run-1", "site-1", b"one")
+    await store.set_findings("run-1", "site-1", b"two")
+    await store.set_findings("run-1", "site-2", b"other")
+    assert (await store.findings("run-1", "site-1"), await store.findings("run-1", "site-2")) == (b"two", b"other")
+    after = (await store.extents())["run-1"]
+    assert (after.files, after.log_bytes, after.changed) == (before.files, before.log_bytes, before.changed)
+    assert [info.stream async for info in store.list()] == [STREAM, OTHER_SITE]
+    await store.remove("run-1", "site-1")
+    assert (await store.findings("run-1", "site-1"), await store.findings("run-1", "site-2")) == (b"", b"other")
+    await store.remove("run-1")
+    await (await filled(store)).close()
+    assert await store.findings("run-1", "site-2") == b""
+
+
+@fact
 async def growth_is_told_with_what_reads_it(store: Store) -> None:
     appender = await filled(store)
     async with aclosing(store.growth(STREAM, 3, follow=True)) as growth:

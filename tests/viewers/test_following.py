@@ -58,6 +58,9 @@ class Held:
     async def state(self, run: str) -> RunState:
         return RunState.ENDED
 
+    async def findings(self, run: str, site: str = "") -> None:
+        return None
+
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         return []
 

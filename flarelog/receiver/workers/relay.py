@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict
 from typing import Any, NoReturn
 
@@ -191,6 +191,21 @@ class Relay:
         self, asked: codec.Times, own: AsyncGenerator[Any, None], context: Context, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a Timeline, one after the other; *own* is what this one does."""
+        async with contextlib.aclosing(self._each(calls.timeline, asked, own, context, who)) as found:
+            async for message in found:
+                yield message
+
+    async def findings(
+        self, asked: codec.Asked, own: AsyncGenerator[Any, None], context: Any, who: bytes
+    ) -> AsyncGenerator[Any, None]:
+        """What all workers answer to a Findings, one after the other; *own* is what this one does."""
+        async with contextlib.aclosing(self._each(calls.findings, asked, own, context, who)) as found:
+            async for message in found:
+                yield message
+
+    async def _each(
+        self, ask: Callable[[Any], Any], asked: Any, own: AsyncGenerator[Any, None], context: Any, who: bytes
+    ) -> AsyncGenerator[Any, None]:
         others = sorted(self._channels)
         if asked.site or self._place.whole_runs:
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
@@ -198,7 +213,7 @@ class Relay:
             async for message in found:
                 yield message
         for number in others:
-            call = calls.timeline(self._channels[number])(asked, metadata=((CALLER, who),))
+            call = ask(self._channels[number])(asked, metadata=((CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
                 async for raw in pieces:
                     yield raw

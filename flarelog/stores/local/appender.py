@@ -21,7 +21,7 @@ from typing import NoReturn, Protocol
 from flarelog.delivery.receiver import Epochs, Holder, size_of
 from flarelog.delivery.shares import Footprint
 from flarelog.errors import Fenced, Hole, NotAllowed, StoreError, Unavailable
-from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, extend
+from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, Buffer, Mark, Receipt, StreamId, StreamInfo, extend
 from flarelog.stores.directory import Directory, meaning, read_all
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
@@ -108,10 +108,19 @@ class LocalAppender:
 
     @property
     def sealed(self) -> bool:
-        return self.journal.sealed and not self._behind
+        return self.journal.sealed and not self.behind
 
     @property
-    def _behind(self) -> bool:
+    def told(self) -> StreamInfo:
+        """What is known of the stream."""
+        return self.journal.told(self.stream)
+
+    def read(self, size: int, offset: int) -> bytes:
+        """So many bytes from *offset*, or fewer; none where it is closed."""
+        return os.pread(self._data_fd, size, offset) if self._data_fd >= 0 else b""
+
+    @property
+    def behind(self) -> bool:
         return self._written > self.journal.committed or bool(self._new_marks)
 
     # --- opening
@@ -249,7 +258,7 @@ class LocalAppender:
     async def sync(self) -> int:
         self._check()
         if not self._disk:
-            while self._behind:
+            while self.behind:
                 self._commit_now(*self._batch())
             return self.committed
         length, marks = self._written, len(self.journal.marks) + len(self._new_marks)

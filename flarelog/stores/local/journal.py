@@ -23,7 +23,18 @@ from typing import Any
 
 from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exits import Exit
-from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Mark, Redaction, StreamId, extend
+from flarelog.model import (
+    EMPTY_DIGEST,
+    Attributes,
+    Ended,
+    Gap,
+    Generation,
+    Mark,
+    Redaction,
+    StreamId,
+    StreamInfo,
+    extend,
+)
 from flarelog.stores.local import exits
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
@@ -79,6 +90,13 @@ class Journal:
     @property
     def digest(self) -> int:
         return self.lengths[-1][1] if self.lengths else EMPTY_DIGEST
+
+    def told(self, stream: StreamId) -> StreamInfo:
+        """What is known of *stream*, whose journal it is."""
+        return StreamInfo(
+            stream, 0, self.committed, self.digest, self.sealed, tuple(self.marks),
+            self.redacted if self.sealed else None, begun=self.begun, grown=self.grown, ended=self.ended,
+        )  # fmt: skip
 
     def apply(self, record: dict[str, Any]) -> None:
         """Take in one record; unknown kinds are ignored. Raises KeyError, TypeError or ValueError for one that makes

@@ -4,6 +4,7 @@
     ROOT/RUN/SITE/.LOG.journal      what of them is durable, and the marks (see journal.py)
     ROOT/RUN/.run.journal           the run's state (see runs.py)
     ROOT/RUN/.SITE.events           what became of the site's streams, and when (see chronicle.py)
+    ROOT/RUN/.SITE.findings         what went wrong in them, as the receiver found it (see troubles.py)
     ROOT/RUN/.SITE.health           how the site's machine fared, by the minute (see healths.py)
     ROOT/.lock                      held by the receiver that writes here (see lock.py)
 

@@ -123,7 +123,7 @@ class Listing:
     def _info(self, stream: StreamId) -> StreamInfo | None:
         appender = self._opened.get(stream)
         journal = appender.journal if appender is not None else self._recorded(stream)
-        return _told(stream, journal) if journal is not None else None
+        return journal.told(stream) if journal is not None else None
 
     def _recorded(self, stream: StreamId) -> Journal | None:
         """What the journal says, as far as the bytes are there; None when there is none."""
@@ -160,24 +160,9 @@ class Listing:
             raise meaning(error, f"{stream} could not be read") from error
         try:
             size = os.fstat(fd).st_size
-            yield Evidence(_told(stream, journal), journal.lengths, size, partial(os.pread, fd))
+            yield Evidence(journal.told(stream), journal.lengths, size, partial(os.pread, fd))
         finally:
             os.close(fd)
-
-
-def _told(stream: StreamId, journal: Journal) -> StreamInfo:
-    return StreamInfo(
-        stream,
-        0,
-        journal.committed,
-        journal.digest,
-        journal.sealed,
-        tuple(journal.marks),
-        journal.redacted if journal.sealed else None,
-        begun=journal.begun,
-        grown=journal.grown,
-        ended=journal.ended,
-    )
 
 
 def _believe(directory: Directory, name: str, journal: Journal) -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from flarelog.errors import Unavailable
 from flarelog.stores.base import Extent
 from flarelog.stores.directory import Directory
-from flarelog.stores.local import chronicle, healths
+from flarelog.stores.local import chronicle, healths, troubles
+from flarelog.stores.local.troubles import SUFFIX as FINDINGS
 
 REMOVED = ".removed."  # no run's name begins with a dot
 
@@ -26,16 +27,19 @@ def extent(directory: Path) -> Extent:
     files = log_bytes = all_bytes = 0
     changed = 0.0
     for place, _, names in os.walk(directory):
-        for name in (".", *names):
+        # Who looks at what is there changes nothing of it.
+        looked_at = any(name.startswith(".") and FINDINGS in name for name in names)
+        for name in names if looked_at else (".", *names):
             try:
                 status = os.lstat(os.path.join(place, name))
             except FileNotFoundError:
                 changed = time.time()
                 continue
-            changed = max(changed, status.st_mtime)
+            if not (name.startswith(".") and FINDINGS in name):
+                changed = max(changed, status.st_mtime)
             if stat.S_ISREG(status.st_mode):
                 all_bytes += status.st_size
-                if not (name.startswith(".") and name.endswith((".journal", ".events", ".health"))):
+                if not (name.startswith(".") and name.endswith((".journal", ".events", ".health", FINDINGS))):
                     files += 1
                     log_bytes += status.st_size
     return Extent(files, log_bytes, all_bytes, changed)
@@ -49,7 +53,7 @@ def move_away(root: Path, run: str, site: str = "") -> None:
             holding.size(name)  # a link is told as one
             raise FileNotFoundError(name)
         if site:
-            for record in (chronicle.name_of(site), healths.name_of(site)):
+            for record in (chronicle.name_of(site), healths.name_of(site), troubles.name_of(site)):
                 with contextlib.suppress(FileNotFoundError):
                     holding.remove(record)
         # The names of a run and a site may take all the room that a name has: they are not told here.

@@ -30,6 +30,7 @@ from flarelog.names import run_name, site_name
 from flarelog.replace import replace_file
 from flarelog.stores.aside import aside
 from flarelog.stores.base import (
+    AtHand,
     Bytes,
     Durability,
     Evidence,
@@ -42,7 +43,7 @@ from flarelog.stores.base import (
 )
 from flarelog.stores.directory import meaning
 from flarelog.stores.fares import Point
-from flarelog.stores.local import chronicle, footprint, healths, lock, runs, timeline
+from flarelog.stores.local import chronicle, footprint, healths, lock, runs, timeline, troubles
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.followers import Followers
@@ -117,6 +118,13 @@ class LocalReader:
         wanted: Callable[[str, str], bool] = lambda run, site: True,
     ) -> AsyncGenerator[StreamInfo, None]:
         return self._listing.list(prefix, one_a_site, after, wanted)
+
+    def at_hand(self, stream: StreamId) -> AtHand | None:
+        appender = self._open.get(stream)
+        return AtHand(appender.read, appender.told, appender.behind) if appender is not None else None
+
+    async def findings(self, run: str, site: str) -> bytes:
+        return await self.aside(partial(troubles.read, self.layout, run_name(run), site_name(site)))
 
     async def lengths(self, stream: StreamId, times: Sequence[int]) -> tuple[int, ...]:
         def look() -> tuple[int, ...]:
@@ -352,6 +360,12 @@ class LocalStore(LocalReader):
             return  # it was removed
         except OSError as error:
             raise meaning(error, f"the event in {run}/{site} could not be recorded") from error
+
+    async def set_findings(self, run: str, site: str, said: bytes) -> None:
+        try:
+            await self.aside(partial(troubles.write, self.root, run_name(run), site_name(site), said))
+        except OSError as error:
+            raise meaning(error, f"the findings of {run}/{site} could not be written") from error
 
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
         try:

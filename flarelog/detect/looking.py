@@ -1,0 +1,374 @@
+"""How far one log was looked at for findings, and a look at what came since: bytes in, findings out, at any time.
+
+Laws that hold here: a look finds what a search of the whole log finds. What is kept of one is enough for the next: what
+was found before ``at``, a line at which nothing was open. What stands behind it is looked at again when more comes, so
+that a look which was lost, or made twice, changes nothing and counts nothing twice. Where a log moves the cursor, has
+a line of more than ``LINE`` bytes, or begins tracebacks for so long without a moment in between, a search sees more.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from flarelog.detect.base import PIECES, Finding
+from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
+from flarelog.detect.records import finding_of, kept_record
+from flarelog.detect.table import Table
+from flarelog.model import Attributes, Mark, StreamId, StreamInfo
+from flarelog.render.container import UNDECIDED, Renderer, may_be_records
+from flarelog.render.controls import CODED
+from flarelog.render.edges import is_packed, tears
+from flarelog.render.ranks import RankChoice, RankChooser, known
+from flarelog.render.rows import Line
+from flarelog.render.sgr import plain
+from flarelog.render.sieve import Sieve
+from flarelog.render.sieving import Sieving
+from flarelog.render.zones import Stamps, told
+
+LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
+BLOCK = 64 << 10  # bytes that are read at once
+STEP, LINES = 2 << 10, 20  # bytes, and lines of them, that are looked at before others have a turn
+SHORT = 16 << 10  # bytes of a line
+UNFINISHED = 64 << 10  # bytes of a line that may go on: a longer one is looked at when it ends
+BEFORE_BYTES = 16 << 10, 64 << 10  # in which lines before others are looked for; where they are long
+SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
+_TABLE = Table()
+_CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
+_CODED = re.compile(CODED)
+# What each piece has, those together that begin alike: a third of the time that a look for each piece takes.
+_FINDS = tuple(
+    re.compile(pattern).search
+    for pattern in (
+        *(rb"r(?:ror|aceback|e dumped)", rb"il(?:led|ed|ures)", rb"N(?:VRM|CCL|o space|aN|CELLED)"),
+        *(rb"n(?:an|tation f)", rb"_E"),
+    )
+)
+
+
+def is_clean(data: bytes) -> bool:
+    """Whether nothing can be found in the lines *data* of a log that no container runtime wrote.
+
+    A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
+    """
+    for finds in _FINDS:
+        if finds(data):
+            return False
+    if b"egfault" in data or b"of memory" in data:
+        return False
+    return b"\x01" not in data.translate(_CONTROLS) and (data.isascii() or _CODED.search(data) is None)
+
+
+@cache
+def version() -> int:
+    """Of the signatures: what others found is found anew."""
+    rows = [(each.id, each.role, each.severity, each.literals, str(each.pattern)) for each in _TABLE.signatures]
+    return crc32(repr((rows, PIECES, BEFORE, AFTER)).encode())
+
+
+@dataclass(slots=True)
+class Progress:
+    """Of one log."""
+
+    begun: int = 0  # when the log did, in milliseconds since 1970: a later one of its name has begun at another time
+    at: int = 0  # what was found before it is settled
+    seen: int = 0  # bytes that were looked at
+    marks: int = 0  # that were known then
+    sealed: bool = False  # whether it was, then
+    plain: bool | None = None  # whether no container runtime wrote it, as far as that is known
+    told: int = 0  # a digest of what marks tell of the lines that were found
+    settled: Mapping[Key, Finding] = field(default_factory=dict)
+    settled_more: int = 0  # findings that were too many to keep
+    late: Mapping[Key, Finding] = field(default_factory=dict)  # what changes by the lines behind *at*
+    more: int = 0  # as *settled_more*, of all lines
+    barren: int = 0  # no line ends between *at* and here; not kept
+
+    @property
+    def findings(self) -> list[Finding]:
+        """In the order of the log."""
+        return sorted({**self.settled, **self.late}.values(), key=lambda each: each.offset)
+
+    @property
+    def size(self) -> int:
+        """How many findings are kept, nearly."""
+        return len(self.settled) + len(self.late)
+
+    def is_of(self, info: StreamInfo) -> bool:
+        """Whether a look at *info* may go on from here; else it begins anew."""
+        if info.committed < max(self.at, self.seen) or (info.begun and self.begun and info.begun != self.begun):
+            return False
+        same = (self.marks, self.sealed) == (len(info.marks), info.sealed)
+        return same or not (self.settled or self.late) or self.told == _told(info, self.findings)
+
+    def passed(self, end: int) -> None:
+        """Nothing can be found in the whole lines before *end*."""
+        self.at, self.late, self.more = end, {}, self.settled_more
+
+    def trim(self, most: int) -> None:
+        """Keep *most* findings, the first of the log; others are counted."""
+        if self.size <= most:
+            return
+        keys = sorted({*self.settled, *self.late}, key=lambda key: (self.late.get(key) or self.settled[key]).offset)
+        kept = {*keys[:most]}
+        gone = sum(key not in kept for key in self.settled)
+        self.settled_more += gone
+        self.more += len(keys) - len(kept)
+        self.settled = {key: each for key, each in self.settled.items() if key in kept}
+        self.late = {key: each for key, each in self.late.items() if key in kept}
+
+    # --- as it is kept
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "begun": self.begun,
+            "at": self.at,
+            "seen": self.seen,
+            "marks": self.marks,
+            "sealed": self.sealed,
+            "plain": self.plain,
+            "told": self.told,
+            "more": [self.settled_more, self.more],
+            "found": [[list(key), kept_record(each)] for key, each in self.settled.items()],
+            "late": [[list(key), kept_record(each)] for key, each in self.late.items()],
+        }
+
+    @classmethod
+    def of(cls, stream: StreamId, said: Mapping[str, Any]) -> Progress:
+        """What ``record`` said. Raises ValueError, TypeError, KeyError."""
+        settled, late = ({(*key,): finding_of(stream, each) for key, each in said[name]} for name in ("found", "late"))
+        numbers = [said[name] for name in ("begun", "at", "seen", "marks", "told")] + [*said["more"]]
+        if any(type(number) is not int or number < 0 for number in numbers) or said["plain"] not in (None, False, True):
+            raise ValueError("a number is none")
+        begun, at, seen, marks, digest, settled_more, more = numbers
+        sealed = said["sealed"] is True
+        return cls(begun, at, seen, marks, sealed, said["plain"], digest, settled, settled_more, late, more)
+
+
+def _told(info: StreamInfo, found: Sequence[Finding]) -> int:
+    """A digest of what the marks of *info* tell of the lines of *found*: whose they are, and in which zone."""
+    if not found:
+        return 0
+    stretches, zones = known(info), list(told(info.marks))
+    ranks, starts = [repr(replace(one, start=0)) for one in stretches], [start for start, _ in zones]
+    begins = [one.start for one in stretches]
+    said = {
+        (bisect_right(begins, each.offset), max(1, bisect_right(starts, each.offset)), each.offset) for each in found
+    }
+    names = [
+        (offset, ranks[rank - 1] if rank else "", zones[zone - 1][1] if zones else "") for rank, zone, offset in said
+    ]
+    return crc32(repr(sorted(names)).encode())
+
+
+class _Around(NamedTuple):
+    """The bytes of a log that a look takes."""
+
+    data: bytes  # from Progress.at on
+    cut: int  # so many of them are whole lines; the others are of one that may go on
+    before: bytes  # whole lines before them
+
+
+def examine(
+    progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes], stamps: Callable[[], Stamps]
+) -> Iterator[None]:
+    """Look at what came to the log of *info*, and let *progress* tell it; at each value others have a turn.
+
+    *read* gives so many bytes from an offset, *stamps* what reads the times of the log. One that is left before its end
+    is made again by the next.
+    """
+    size, progress.begun = BLOCK, info.begun
+    while progress.at < info.committed:
+        start, left = progress.at, info.committed - progress.at
+        if left > UNFINISHED and not info.sealed:
+            yield from _line_ends(progress, info.committed, read)
+            if progress.barren >= info.committed:
+                break
+        data = read(min(size, left), start)
+        if len(data) < min(size, left):
+            return  # it was cut off, or removed
+        cut, at_end = data.rfind(b"\n") + 1, len(data) == left
+        if not cut and not at_end and size < LINE:
+            size *= 4
+            continue
+        if not at_end:
+            cut = cut or len(data)
+        if not at_end or (len(data) - cut > UNFINISHED and not info.sealed):
+            data = data[:cut]
+        clean = progress.plain is not False and is_clean(data)
+        if clean and progress.plain is None and not may_be_records(data):
+            progress.plain = True if data.count(b"\n", 0, cut) >= UNDECIDED or size >= LINE else None
+        if clean and progress.plain:
+            progress.passed(start + cut)
+        elif clean and not start and not may_be_records(data):
+            progress.passed(0)
+        else:
+            before = _before(start, read) if progress.plain is not None else b""
+            yield from _look(progress, info, _Around(data, cut, before), stamps(), force=size >= LINE)
+        if at_end:
+            break
+        size = BLOCK if progress.at > start else size * 4
+        yield
+    progress.seen, progress.marks, progress.sealed = info.committed, len(info.marks), info.sealed
+
+
+def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) -> Iterator[None]:
+    """Look whether a line ends before *end*: one that is drawn for hours is not read from its begin each time."""
+    at = max(progress.at, progress.barren)
+    while at < end and (piece := read(min(BLOCK, end - at), at)) and b"\n" not in piece:
+        at += len(piece)
+        yield
+    progress.barren = at
+
+
+def _before(start: int, read: Callable[[int, int], bytes]) -> bytes:
+    """The last lines before *start*, as many as count."""
+    size, most = BEFORE_BYTES
+    while True:
+        begin = max(0, start - size)
+        data = read(start - begin, begin)
+        at = len(data)
+        for _ in range(BEFORE + 1):
+            at = data.rfind(b"\n", 0, at)
+            if at < 0:
+                break
+        if at >= 0 or not begin or size >= most:
+            return data[at + 1 :] if at >= 0 or begin else data
+        size *= 4
+
+
+def _look(
+    progress: Progress, info: StreamInfo, around: _Around, stamps: Stamps, *, force: bool = False
+) -> Iterator[None]:
+    """Look at *around*. *force*: what is open at the end of the whole lines is taken for whole."""
+    stream, start, end = info.stream, progress.at, progress.at + around.cut
+    if progress.plain is None and (start > 0 or is_packed(stream.log, 0, around.data)):
+        progress.passed(end)
+        return
+    ranks = RankChooser(RankChoice())
+    ranks.learn([info])
+    stamps.learn(info.marks)
+    detector = Detector(
+        stream,
+        _TABLE,
+        rank=lambda line: ranks.rank(str(stream), line.offset, plain(line.text)),
+        stamped=stamps.time,
+        known=Settled(start, progress.settled, progress.settled_more),
+    )
+    lines = _Lines(
+        progress, info.marks, around.before, detector, sieved=bool(progress.plain) and _is_short(around.data)
+    )
+    yield from lines.feed(around.data[: around.cut])
+    form = lines.renderer.plain if lines.renderer.decided else None
+    if force:
+        form = form is not False
+        yield from lines.close()
+        detector.close()
+    open_from = yield from lines.settle()
+    settled = detector.settled(end)
+    yield from lines.feed(around.data[around.cut :])
+    yield from lines.close()
+    detector.close()
+    found = detector.settled(end)
+    if form is not None and (force or open_from is None or settled.at <= open_from):
+        progress.at, progress.settled, progress.settled_more = settled.at, settled.found, settled.more
+        progress.plain = form
+    progress.late = {key: each for key, each in found.found.items() if progress.settled.get(key) is not each}
+    progress.more = found.more
+    progress.told = _told(info, progress.findings)
+
+
+def _is_short(data: bytes) -> bool:
+    """Whether each line of *data* is: a sieve, which draws the states of a bar, would take long for another."""
+    at = 0
+    while len(data) - at > SHORT:
+        end = data.rfind(b"\n", at, at + SHORT) + 1
+        if not end:
+            return False
+        at = end
+    return True
+
+
+class _Lines:
+    """The bytes of a log on their way to *detector*."""
+
+    def __init__(
+        self, progress: Progress, marks: Sequence[Mark], before: bytes, detector: Detector, *, sieved: bool
+    ) -> None:
+        self.renderer = _renderer(progress.plain, progress.at)
+        self._detector, self._before, self._plain = detector, before, progress.plain
+        self._position = self._fed = self._start = progress.at
+        self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
+        self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
+
+    def settle(self) -> Generator[None, None, int | None]:
+        """Look at what is complete. Where the first line begins that is not; None where there is none."""
+        yield from self._look(self.renderer.settle())
+        at = self.renderer.first_open
+        return at if at < self.renderer.position else None
+
+    def feed(self, data: bytes) -> Iterator[None]:
+        at = 0
+        while at < len(data):
+            end = min(len(data), at + STEP)
+            if self._sieving is not None:  # whole lines: of one that grows it would look at the same again
+                end = data.rfind(b"\n", at, end) + 1 or data.find(b"\n", end) + 1 or len(data)
+            piece = data[at:end]
+            kept = [(self._fed, piece)] if self._sieving is None else self._sieving.feed(self._fed, piece)
+            self._fed += len(piece)
+            at = end
+            for offset, what in kept:
+                for begin in range(0, len(what), STEP):
+                    yield from self._take(offset + begin, what[begin : begin + STEP])
+            yield
+
+    def close(self) -> Iterator[None]:
+        """Nothing more comes."""
+        for offset, what in self._sieving.close() if self._sieving is not None else ():
+            for begin in range(0, len(what), STEP):
+                yield from self._take(offset + begin, what[begin : begin + STEP])
+        yield from self._noted(self._position)
+        yield from self._look(self.renderer.close())
+
+    def _look(self, lines: Sequence[Line]) -> Iterator[None]:
+        for at in range(0, len(lines), LINES):
+            self._detector.feed(lines[at : at + LINES])
+            yield
+
+    def _take(self, offset: int, data: bytes) -> Iterator[None]:
+        if offset == self._start and self._before:
+            renderer, before, self._before = _renderer(self._plain, offset - len(self._before)), self._before, b""
+            for at in range(0, len(before), STEP):
+                self._detector.recall(renderer.feed(before[at : at + STEP]))
+                yield
+            self._detector.recall(renderer.close())
+        if offset > self._position:
+            yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
+            yield from self._noted(offset)
+            self._position = offset
+            self.renderer.jump(offset)
+        while data:
+            mark = self._marks[0].offset if self._marks else self._position + len(data)
+            piece = data[: max(0, mark - self._position)]
+            yield from self._look(self.renderer.feed(piece))
+            self._position += len(piece)
+            data = data[len(piece) :]
+            yield from self._noted(self._position)
+
+    def _noted(self, position: int) -> Iterator[None]:
+        while self._marks and self._marks[0].offset <= position:
+            torn = tears(self._marks.popleft())
+            yield from self._look(self.renderer.close() if torn else self.renderer.settle())
+
+
+def _renderer(form: bool | None, at: int) -> Renderer:
+    renderer = Renderer()
+    if form is not None:
+        renderer.decide(form)
+    renderer.jump(at)
+    return renderer

@@ -1,0 +1,230 @@
+"""A log that is looked at while it grows: the same findings as of a search of the whole, whenever somebody looks."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flarelog.detect import looking
+from flarelog.detect.base import PIECES, Finding
+from flarelog.detect.looking import BLOCK, Progress, examine, is_clean
+from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, StreamInfo
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.sgr import plain
+from flarelog.render.zones import Stamps, zone_of
+from tests.detect.cases import STREAM, cases, searched
+from tests.detect.test_detector import USUAL, a_log
+
+UTC = zone_of("UTC")
+BAR = b"".join(b"\rEpoch 1: %d%%|####| loss=0.3" % n for n in range(100)) + b"\n"
+TRACEBACK = b"""Traceback (most recent call last):
+  File "/src/train.py", line 12, in <module>
+    main()
+ValueError: the batch is empty
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/src/train.py", line 14, in <module>
+    report()
+RuntimeError: NCCL communicator was aborted
+"""
+
+
+def stamps() -> Stamps:
+    assert UTC is not None
+    return Stamps(UTC, 1_793_000_000 * 10**9)
+
+
+def info(
+    data: bytes, committed: int, marks: Iterable[Mark] = (), *, sealed: bool = False, begun: int = 1
+) -> StreamInfo:
+    seen = tuple(mark for mark in marks if mark.offset <= committed)
+    return StreamInfo(STREAM, 0, committed, EMPTY_DIGEST, sealed, seen, begun=begun)
+
+
+def looked(progress: Progress, data: bytes, committed: int, marks: Iterable[Mark] = (), **how: bool) -> Progress:
+    """What *progress* is, or a new one, when a log with so many bytes of *data* was looked at."""
+    about = info(data, committed, marks, **how)
+    if not progress.is_of(about):
+        progress = Progress()
+    for _ in examine(progress, about, lambda size, at: data[:committed][at : at + size], stamps):
+        pass
+    assert progress.seen == committed
+    return progress
+
+
+def kept(progress: Progress) -> Progress:
+    """As another process finds it."""
+    return Progress.of(STREAM, json.loads(json.dumps(progress.record())))
+
+
+def expected(data: bytes) -> list[Finding]:
+    """What a search of *data* finds, as ``flarelog findings`` makes it."""
+    ranks = RankChooser(RankChoice())
+    return searched(
+        data, stamped=stamps().time, rank=lambda line: ranks.rank(str(STREAM), line.offset, plain(line.text))
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 100_000), st.lists(st.integers(0, 1 << 30), max_size=12), st.lists(st.booleans(), max_size=12))
+def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int], restarts: list[bool]) -> None:
+    data = a_log(seed) + random.Random(seed).choice([b"", BAR, TRACEBACK, b"cp: No space left on device"])
+    progress = Progress()
+    ends = [*sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for end, restarted in zip(ends, [*restarts, *([False] * len(ends))], strict=False):
+        progress = looked(kept(progress) if restarted else progress, data, end)
+        assert progress.findings == expected(data[:end])
+
+
+@pytest.mark.parametrize("case", cases("case"), ids=lambda case: case.signature)
+def test_each_labelled_line_is_found_however_it_comes(case: object) -> None:
+    data = b"".join(USUAL) + case.data + b"".join(USUAL)  # type: ignore[attr-defined]
+    progress = Progress()
+    for end in range(0, len(data), 37):
+        progress = kept(looked(progress, data, end))
+    assert looked(progress, data, len(data), sealed=True).findings == expected(data)
+
+
+def test_a_look_that_was_lost_is_made_again() -> None:
+    """A kill between any two steps of a look: what is kept is what it was, or later, and counts nothing twice."""
+    data = b"".join([*USUAL, TRACEBACK, b"cp: error: No space left on device\n" * 3, *USUAL]) * 10
+    steps = sum(1 for _ in examine(Progress(), info(data, len(data)), lambda size, at: data[at : at + size], stamps))
+    assert steps > 5
+    for killed in range(0, steps, steps // 20):
+        progress = Progress()
+        look = examine(progress, info(data, len(data)), lambda size, at: data[at : at + size], stamps)
+        for _ in range(killed):
+            next(look)
+        assert looked(kept(progress), data, len(data)).findings == expected(data)
+
+
+def test_what_was_looked_at_is_not_read_again() -> None:
+    line = b"2026-11-20 08:00:00 step 12 loss 0.3\n"
+    data = line * 200_000
+    progress = looked(Progress(), data, len(data) - len(line))
+    read: list[int] = []
+
+    def reading(size: int, at: int) -> bytes:
+        read.append(size)
+        return data[at : at + size]
+
+    for _ in examine(progress, info(data, len(data)), reading, stamps):
+        pass
+    assert sum(read) == len(line)
+
+
+def test_a_bar_of_hours_is_not_read_from_its_begin_each_time() -> None:
+    data = BAR.replace(b"\n", b"") * 100
+    progress, read = looked(Progress(), b"begun\n" * 20 + data, 120 + 3 * BLOCK), 0
+    assert progress.at == 120
+
+    def reading(size: int, at: int) -> bytes:
+        nonlocal read
+        read += size
+        return (b"begun\n" * 20 + data)[at : at + size]
+
+    for _ in examine(progress, info(data, 120 + 3 * BLOCK + 1000), reading, stamps):
+        pass
+    assert read == 1000
+    whole = b"begun\n" * 20 + data + b"\ncp: error: No space left on device\n"
+    assert [each.signature for each in looked(progress, whole, len(whole)).findings] == ["disk.full"]
+
+
+def test_a_line_without_an_end_is_found_and_may_go_on() -> None:
+    data = b"\n" * 20 + b"cp: error: No space left on device"
+    progress = looked(Progress(), data, len(data))
+    assert [each.signature for each in progress.findings] == ["disk.full"]
+    data += b"s of the printer\n"
+    assert looked(progress, data, len(data)).findings == expected(data)
+
+
+def test_a_gap_tears_a_line() -> None:
+    data = b"\n" * 20 + b"cp: error: No space" + b" left on device\n" * 2
+    marks = (Gap(20 + 19, EMPTY_DIGEST, 100, "lost"),)
+    assert looked(Progress(), data, len(data)).findings
+    assert not looked(Progress(), data, len(data), marks).findings
+
+
+def test_a_rank_that_is_told_later_holds_for_what_was_found_before() -> None:
+    data = b"cp: error: No space left on device\n" * 30
+    begun = Generation(0, EMPTY_DIGEST, "train.log", 0, "a")
+    progress = looked(Progress(), data, 70, (begun,))
+    assert [each.rank for each in progress.findings] == [None]
+    told_ = Attributes(70, EMPTY_DIGEST, "rank:3")
+    progress = looked(progress, data, len(data), (begun, told_))
+    assert [(each.rank, each.count) for each in progress.findings] == [(3, 30)]
+
+
+def test_another_log_of_the_same_name_begins_anew() -> None:
+    data = b"cp: error: No space left on device\n" * 30
+    progress = looked(Progress(), data, len(data))
+    assert not progress.is_of(info(data, len(data), begun=2))
+    assert not progress.is_of(info(data, len(data) - 1))
+    assert progress.is_of(info(data, len(data)))
+
+
+def test_records_of_a_container_runtime_are_looked_at_as_lines() -> None:
+    records = [
+        b"2026-11-20T08:00:00.000000000Z stderr P cp: error: No sp\n",
+        b"2026-11-20T08:00:00.100000000Z stderr F ace left on device\n",
+        b"2026-11-20T08:00:01.000000000Z stdout F step 2\n",
+    ]
+    data = b"".join(records * 20)
+    progress = Progress()
+    for end in range(0, len(data), 61):
+        progress = kept(looked(progress, data, end))
+    progress = looked(progress, data, len(data))
+    assert progress.findings == expected(data)
+    assert [each.count for each in progress.findings] == [20]
+    assert progress.at > 0
+
+
+def test_a_compressed_file_tells_nothing() -> None:
+    data = b"\x1f\x8b\x08" + b"No space left on device\n" * 40
+    assert not looked(looked(Progress(), data, 30), data, len(data)).findings
+
+
+def test_tracebacks_without_an_end_are_not_looked_at_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "BLOCK", 4 << 10)
+    monkeypatch.setattr(looking, "LINE", 16 << 10)
+    block = b"".join(b"[rank%d]: Traceback (most recent call last):\n" % (n % 9) for n in range(2000))
+    progress = looked(Progress(), block, len(block))
+    assert len(block) - progress.at <= 16 << 10
+
+
+def test_findings_that_are_too_many_are_counted() -> None:
+    data = b"\n" * 20 + b"".join(b"ModuleNotFoundError: No module named 'n%d'\n" % n for n in range(50))
+    progress = looked(Progress(), data, len(data))
+    many = len(progress.findings)
+    assert many > 10, progress.findings
+    progress.trim(10)
+    assert (len(progress.findings), progress.more) == (10, many - 10)
+    assert progress.findings == expected(data)[:10]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_line_with_a_piece_is_clean(piece: str) -> None:
+    assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "clean"),
+    [
+        pytest.param(b"step 1\r\nstep 2\r\n", True, id="crlf"),
+        pytest.param(BAR, True, id="bar"),
+        pytest.param("epoch \u2588\u2588 10\n".encode(), True, id="blocks"),
+        pytest.param(b"an Err\x1b[0mor\n", False, id="colour"),
+        pytest.param(b"an Erx\x08ror\n", False, id="backspace"),
+        pytest.param("an Er\u200bror\n".encode(), False, id="unseen"),
+        pytest.param(b"an Error\n", False, id="piece"),
+    ],
+)
+def test_what_is_clean(data: bytes, clean: bool) -> None:
+    assert is_clean(data) is clean

@@ -1,0 +1,288 @@
+"""What a receiver finds in its store: bounded, kept as a whole, and of no byte's concern. The store is in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from flarelog.detect.base import Finding
+from flarelog.detect.looking import examine, version
+from flarelog.detect.records import finding_of, kept_record
+from flarelog.errors import Full
+from flarelog.model import Receipt, StreamId, StreamInfo
+from flarelog.receiver import findings as module
+from flarelog.receiver.findings import Findings, understood
+from flarelog.render.levels import Level
+from flarelog.stores.base import Appender
+from flarelog.stores.memory import MemoryStore
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire import codec
+from tests.hostile_text import HOSTILE
+
+STREAM = StreamId("run-1", "site-1", "train.log")
+STEP = b"2026-11-20 08:00:00 INFO step 1\n"
+FULL = b"cp: error writing ckpt.pt: No space left on device\n"
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits: looks follow each other, and writing does."""
+    monkeypatch.setattr(module, "EVERY", 0.0)
+    monkeypatch.setattr(module, "KEEP_EVERY", 0.0)
+    monkeypatch.setattr(module, "KEEP_SHARE", 0)
+    monkeypatch.setattr(module, "SHARES", (1.0, 1.0))
+
+
+class Kept(MemoryStore):
+    """Counts what is written and listed, and refuses to write while it is full."""
+
+    full, written, listed = False, 0, 0
+
+    async def list(self, *args: Any, **how: Any) -> AsyncGenerator[StreamInfo, None]:
+        async for info in super().list(*args, **how):
+            yield info
+        self.listed += 1
+
+    async def set_findings(self, run: str, site: str, said: bytes) -> None:
+        if self.full:
+            raise Full("there is no room")
+        self.written += 1
+        await super().set_findings(run, site, said)
+
+
+async def log(store: MemoryStore, data: bytes, stream: StreamId = STREAM, *, sealed: bool = False) -> Appender:
+    appender = await store.appender(stream, b"x" * 16)
+    await appender.append(appender.committed, data)
+    if sealed:
+        await appender.seal(Receipt(appender.committed, appender.digest, 0))
+        await appender.close()
+    return appender
+
+
+def within(work: Callable[[Kept, Findings], Awaitable[None]], store: Kept | None = None) -> Kept:
+    """Do *work* with a store, and with what looks into it."""
+
+    async def go(store: Kept) -> Kept:
+        async with store, asyncio.timeout(20):
+            found = Findings(store, lambda run, site: site != "elsewhere")
+            looking = asyncio.create_task(found.run())
+            try:
+                await work(store, found)
+            finally:
+                looking.cancel()
+                await asyncio.gather(looking, return_exceptions=True)
+                await found.close()
+        return store
+
+    return asyncio.run(go(store or Kept()))
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    while not await condition():
+        await asyncio.sleep(0)
+
+
+async def counts(found: Findings, stream: StreamId = STREAM) -> list[tuple[str, int]]:
+    known = dict(await found.of(stream.run, stream.site))
+    return [(one.signature, one.count) for one in known[stream].findings] if stream in known else []
+
+
+def test_what_grows_is_looked_at_and_what_was_found_is_kept() -> None:
+    async def work(store: Kept, found: Findings) -> None:
+        appender = await log(store, STEP * 20 + FULL)
+        found.grew(STREAM)
+        await until(lambda: counts(found))
+        await appender.append(appender.committed, STEP + FULL)
+        found.grew(STREAM)
+        await until(lambda: store.findings("run-1", "site-1"))
+        while await counts(found) != [("disk.full", 2)]:
+            await asyncio.sleep(0)
+
+    store = within(work)
+    kept = understood("run-1", "site-1", asyncio.run(store.findings("run-1", "site-1")))
+    assert [(one.signature, one.count) for one in kept["train.log"].findings] == [("disk.full", 2)]
+
+
+def test_the_next_one_goes_on_and_reads_nothing_twice() -> None:
+    async def first(store: Kept, found: Findings) -> None:
+        await log(store, STEP * 1000 + FULL, sealed=True)
+        found.grew(STREAM)
+        await until(lambda: counts(found))
+
+    async def second(store: Kept, found: Findings) -> None:
+        store.growth = None  # type: ignore[assignment, method-assign]
+        assert await counts(found) == [("disk.full", 1)]
+        while store.listed < 2:  # the first one's as well
+            await asyncio.sleep(0)
+
+    store = within(first)
+    within(second, store)
+
+
+def test_an_old_store_is_looked_at_without_anybody_saying_so() -> None:
+    async def work(store: Kept, found: Findings) -> None:
+        await until(lambda: counts(found))
+
+    store = Kept()
+    asyncio.run(_filled(store))
+    assert within(work, store).written
+
+
+async def _filled(store: Kept) -> None:
+    async with store:
+        await log(store, STEP * 20_000 + FULL, sealed=True)
+
+
+def test_a_log_that_has_much_to_look_at_holds_up_no_other() -> None:
+    other = StreamId("run-1", "site-2", "train.log")
+
+    async def work(store: Kept, found: Findings) -> None:
+        await log(store, b"a line with an Error in it\n" * 400_000)
+        await log(store, STEP * 20 + FULL, other)
+        found.grew(STREAM)
+        await asyncio.sleep(0.05)
+        found.grew(other)
+        await until(lambda: counts(found, other))
+        known = dict(await found.of("run-1", "site-1"))
+        assert known[STREAM].at < 10_000_000, "the long one is not done"
+
+    within(work)
+
+
+def test_findings_of_a_site_are_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 10)
+    lines = b"".join(b"ModuleNotFoundError: No module named 'n%d'\n" % n for n in range(40))
+    other = StreamId("run-1", "site-1", "other.log")
+
+    async def work(store: Kept, found: Findings) -> None:
+        for stream in (STREAM, other):
+            await log(store, STEP * 20 + lines, stream)
+            found.grew(stream)
+            await until(lambda stream=stream: _seen(found, stream))  # type: ignore[misc]
+        known = dict(await found.of("run-1", "site-1"))
+        assert [(len(known[stream].findings), known[stream].more) for stream in (STREAM, other)] == [(10, 30), (0, 40)]
+
+    within(work)
+
+
+async def _seen(found: Findings, stream: StreamId) -> bool:
+    known = dict(await found.of(stream.run, stream.site))
+    return stream in known and known[stream].seen > 0
+
+
+def test_a_full_disk_is_tried_again() -> None:
+    async def work(store: Kept, found: Findings) -> None:
+        store.full = True
+        await log(store, STEP * 20 + FULL)
+        found.grew(STREAM)
+        await until(lambda: counts(found))
+        await asyncio.sleep(0.02)
+        store.full = False
+        await until(lambda: store.findings("run-1", "site-1"))
+
+    within(work)
+
+
+def test_what_was_removed_is_forgotten() -> None:
+    async def work(store: Kept, found: Findings) -> None:
+        await log(store, STEP * 20 + FULL, sealed=True)
+        found.grew(STREAM)
+        await until(lambda: counts(found))
+        await store.remove("run-1")
+        found.forget("run-1")
+        assert await counts(found) == []
+        found.grew(STREAM)  # it was said before, and is gone
+        await asyncio.sleep(0.02)
+        assert await counts(found) == []
+
+    within(work)
+
+
+def test_nothing_is_told_of_what_is_another_workers() -> None:
+    async def work(store: Kept, found: Findings) -> None:
+        await store.set_findings("run-1", "elsewhere", b"{}")
+        assert await found.of("run-1", "elsewhere") == []
+
+    within(work)
+
+
+def test_a_bug_in_a_look_ends_no_other(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = StreamId("run-1", "site-2", "train.log")
+
+    def broken(progress: object, info: object, *rest: object) -> Iterator[None]:
+        if info.stream == STREAM:  # type: ignore[attr-defined]
+            raise RuntimeError("a bug")
+        return examine(progress, info, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "examine", broken)
+
+    async def work(store: Kept, found: Findings) -> None:
+        for stream in (STREAM, other):
+            await log(store, STEP * 20 + FULL, stream)
+        for _ in range(3):
+            found.grew(STREAM)
+            await asyncio.sleep(0.02)
+        found.grew(other)
+        await until(lambda: counts(found, other))
+
+    within(work)
+    assert 1 <= caplog.text.count("a bug") <= 4
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(b"", b"\xff\n", b"no JSON\n", b"[]\n", b'{"findings": 99, "signatures": 1}\n{"log": "a"}\n'),
+        b'HEAD\n{"log": "../a"}\n',
+        b'HEAD\n{"log": "a", "at": -1}\n',
+        b'HEAD\n{"log": 7}\n',
+        b"HEAD\n" + b"[" * 100_000 + b"\n",
+    ],
+)
+def test_a_file_that_makes_no_sense_is_as_none(raw: bytes) -> None:
+    head = json.dumps({"findings": module.FORMAT, "signatures": version()}).encode()
+    assert understood("run-1", "site-1", raw.replace(b"HEAD", head)) == {}
+
+
+FOUND = Finding(
+    "disk.full",
+    "root",
+    Level.FATAL,
+    STREAM,
+    7,
+    30,
+    "cp: No space",
+    "A disk is full.",
+    "Look.",
+    5,
+    3,
+    {"at": "a:1", "n": 2},
+)
+
+
+def test_a_finding_is_the_same_after_its_record() -> None:
+    assert finding_of(STREAM, json.loads(json.dumps(kept_record(FOUND)))) == FOUND
+
+
+@pytest.mark.parametrize("name", ["signature", "text", "meaning", "action"])
+def test_no_text_of_a_finding_drives_a_terminal(name: str) -> None:
+    found = finding_of(STREAM, kept_record(FOUND) | {name: HOSTILE * 100})
+    assert getattr(found, name).isprintable()
+    assert len(getattr(found, name)) <= 500
+    assert str(finding_of(STREAM, kept_record(FOUND) | {"facts": {HOSTILE: HOSTILE}}).facts).isprintable()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"role": "king"}, {"severity": 99}, {"offset": -1}, {"offset": True}, {"count": "1"}, {"text": 1}, {"facts": []}],
+    ids=str,
+)
+def test_a_finding_that_makes_no_sense_is_passed_over(change: dict[str, object]) -> None:
+    bad = pb.Found(seen=9, findings=[json.dumps(kept_record(FOUND) | change), json.dumps(kept_record(FOUND))])
+    bad.stream.run, bad.stream.site, bad.stream.log = "run-1", "site-1", "train.log"
+    found = codec.decode_found(bad.SerializeToString())
+    assert (found.findings, found.more, found.seen) == ([FOUND], 1, 9)
