@@ -315,6 +315,24 @@ print('end')
     assert [gap["length"] for gap in record["gaps"]] == [lost]
 
 
+def test_what_a_disk_that_stays_full_cost_is_a_gap_at_the_end(place: Place, small: Path) -> None:
+    said = noise(20 << 20)
+    (place.directory / "said").write_bytes(said)
+    ran = Ran(place.directory, "--spool", str(small / "logs"), command=["cat", "said"])
+    code, out, err = ran.ends()
+    assert code == 0
+    ran.spool = small / "logs"
+    kept = ran.spooled()
+    lost = len(said) - len(kept)
+    assert lost > 0
+    assert f"{lost} bytes could not be spooled".encode() in err
+    assert out.endswith(b"[flarelog: %d bytes are missing in this copy]\n" % lost)
+    receiver = place.serve()
+    assert place.sidecar(receiver, "--once", root=ran.spool, run=RUN, site=SITE).ends() == 6
+    record = receiver.holds(kept, "stdout.log", SITE, RUN)
+    assert [(gap["offset"], gap["length"]) for gap in record["gaps"]] == [(len(kept), lost)]
+
+
 # --- how it ends
 
 
@@ -465,6 +483,16 @@ os.kill(os.getpid(), 9)
 """
     code, out, err = Ran(tmp_path, command=python(text), before=before).ends()
     assert (code, out, err) == (137, b"1 0\n", b"")
+
+
+def test_as_pid_1_it_does_not_wait_for_what_outlives_the_command(tmp_path: Path) -> None:
+    before = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run([*before, "true"], capture_output=True).returncode:
+        pytest.skip("no PID namespaces here")
+    ran = Ran(tmp_path, "--linger", "0.5", command=["sh", "-c", "sleep 300 & echo held; exit 6"], before=before)
+    code, out, err = ran.ends(30)
+    assert (code, out, ran.spooled()) == (6, b"held\n", b"held\n")
+    assert b"is still held open by" in err
 
 
 def test_what_outlives_the_command_is_named_and_its_output_is_kept(tmp_path: Path) -> None:

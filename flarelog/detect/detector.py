@@ -7,6 +7,7 @@ memory has a bound: ``MOST`` findings of a log, and as many open tracebacks as `
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, signature
-from flarelog.detect.table import Absence, Table
+from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import StreamId
@@ -26,6 +27,8 @@ from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
 MOST = 1000  # findings of one log
+_OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
+_QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
 
 TRACEBACK_ROOT = signature(
@@ -173,7 +176,7 @@ class Detector:
             self._traceback(each, new)
         if hit and not inside:
             found = self._table.of(text)
-            if found is not None:
+            if found is not None and not (found[0].id in _OURS and _quotes(text, found[0])):
                 self._add(*found, line, line.end, text, self._time(line, text), new)
         self._before.append((line, text))
 
@@ -271,3 +274,12 @@ class Detector:
         self._add(
             absence.signature, {"seconds": seconds}, last, last.end, text, self._told(last, plain(last.text)), new
         )
+
+
+def _quotes(text: str, signature: Signature) -> bool:
+    """Whether what *signature* finds in the line *text* stands in quotes there, in a prompt or a setting say. A line
+    that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
+    """
+    if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
+        return False
+    return signature.facts(_QUOTED.sub("", text)) is None

@@ -53,5 +53,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.linger < math.inf:
             raise InvalidOption(f"linger must be a number of seconds, not {self.linger:g}")
+        if self.capture != "both" and (self.merge or self.pty):
+            way = "pty" if self.pty else "merge"
+            raise InvalidOption(f"{way} keeps both outputs in one log: leave out capture, or {way}")
         if self.spool_max < LEAST:
             raise InvalidOption(f"spool_max must be at least {LEAST} bytes, not {self.spool_max}")

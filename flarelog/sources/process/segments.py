@@ -124,8 +124,14 @@ class Segments:
                 os.unlink(self.path)
                 os.unlink(beside(self.path))
 
+    def finish(self) -> None:
+        """Nothing more comes. An empty segment behind what could not be spooled tells how much that was."""
+        if self.shared.trouble:
+            with contextlib.suppress(OSError):
+                self._next(self.shared.segment + 1)
+        self.close()
+
     def close(self) -> None:
-        """Nothing more comes: whoever reads the newest segment need not wait."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

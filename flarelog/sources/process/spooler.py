@@ -37,13 +37,10 @@ class Stream:
 def spool(streams: list[Stream]) -> None:
     """Move all that comes, until every pipe has ended. SIGTERM: move what is there, and end."""
     told = False
-
-    def tell(*_: object) -> None:
-        nonlocal told
-        told = True
-
-    signal.signal(signal.SIGTERM, tell)
+    telling = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # Python goes on waiting behind a signal's handler
+    signal.signal(signal.SIGTERM, lambda *_: os.eventfd_write(telling, 1))
     waiting = select.poll()
+    waiting.register(telling, select.POLLIN)
     by_pipe = {stream.pipe: stream for stream in streams if not stream.shared.done}
     for stream in by_pipe.values():
         waiting.register(stream.pipe, select.POLLIN)
@@ -59,9 +56,13 @@ def spool(streams: list[Stream]) -> None:
                 stream.segments.retry()
             retried = time.monotonic()
         patience = 0 if told else int(RETRY_EVERY * 1000) if troubled else None
-        ready = waiting.poll(patience)
+        ready = [fd for fd, _ in waiting.poll(patience)]
+        if telling in ready:
+            told = True
+            waiting.unregister(telling)
+            continue
         most = 0
-        for pipe, _ in ready:
+        for pipe in ready:
             count = _take(by_pipe[pipe])
             if count == 0:
                 _end(by_pipe.pop(pipe))
@@ -85,7 +86,7 @@ def _take(stream: Stream) -> int:
 
 
 def _end(stream: Stream) -> None:
-    stream.segments.close()
+    stream.segments.finish()
     stream.shared.done = 1
     _ring(stream)
 

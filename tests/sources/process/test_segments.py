@@ -169,3 +169,13 @@ def test_what_makes_no_sense_beside_a_file_is_passed_over(tmp_path: Path, text: 
 )
 def test_where_it_is_written_down(path: str, found: str) -> None:
     assert beside(path) == found
+
+
+def test_what_a_full_disk_cost_at_the_end_is_told_by_an_empty_file_behind_it(spool: Spool) -> None:
+    spool.say(b"kept")
+    spool.shared.trouble = errno.ENOSPC
+    spool.say(b"lost at the end")
+    spool.segments.finish()
+    last = segments(beside(str(spool.path)))[-1]
+    assert (last.base, os.stat(spool.path).st_ino) == (len(b"kept" + b"lost at the end"), last.inode)
+    assert (spool.path.read_bytes(), spool.kept()) == (b"", b"kept")
