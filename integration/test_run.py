@@ -169,6 +169,16 @@ def test_everything_arrives_at_the_receiver_and_the_spool_is_gone(place: Place) 
     assert ran.spool.is_dir(), "the directory that was named is the user's"
 
 
+def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(place: Place) -> None:
+    receiver = place.serve()
+    for said in ("first", "second"):
+        named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+        assert Ran(place.directory, *named, command=["echo", said]).ends()[0] == 0
+    record = receiver.holds(b"first\nsecond\n", "stdout.log", SITE, RUN)
+    assert "unseen" not in [one.get("ended") for one in record["generations"]]
+    assert not record["gaps"]
+
+
 def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(place: Place) -> None:
     address = free_address()
     named = ("--receiver", address, "--run", RUN, "--site", SITE, "--linger", "0.5")

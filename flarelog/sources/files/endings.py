@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from flarelog.exits import Exit
-from flarelog.model import Mark
+from flarelog.model import Generation, Mark
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.spool import ending, spooled
 
@@ -47,6 +47,16 @@ class Endings:
         if read != self._read:
             self._read, self._found = read, ending(file.beside, segment.token)
         return self._found
+
+
+def ended_at(marks: Iterable[Mark], begin: Generation) -> int | None:
+    """The offset at which the command had said all whose output the generation of *begin* is; None where *marks* do not
+    tell.
+    """
+    of = spooled(begin.notes)
+    return next(
+        (one.offset for one in marks if isinstance(one, Exit) and of is not None and one.process == of.token), None
+    )
 
 
 def of_one(one: SourceFile, other: SourceFile) -> bool:

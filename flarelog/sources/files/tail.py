@@ -28,7 +28,7 @@ from flarelog.model import (
 )
 from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest
-from flarelog.sources.files.endings import Endings, of_one
+from flarelog.sources.files.endings import Endings, ended_at, of_one
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import missing
 from flarelog.sources.files.lineage import birth_note, born_of, compare
@@ -560,8 +560,9 @@ class Tail:
             if piece is last and piece.closed is None:
                 self.marks.append(Ended(self.end, EMPTY_DIGEST, "truncated"))
         if last is not None and not last.closed and last.begin.identity not in {file.identity for file in self.files}:
-            # Whether bytes were added to it after the last look, nobody can know.
-            self.marks.append(Ended(self.end, EMPTY_DIGEST, "unseen"))
+            # Whether bytes were added to it after the last look, nobody can know, but of a command that ended.
+            whole = ended_at(info.marks, last.begin) == self.end
+            self.marks.append(Ended(self.end, EMPTY_DIGEST, "removed" if whole else "unseen"))
 
     def _lost_by(self, info: StreamInfo) -> int:
         """How many bytes the receiver held, holds no longer, and cannot be sent again."""
