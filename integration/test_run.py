@@ -216,6 +216,16 @@ def test_commands_below_each_other_send_through_the_outermost(place: Place, vari
         receiver.holds(b"in\n", log, SITE, RUN)
 
 
+def test_a_command_without_a_name_below_another_one_has_a_log_of_its_own(place: Place) -> None:
+    receiver = place.serve()
+    inner = " ".join([*FLARELOG, "run", "--", "echo", "in"])
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    ran = Ran(place.directory, *named, command=["sh", "-c", f"echo out; {inner}; echo end"])
+    assert ran.ends() == (0, b"out\nin\nend\n", b"")
+    receiver.holds(b"out\nin\nend\n", "stdout.log", SITE, RUN)
+    receiver.holds(b"in\n", "run-2/stdout.log", SITE, RUN)
+
+
 def test_below_one_of_another_machine_a_command_sends_for_itself(place: Place) -> None:
     receiver = place.serve()
     text = """

@@ -70,7 +70,8 @@ def who_writes(
             if inode in files:
                 writers.setdefault(inode, []).append(pid)
     for inode, command in (commands or {}).items():
-        writers[inode] = [command[0]] if inode in files and alive([command], proc) else []
+        left = [command[0]] if alive([command], proc) else processes.left_by(command[0])
+        writers[inode] = left if inode in files else []
     found = {}
     for inode, by in writers.items():
         gang = processes.gang(by) or processes.gang(processes.descendants(by))
@@ -203,6 +204,13 @@ class _Processes:
             last = [child for parent in last for child in self._of(parent)]
             found += last
         return found
+
+    def left_by(self, leader: int) -> list[int]:
+        """Those of the process group of *leader*, which has ended. A pid is not given anew while it is a group's."""
+        if self._status(leader) is not None:
+            return []
+        self._of(leader)
+        return self._groups.get(leader, [])
 
     def _parent(self, pid: int) -> int:
         status = self._status(pid)

@@ -75,24 +75,26 @@ class Place:
 
 
 def hold(base: str, log: str, *, apart: bool) -> Place:
-    """A place in *base* that no other command holds; *apart*: in a directory of its own.
+    """A place in *base* that no other command holds; *apart*: in a directory of its own. The lock is where the logs
+    are: a command within this one asks there.
 
     Raises OSError, InvalidName.
     """
-    make_directory(base, 0o700)
     for number in range(1, MANY):
         named = log if number == 1 else f"{log or 'run'}-{number}"
         if named:
             log_name(named)
         key = named.replace("/", "+") or "run"
-        held = os.path.join(base, f".{key}.lock")
+        root = os.path.join(base, key) if apart else base
+        held = os.path.join(root, f".{key}.lock")
+        make_directory(root, 0o700)
         try:
             lock = _lock(held)
         except FileNotFoundError:  # a command that ended removed the directory meanwhile
-            make_directory(base, 0o700)
+            make_directory(root, 0o700)
             lock = _lock(held)
         if lock is not None:
-            return Place(os.path.join(base, key) if apart else base, named, held, lock)
+            return Place(root, named, held, lock)
     raise FileExistsError(17, f"{MANY} commands with that name are running", base)
 
 
@@ -101,9 +103,9 @@ def discard(place: Place) -> None:
     the user named.
     """
     with contextlib.suppress(OSError):
+        os.unlink(place.held)
         for directory, _, _ in os.walk(place.root, topdown=False):
             os.rmdir(directory)
-        os.unlink(place.held)
         of_site = os.path.dirname(place.root)
         os.rmdir(of_site)
         os.rmdir(os.path.dirname(of_site))

@@ -208,3 +208,12 @@ def test_a_command_whose_output_another_process_writes_down_is_the_writer(proc: 
     assert found.used == {(30, 9): 503, (31, 7): 53}
     gone = who_writes(files, str(proc.root), {inode(path): (30, 8)})[inode(path)]
     assert not gone.writers | gone.used.keys(), "the pid was used again"
+
+
+def test_what_a_command_left_behind_writes_its_output_on(proc: Proc) -> None:
+    path = proc.file("stdout.log")
+    proc.process(20, path, group=20)  # the spooler
+    proc.process(31, group=30, used=50)
+    proc.process(32, group=32, used=50)
+    found = who_writes({inode(path): path.name}, str(proc.root), {inode(path): (30, 9)})[inode(path)]
+    assert found.writers == found.used.keys() == {(31, 7)}

@@ -58,6 +58,12 @@ def test_a_name_that_is_held_gets_a_number_and_one_that_was_let_go_is_free(tmp_p
     assert hold(str(tmp_path), "a/b", apart=True).log == "a/b"
 
 
+def test_a_command_within_another_one_has_a_name_of_its_own(tmp_path: Path) -> None:
+    outer = hold(str(tmp_path), "", apart=True)
+    inner, second = (hold(outer.root, "", apart=False) for _ in range(2))
+    assert [one.log for one in (outer, inner, second)] == ["", "run-2", "run-3"]
+
+
 def test_a_lock_that_its_holder_has_removed_is_no_lock(tmp_path: Path) -> None:
     first = hold(str(tmp_path), "", apart=False)
     os.unlink(first.held)
