@@ -141,6 +141,13 @@ def test_merged_outputs_are_one_log_in_the_order_of_their_writes(tmp_path: Path)
     assert out == ran.spooled("train.log") == b"".join(b"%d\n" % n for n in range(500))
 
 
+@pytest.mark.parametrize("way", ["--merge", "--pty"])
+def test_one_log_of_both_outputs_and_one_output_alone_are_refused_together(tmp_path: Path, way: str) -> None:
+    code, out, err = Ran(tmp_path, way, "--capture", "stderr", command=["echo", "said"]).ends()
+    assert (code, out) == (2, b"")
+    assert b"leave out capture" in err
+
+
 def test_one_output_alone_is_kept_and_the_other_stays_as_it_is(tmp_path: Path) -> None:
     with open(tmp_path / "out", "wb") as out:
         ran = Ran(
@@ -177,6 +184,14 @@ def test_a_command_that_is_run_again_goes_on_in_its_log_and_nothing_looks_lost(p
     record = receiver.holds(b"first\nsecond\n", "stdout.log", SITE, RUN)
     assert "unseen" not in [one.get("ended") for one in record["generations"]]
     assert not record["gaps"]
+
+
+def test_nuls_that_a_command_says_first_are_no_hole(place: Place) -> None:
+    receiver = place.serve()
+    named = ("--receiver", receiver.address, "--run", RUN, "--site", SITE)
+    assert Ran(place.directory, *named, command=["printf", r"\0\0line\n"]).ends()[0] == 0
+    receiver.holds(b"\0\0line\n", "stdout.log", SITE, RUN)
+    assert "hole" not in place.call("logs", RUN, "--receiver", receiver.address).printed
 
 
 def test_a_receiver_is_needed_neither_to_start_nor_to_end_and_may_come_later(place: Place) -> None:

@@ -202,10 +202,11 @@ class SourceFile:
         """How many bytes from the position on nobody wrote; 0 where they were written, or were told of before.
 
         A file system knows of holes by the page; the NULs around one, up to the ends of their pages, count as well. At
-        a file's beginning, where a truncation leaves them, so do the NULs of a hole that is smaller than a page.
+        a file's beginning, where a truncation leaves them, so do the NULs of a hole that is smaller than a page. A
+        command's output has no holes: what it said is written whole.
         """
         begin = self.position
-        if self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
+        if self.spool or self.hole_end > begin or os.pread(self.fd, 1, begin) != b"\0":
             return 0
         end = data = self._behind_nuls(begin)
         if end % _PAGE == 0:
