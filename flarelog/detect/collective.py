@@ -58,7 +58,8 @@ SIGNATURES = (
         Level.ERROR,
         "NCCL WARN",
         r"NCCL WARN .{0,100}?(?P<what>Connection closed by remote peer|Call to (?:recv|send|connect) \w{2,4}"
-        r"|Connect to .{1,100}? failed|Connection refused|Connection reset|No route to host|Socket recv failed)",
+        r"|Connect to .{1,100}? failed|Connection refused|Connection reset|No route to host|Socket recv failed"
+        r"|Got completion from peer)",
         "NCCL lost the connection to another rank, or never had one.",
         "Look for the rank at the other end; check NCCL_SOCKET_IFNAME and the firewall if it is alive.",
     ),
@@ -76,7 +77,10 @@ SIGNATURES = (
         "nccl.down",
         "symptom",
         Level.ERROR,
-        ("taking the entire process down", "NCCL watchdog thread terminated"),
+        (
+            *("taking the entire process down", "NCCL watchdog thread terminated"),
+            "Terminating the process after attempting to dump debug info",
+        ),
         "",
         "PyTorch ends the process after an error of NCCL.",
         "Look at the error before it.",
@@ -108,7 +112,7 @@ SIGNATURES = (
         ("clients joined", "workers joined", "client socket has", "Rendezvous", "Socket Timeout"),
         r"(?P<joined>\d{1,7})/(?P<world>\d{1,7}) (?:clients|workers) joined|Error: Socket Timeout"
         r"|client socket has (?:timed out|failed to connect)"
-        r"|Rendezvous(?:Timeout|Connection)Error",
+        r"|Rendezvous(?:Timeout|Connection|Closed)Error",
         "Not all ranks met, or the store of rank 0 does not answer.",
         "Check that every node was started, that MASTER_ADDR and MASTER_PORT are the same, and the firewall.",
     ),
@@ -139,6 +143,33 @@ SIGNATURES = (
         r"\bChildFailedError\b",
         "torchrun's summary: a worker failed. The root cause that it names is the first failure that it saw.",
         "Look at the logs of the workers.",
+    ),
+    signature(
+        "mpi.signal",
+        "cascade",
+        Level.ERROR,
+        "noticed that process rank",
+        r"noticed that process rank (?P<rank>\d{1,7}) with PID .{1,200}? exited on signal (?P<number>\d{1,3})",
+        "mpirun saw a rank die of a signal; 9 is SIGKILL.",
+        "Look at that rank's log. For 9 look for host.oom: the signal alone is no evidence.",
+    ),
+    signature(
+        "horovod.down",
+        "cascade",
+        Level.ERROR,
+        "Horovod has been shut down",
+        "",
+        "Horovod ended on this rank, mostly because another one had failed or had ended.",
+        "Look for the rank that failed first.",
+    ),
+    signature(
+        "port.listen",
+        "cascade",
+        Level.ERROR,
+        "failed to listen on any local network address",
+        r"failed to listen on any local network address\.?\s*$",
+        "The ranks' common store could not listen at its port; this line does not say why.",
+        "Look at the lines before it: mostly the port is in use.",
     ),
     signature(
         "port.in-use",

@@ -43,12 +43,19 @@ SIGNATURES = (
         "cuda.oom",
         "root",
         Level.FATAL,
-        ("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "OOM when allocating", "Out of memory while trying"),
+        (
+            *("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "OOM when allocating", "Out of memory while trying"),
+            *("Attempting to reserve", "Attempting to allocate", "from device: hip", "from device: HIP"),
+        ),
         r"(?P<device>CUDA|HIP) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
         r"(?:.{0,100}?GPU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
-        r"|CUDA out of memory|CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED"
-        r"|OOM when allocating tensor|RESOURCE_EXHAUSTED: Out of memory while trying to allocate",
+        r"|(?:CUDA|HIP) out of memory|(?:CUDA|HIP) error: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED|cuda runtime error \(2\) : out of memory|error=2 : out of memory"
+        r"|OOM when allocating tensor"
+        r"|(?:RESOURCE_EXHAUSTED|Resource exhausted): "
+        r"(?:Out of memory while trying to|Attempting to (?:reserve|allocate))"
+        r"|failed to allocate .{1,60} from device: (?:HIP_ERROR_OutOfMemory|hipError_t\(1002\))",
         "The GPU has no memory left for what the program asked for.",
         "Make the batch, the sequence or the model's share of this GPU smaller; look for other processes on the GPU.",
         more=_sized,
@@ -95,9 +102,13 @@ SIGNATURES = (
         "cuda.fault",
         "root",
         Level.FATAL,
-        ("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
+        (
+            *("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
+            "HSA_STATUS_ERROR",
+        ),
         r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
-        r"|illegal instruction)|an illegal memory access was encountered",
+        r"|illegal instruction)|an illegal memory access was encountered"
+        r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: ",
         "A kernel of the program failed on the GPU.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
     ),
@@ -109,6 +120,25 @@ SIGNATURES = (
         r"No CUDA GPUs are available|Torch not compiled with CUDA enabled|no CUDA-capable device is detected",
         "The program sees no GPU.",
         "Check nvidia-smi, CUDA_VISIBLE_DEVICES, the container's --gpus, and whether the build has CUDA.",
+    ),
+    signature(
+        "cuda.busy",
+        "root",
+        Level.FATAL,
+        "busy or unavailable",
+        r"CUDA-capable device\(s\) is/are busy or unavailable",
+        "The GPU lets no further program in: another one holds it alone, or it is out of order.",
+        "Look with nvidia-smi for other processes, the compute mode and MIG; look for an Xid message.",
+    ),
+    signature(
+        "cuda.library",
+        "root",
+        Level.FATAL,
+        "_STATUS_",
+        r"(?:cuDNN|CUDA) error: (?P<status>CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_[A-Z_]{4,40})",
+        "A call of cuDNN, cuBLAS or another library of CUDA failed.",
+        "NOT_INITIALIZED is mostly a lack of GPU memory. For others run it with CUDA_LAUNCH_BLOCKING=1.",
+        key=("status",),
     ),
     signature(
         "cuda.async",
@@ -139,6 +169,15 @@ SIGNATURES = (
         "Look the number up in NVIDIA's catalogue of Xid errors.",
         key=("pci", "xid"),
         more=_advised,
+    ),
+    signature(
+        "gpu.nvlink",
+        "root",
+        Level.FATAL,
+        "NVLink error",
+        r"uncorrectable NVLink error",
+        "The link between two GPUs has an error that it cannot correct.",
+        "Check nvidia-smi nvlink -e and the kernel's messages for an Xid; reset the GPUs, reseat the link.",
     ),
     signature(
         "gpu.lost",

@@ -1,4 +1,4 @@
-"""Signatures of the machine: memory, signals, disks, file systems, Slurm."""
+"""Signatures of the machine: memory, signals, disks, file systems, Slurm, Kubernetes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ SIGNATURES = (
             "oom-kill event",
             "OOMKilled",
             "out-of-memory",
+            "Out Of Memory",
         ),
         r"(?:ut of memory: Kill(?:ed)?|\bKilled) process (?P<pid>\d{1,9})"
         r" \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
-        r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b|killed by the cgroup out-of-memory handler",
+        r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b|killed by the cgroup out-of-memory handler"
+        r"|srun: error: \S{1,100}: tasks? [\d,-]{1,100}: Out Of Memory",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
         key=("pid",),
@@ -41,8 +43,9 @@ SIGNATURES = (
         "crash.segfault",
         "root",
         Level.FATAL,
-        ("Segmentation fault", "segmentation fault", "segfault at"),
-        r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$| \(core dumped\)| {2,}|: address)"
+        ("Segmentation fault", "segmentation fault", "segfault at", "Signals.SIGSEGV"),
+        r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$|: 11$| \(core dumped\)| {2,}|: address)"
+        r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
         r"|Signal: Segmentation fault",
@@ -58,6 +61,15 @@ SIGNATURES = (
         r"|Fatal Python error: (?P<error>Aborted|Bus error|Illegal instruction|Floating[ -]point exception)",
         "The process died of a signal that its own code or a library raised.",
         "Look at the lines before it: an assertion or an exception of C++ says why.",
+    ),
+    signature(
+        "crash.exception",
+        "cascade",
+        Level.FATAL,
+        "terminate called after throwing",
+        r"terminate called after throwing an instance of '(?P<exception>[\w:.<>]{1,150})'",
+        "The process aborts: nobody caught an exception of C++. The next line says what it is.",
+        "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
     ),
     signature(
         "host.killed",
@@ -179,5 +191,44 @@ SIGNATURES = (
         "Somebody cancelled the job, or Slurm ended the step after a task had failed.",
         "Look for the task that failed first; else ask who cancelled it.",
         key=("job",),
+    ),
+    signature(
+        "slurm.refused",
+        "root",
+        Level.FATAL,
+        ("Unable to allocate resources", "Batch job submission failed", "error: Task launch for"),
+        r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
+        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})",
+        "Slurm did not start the job or a step of it.",
+        "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
+    ),
+    signature(
+        "slurm.task",
+        "cascade",
+        Level.ERROR,
+        "srun: error: ",
+        r"srun: error: (?P<node>\S{1,100}): tasks? (?P<tasks>[\d,-]{1,100}): (?P<what>Exited with exit code \d{1,3}"
+        r"|Terminated|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)",
+        "Tasks of a step failed, or were ended after another one had failed.",
+        "Look at these tasks' logs, and for the first one that failed.",
+        key=("node", "what"),
+    ),
+    signature(
+        "k8s.unschedulable",
+        "symptom",
+        Level.WARNING,
+        "FailedScheduling",
+        r"FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
+        "Kubernetes has no node for the pod.",
+        "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
+    ),
+    signature(
+        "k8s.backoff",
+        "symptom",
+        Level.WARNING,
+        "Back-off restarting failed container",
+        "",
+        "A container ended again and again, and Kubernetes waits before it starts it anew.",
+        "Look at the container's last log (kubectl logs --previous).",
     ),
 )
