@@ -115,6 +115,9 @@ class Sink:
     async def _end(self) -> None:
         self._server.close()
         await self.tunnel.close()
+        serving = asyncio.all_tasks() - {asyncio.current_task()}
+        if serving:  # each lets go of its connection
+            await asyncio.wait(serving, timeout=10)
 
     def close(self) -> None:
         self.read()

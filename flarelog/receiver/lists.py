@@ -203,7 +203,9 @@ class Lists:
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[codec.FoundIn, None]:
             return self._troubles(asked, context, peer, identity)
 
-        return self._answered(asked, context, Action.FINDINGS, own, lambda relay: partial(relay.each, calls.findings))
+        return self._answered(
+            asked, context, Action.FINDINGS, own, lambda relay: partial(relay.each, calls.findings, some=True)
+        )
 
     async def _troubles(
         self, asked: codec.Asked, context: Context, peer: str, identity: Identity

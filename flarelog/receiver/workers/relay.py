@@ -117,27 +117,16 @@ class Relay:
         """What all workers answer to a List, in the order of the streams' names; *own* is what this one does. Where the
         caller takes what there is, those that do not answer are left out, and named in its last metadata.
         """
-        clock, some = asyncio.get_running_loop().time, calls.takes_some(context.invocation_metadata())
+        missing = set[int]()
+        left_out = missing if calls.takes_some(context.invocation_metadata()) else None
         others = sorted(self._channels)
         if asked.run and (asked.site or self._place.whole_runs):
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
 
         async def of(number: int) -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
-            if some and clock() < self._silent.get(number, 0.0):
-                missing.append(number)
-                return
-            call = calls.raw_list(self._channels[number])(asked, metadata=((CALLER, who),))
-            async with contextlib.aclosing(_pieces(call, context)) as pieces:
-                while True:
-                    try:
-                        async with asyncio.timeout(ANSWERS_WITHIN if some else None):
-                            raw = await anext(pieces, None)
-                    except TimeoutError:
-                        self._silent[number] = clock() + LEFT_OUT
-                        missing.append(number)
-                        return
-                    if raw is None:
-                        return
+            told = self._of(number, calls.raw_list, asked, context, who, left_out)
+            async with contextlib.aclosing(told) as answers:
+                async for raw in answers:
                     names = codec.listed(raw)
                     yield names, (names, raw)
 
@@ -148,7 +137,6 @@ class Relay:
                     names = stream.run, stream.site, stream.log
                     yield names, (names, part)
 
-        missing: list[int] = []
         streams, latest = 0, ("", "", "")
         async with contextlib.aclosing(merged(here(), *map(of, others))) as found:
             async for names, part in found:
@@ -158,7 +146,7 @@ class Relay:
                     break
                 yield part
         if missing:
-            context.set_trailing_metadata(calls.missing_some(missing))
+            context.set_trailing_metadata(calls.missing_some(sorted(missing)))
 
     async def list_runs(
         self, run: str, own: AsyncGenerator[RunInfo, None], context: Context, who: bytes
@@ -194,8 +182,12 @@ class Relay:
         own: AsyncGenerator[Any, None],
         context: Context,
         who: bytes,
+        *,
+        some: bool = False,
     ) -> AsyncGenerator[Any, None]:
-        """What all workers answer to the call that *ask* makes, one after the other; *own* is what this one does."""
+        """What all workers answer to the call that *ask* makes, one after the other; *own* is what this one does. Where
+        *some* answer is better than none, those that do not answer are left out.
+        """
         others = sorted(self._channels)
         if asked.site or self._place.whole_runs:
             others = [number for number in others if number == self._place.owner(asked.run, asked.site)]
@@ -203,10 +195,41 @@ class Relay:
             async for message in found:
                 yield message
         for number in others:
-            call = ask(self._channels[number])(asked, metadata=((CALLER, who),))
-            async with contextlib.aclosing(_pieces(call, context)) as pieces:
-                async for raw in pieces:
+            told = self._of(number, ask, asked, context, who, set() if some else None)
+            async with contextlib.aclosing(told) as answers:
+                async for raw in answers:
                     yield raw
+
+    async def _of(
+        self,
+        number: int,
+        ask: Callable[[grpc.aio.Channel], Any],
+        asked: object,
+        context: Context,
+        who: bytes,
+        left_out: set[int] | None,
+    ) -> AsyncGenerator[bytes, None]:
+        """What worker *number* answers to the call that *ask* makes. One that does not answer is waited for, or joins
+        those that are *left_out*.
+        """
+        clock = asyncio.get_running_loop().time
+        if left_out is not None and clock() < self._silent.get(number, 0.0):
+            left_out.add(number)
+            return
+        call = ask(self._channels[number])(asked, metadata=((CALLER, who),))
+        async with contextlib.aclosing(_pieces(call, context)) as pieces:
+            while True:
+                try:
+                    async with asyncio.timeout(ANSWERS_WITHIN if left_out is not None else None):
+                        raw = await anext(pieces, None)
+                except TimeoutError:
+                    self._silent[number] = clock() + LEFT_OUT
+                    if left_out is not None:
+                        left_out.add(number)
+                    return
+                if raw is None:
+                    return
+                yield raw
 
     async def ask_home_to_remove(self, request: tuple[str, str, bool], context: Context, who: bytes) -> Removed:
         try:

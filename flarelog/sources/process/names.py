@@ -103,7 +103,8 @@ def discard(place: Place) -> None:
     the user named.
     """
     with contextlib.suppress(OSError):
-        os.unlink(place.held)
+        with contextlib.suppress(FileNotFoundError):  # it went with its directory
+            os.unlink(place.held)
         for directory, _, _ in os.walk(place.root, topdown=False):
             os.rmdir(directory)
         of_site = os.path.dirname(place.root)
