@@ -12,7 +12,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -136,11 +136,11 @@ class Findings:
             for work in (self._look_near, self._look_far, self._keep):
                 tasks.create_task(self._always(work))
 
-    async def _always(self, work: Callable[[], object]) -> None:
+    async def _always(self, work: Callable[[], Awaitable[None]]) -> None:
         said = set[str]()
         while True:
             try:
-                await work()  # type: ignore[misc]
+                await work()
             except Exception as bug:
                 if repr(bug) not in said:  # whatever it is, it is of no byte's concern
                     log.exception("findings: the receiver failed on a log; other logs continue")

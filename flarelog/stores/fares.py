@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from flarelog.model import Health
 
@@ -26,12 +27,12 @@ class Point:
 
 def worst(one: Health, later: Health) -> Health:
     """Of two, one after the other."""
-    found: dict[str, float | None] = {}
+    found: dict[str, Any] = {}  # of floats and whole numbers
     for name in _FIGURES:
         mine, its = getattr(one, name), getattr(later, name)
         known = [value for value in (mine, its) if value is not None]
         found[name] = (min if name in _LEAST else max)(known) if known else None
-    return Health(**found, unread=later.unread or one.unread)  # type: ignore[arg-type]
+    return Health(**found, unread=later.unread or one.unread)
 
 
 def gathered(points: Iterable[Point]) -> Point | None:

@@ -354,12 +354,7 @@ class LocalStore(LocalReader):
                 await self.aside(partial(runs.write, self.layout, run, RunRecord(state, maker)))
 
     async def record(self, run: str, site: str, found: Sequence[Happening]) -> None:
-        try:
-            await self.aside(partial(chronicle.write, self.root, run, site, found))
-        except FileNotFoundError:
-            return  # it was removed
-        except OSError as error:
-            raise meaning(error, f"the event in {run}/{site} could not be recorded") from error
+        await self._added(partial(chronicle.write, self.root, run, site, found), f"the event in {run}/{site}")
 
     async def set_findings(self, run: str, site: str, said: bytes) -> None:
         try:
@@ -368,12 +363,16 @@ class LocalStore(LocalReader):
             raise meaning(error, f"the findings of {run}/{site} could not be written") from error
 
     async def fared(self, run: str, site: str, found: Sequence[Point]) -> None:
+        await self._added(partial(healths.write, self.root, run, site, found), f"the health of {run}/{site}")
+
+    async def _added(self, write: Callable[[], None], what: str) -> None:
+        """Add to what is kept beside a run's logs. One that was removed meanwhile gets nothing."""
         try:
-            await self.aside(partial(healths.write, self.root, run, site, found))
+            await self.aside(write)
         except FileNotFoundError:
-            return  # it was removed
+            return
         except OSError as error:
-            raise meaning(error, f"the health of {run}/{site} could not be recorded") from error
+            raise meaning(error, f"{what} could not be recorded") from error
 
     async def note(self, name: str) -> bytes:
         return await self.aside(partial(self.layout.raw, (), f".{name}"))
