@@ -16,11 +16,11 @@ from typing import TypeVar
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
-from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
+from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
 from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import parse_address
-from flarelog.render.sieve import Sieve
+from flarelog.render.sieve import FEW, Sieve
 from flarelog.security.tls import Tls, why
 from flarelog.stores.moments import Moment
 from flarelog.wire import calls, codec, listing, statuses
@@ -162,15 +162,25 @@ class Client:
         """Ask a receiver for a stream's bytes and marks, each mark before the bytes behind it. As ``read``, with the
         marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that
         offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
-        empty.
+        empty. An older receiver refuses a sieve of many texts: then no line is left out.
         """
+        came = False
         call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
         try:
             async with contextlib.aclosing(call):
                 async for found in call:
+                    came = True
                     yield found
         except grpc.RpcError as error:
-            raise await self._trouble(error) from error
+            trouble = await self._trouble(error)
+            if came or not isinstance(trouble, InvalidName) or sieve is None or len(sieve.any_of) <= FEW:
+                raise trouble from error
+        else:
+            return
+        whole = self.find(stream, start, first_mark, follow=follow, stop=stop)
+        async with contextlib.aclosing(whole):
+            async for found in whole:
+                yield found
 
     async def state(self, run: str) -> RunState:
         """What the receiver knows of *run*. Raises CannotConnect, InvalidName, NotAllowed."""

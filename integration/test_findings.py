@@ -71,7 +71,7 @@ def test_a_chain_of_exceptions_is_one_finding(place: Place, tmp_path: Path) -> N
     (tmp_path / "chain.py").write_text(CHAIN)
     address = ran(place, f"{PYTHON} {tmp_path}/chain.py")
     _, found = findings(place, address)
-    assert [each["event_name"] for each in found] == ["python.traceback", "exit.code"]
+    assert [each["event_name"] for each in found] == ["fs.missing", "exit.code"]
     assert found[0]["exception.type"] == "RuntimeError"
     assert found[0]["facts"] == {"cause": "FileNotFoundError", "at": f"{tmp_path}/chain.py:5"}
     assert found[1]["role"] == "symptom"

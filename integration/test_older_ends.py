@@ -5,6 +5,7 @@ The older end is this repository's own at BEFORE; where a clone does not have it
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -14,7 +15,7 @@ from zlib import crc32
 
 import pytest
 
-from integration.harness.places import SITE, Place, Receiver, append, noise
+from integration.harness.places import RUN, SITE, Place, Receiver, append, noise
 
 PROJECT = Path(__file__).resolve().parent.parent
 BEFORE = "6dd636dfccda096f2e025fd4203f95299e548ecf"
@@ -77,3 +78,13 @@ def test_a_receiver_may_be_older_and_newer_again_while_a_sidecar_sends(place: Pl
             written[log] += append(place.root / log, noise(1000, number + 7))
     assert sidecar.stop(120) == 0, sidecar.talk()
     holds(receiver, written)
+
+
+def test_a_search_of_today_at_an_older_receiver_finds_all(place: Place, older: tuple[str, ...]) -> None:
+    """Which refuses a sieve of so many texts."""
+    log = append(place.root / "a.log", b"step 1\n" * 5000 + b"OSError: [Errno 28] No space left on device\n")
+    receiver = place.serve(plain=older)
+    assert place.sidecar(receiver, "--once").ends(120) == 0
+    holds(receiver, {"a.log": log})
+    program = place.call("findings", RUN, "--receiver", receiver.address, "-o", "json")
+    assert [json.loads(each)["event_name"] for each in program.printed.splitlines()] == ["disk.full"], program.talk()

@@ -21,11 +21,30 @@ SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
 PIECES = (
-    *("rror", "illed", "ailed", "failures", "raceback", "ntation f", "egfault", "core dumped", "of memory"),
-    *("No space", "NVRM", "NCCL", "CANCELLED", "NaN", "nan", "_E"),
+    *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "ncorrect", "nvalid", "_E"),
+    *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
+    *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
+    *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "nan", "NVRM"),
+    *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
+    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "can't open", "annot "),
+    *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
+    *(
+        "ismatch",
+        "ERMINAT",
+        "code: -",
+        "stuck",
+        "Stalled",
+        " hang",
+        "eadlock",
+        "taking the",
+        "nexpected",
+        "esource busy",
+        "already in use",
+    ),
+    *("alling back", "of ancdata", "t resolve", "StatusCode.", "NotReady", ": F ", ": E "),
 )
-"""Each line that a signature knows has one of them, so that others need not travel: as many as a receiver takes of a
-sieve.
+"""Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
+sieve. Most have no first letter, because a sentence may begin with it.
 """
 
 Fact = str | int

@@ -1,4 +1,4 @@
-"""Signatures of NCCL, gloo, torchrun and of the network between ranks.
+"""Signatures of NCCL, gloo, MPI and torchrun, and of what carries them between ranks.
 
 Most of them are cascades: a rank waits for another one, which had failed before.
 """
@@ -67,11 +67,80 @@ SIGNATURES = (
         "nccl.error",
         "cascade",
         Level.FATAL,
-        ("nccl", "NCCL error", "NCCL communicator"),
+        ("ccl", "CCL error", "NCCL communicator", "NCCL operation", "CCL function error", "oneCCL"),
         r"(?P<kind>nccl(?:System|Remote|Internal|UnhandledCuda|InvalidUsage|InvalidArgument)Error)\b"
-        r"|NCCL error in: |NCCL communicator was aborted",
-        "A call of NCCL failed.",
+        r"|\b[A-Z]{1,3}CCL (?:function )?error\b|NCCL operation .{1,200}? failed|NCCL communicator was aborted"
+        r"|oneCCL: .{0,200}(?:EXCEPTION|error)",
+        "A call of NCCL, or of what another accelerator has for it, failed.",
         "Run it with NCCL_DEBUG=INFO, and look for an earlier error of another rank.",
+    ),
+    signature(
+        "collective.mismatch",
+        "root",
+        Level.FATAL,
+        ("ismatch between collectives", "ollective mismatch"),
+        r"[Dd]etected mismatch between collectives on ranks\. Rank (?P<one>\d{1,7})|[Cc]ollective mismatch",
+        "Two ranks called different collectives, or with tensors of different sizes.",
+        "Look where the ranks take different branches: a condition that depends on data or on the rank.",
+    ),
+    signature(
+        "nccl.warning",
+        "symptom",
+        Level.WARNING,
+        "NCCL WARN",
+        r"NCCL WARN (?P<what>.{1,120})",
+        "NCCL warns of something; it may go on.",
+        "Look at what it says; NCCL_DEBUG=INFO tells more.",
+    ),
+    signature(
+        "fabric.error",
+        "cascade",
+        Level.ERROR,
+        (
+            *(
+                "UCX  ERROR",
+                "ransport retry count exceeded",
+                "pml_ucx.c",
+                "Unable to write to EQ",
+                "completion with error",
+            ),
+            *("ibv_", "infiniband ", "prov_errno", "mlx5_core", "libfabric:", "Local QP operation err"),
+        ),
+        r"\bUCX {1,2}ERROR|[Tt]ransport retry count exceeded|\bpml_ucx\.c:\d{1,6} {1,4}Error: |Unable to write to EQ"
+        r"|completion with error|\bibv_\w{3,40}(?:\(\))? failed|\binfiniband \S{1,40}: Failed|\bprov_errno: "
+        r"|mlx5_core .{0,80}(?:error|failed|ERROR)|libfabric:.{0,200}<(?:error|crit)>|Local QP operation err",
+        "The network between ranks (InfiniBand, RoCE, EFA, UCX) failed, or the rank at the other end has ended.",
+        "Look for the rank at the other end; check the link (ibstat), and the fabric's counters.",
+    ),
+    signature(
+        "xla.coordination",
+        "cascade",
+        Level.FATAL,
+        ("oordination service", "oordinationService", "Barrier timed out", "eartbeat timeout", "DEADLINE_EXCEEDED: "),
+        r"[Cc]oordination ?[Ss]ervice.{0,200}(?i:error|fail|unhealthy|disconnected)|CoordinationServiceError"
+        r"|Barrier timed out|[Hh]eartbeat timeout|DEADLINE_EXCEEDED: ",
+        "JAX's or TensorFlow's coordination lost a task, or not all of them came.",
+        "Look for the task that failed, was preempted or never started.",
+    ),
+    signature(
+        "mpi.down",
+        "cascade",
+        Level.FATAL,
+        (
+            *(
+                "lost communication with a remote",
+                "daemon has unexpectedly failed",
+                "MPI_ABORT",
+                "MPI_Abort",
+                "BAD TERMINATION",
+            ),
+            *("Fatal error in ", "An error occurred in MPI_", "terminated normally, but", "exiting improperly"),
+        ),
+        r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
+        r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
+        r"|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but|exiting improperly",
+        "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
+        "Look for the rank that failed first, and whether its node is alive.",
     ),
     signature(
         "nccl.down",
@@ -79,7 +148,7 @@ SIGNATURES = (
         Level.ERROR,
         (
             *("taking the entire process down", "NCCL watchdog thread terminated"),
-            "Terminating the process after attempting to dump debug info",
+            "erminating the process after attempting to dump debug info",
         ),
         "",
         "PyTorch ends the process after an error of NCCL.",
@@ -180,34 +249,5 @@ SIGNATURES = (
         r"|[Aa]ddress already in use",
         "Another process listens on the port.",
         "End the process of an earlier run, or choose another port (torchrun --master-port, --rdzv-endpoint).",
-    ),
-    signature(
-        "net.dns",
-        "cascade",
-        Level.ERROR,
-        ("Name or service not known", "failure in name resolution", "nodename nor servname"),
-        "",
-        "A host's name could not be resolved.",
-        "Check the name and the site's DNS.",
-    ),
-    signature(
-        "net.tls",
-        "root",
-        Level.ERROR,
-        ("CERTIFICATE_VERIFY_FAILED", "certificate verify failed"),
-        "",
-        "A certificate of the other end was not accepted.",
-        "Check the CA, the host's name in the certificate, and both clocks.",
-    ),
-    signature(
-        "net.unreachable",
-        "cascade",
-        Level.ERROR,
-        ("failed to connect to all addresses", "Connection refused", "Connection reset by peer", "No route to host"),
-        r"failed to connect to all addresses|(?:Error|errno|error).{0,200}?(?P<what>Connection refused"
-        r"|Connection reset by peer|No route to host)",
-        "The other end does not answer, or ended the connection.",
-        "Check that it runs, the address and the firewall.",
-        key=("what",),
     ),
 )

@@ -195,7 +195,7 @@ class Detector:
         if found.frame is not None:
             facts["at"] = legible(f"{found.frame[0]}:{found.frame[1]}", 200)
         handled = self._handled(found)
-        known = [(one, self._table.of(one.text)) for one in found.raised]
+        known = [(one, self._table.of(one.text, general=False)) for one in found.raised]
         for one, which in known:
             if which is not None:
                 each, more = which

@@ -1,4 +1,4 @@
-"""Signatures of CUDA, HIP and of NVIDIA's driver."""
+"""Signatures of CUDA, HIP and other accelerators' libraries, and of NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -45,12 +45,30 @@ SIGNATURES = (
         Level.FATAL,
         (
             *("out of memory", "OUT_OF_MEMORY", "ALLOC_FAILED", "OOM when allocating", "Out of memory while trying"),
-            *("Attempting to reserve", "Attempting to allocate", "from device: hip", "from device: HIP"),
+            *(
+                "Attempting to reserve",
+                "Attempting to allocate",
+                "from device: hip",
+                "from device: HIP",
+                "of memory in",
+            ),
+            *(
+                "ResourceExhaustedError",
+                "esource exhausted: ",
+                "RESOURCE_EXHAUSTED: ",
+                "NOT allocate memory block",
+                "ErrorOutOf",
+            ),
+            *("ERROR_OUT_OF_", "ErrorMemoryAllocation", "ERROR_RT_MEMORY"),
         ),
-        r"(?P<device>CUDA|HIP) out of memory\. Tried to allocate "
+        r"(?P<device>CUDA|HIP|XPU|NPU|HPU|MPS|MUSA|MLU) out of memory\. Tried to allocate "
         r"(?:more than 1EB memory|(?P<size>\d{1,15}(?:\.\d{1,6})?) (?P<unit>bytes|[KMGT]iB))"
-        r"(?:.{0,100}?GPU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
-        r"|(?:CUDA|HIP) out of memory|(?:CUDA|HIP) error: out of memory|CUDA_ERROR_OUT_OF_MEMORY"
+        r"(?:.{0,100}?[GN]PU (?P<gpu>\d{1,4})(?: has a total capaci?ty|;))?"
+        r"|\b[A-Z]{3,5}(?: backend)? out of memory|\b[A-Z]{3,5} error: out of memory|_ERROR_OUT_OF_(?:DEVICE_"
+        r"|HOST_)?MEMORY"
+        r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory)|ACL_ERROR_RT_MEMORY\w{0,20}|NOT allocate memory block"
+        r"|[Rr]an out of memory in memory space|(?:Runtime|ResourceExhausted)Error: Resource exhausted: "
+        r"|(?:RESOURCE_EXHAUSTED: |ResourceExhaustedError: ).{0,80}?[Oo]ut of memory"
         r"|CU(?:BLAS|DNN)_STATUS_ALLOC_FAILED|cuda runtime error \(2\) : out of memory|error=2 : out of memory"
         r"|OOM when allocating tensor"
         r"|(?:RESOURCE_EXHAUSTED|Resource exhausted): "
@@ -73,8 +91,9 @@ SIGNATURES = (
         "cuda.kernel-image",
         "root",
         Level.FATAL,
-        "no kernel image",
-        r"no kernel image is available for execution",
+        ("no kernel image", "nvalid device function", "device kernel image is invalid", "rrorNoBinaryForGpu"),
+        r"no kernel image is available for execution|(?:rror|ERROR).{0,60}[Ii]nvalid device function"
+        r"|device kernel image is invalid|(?:rror|failed).{0,60}hipErrorNoBinaryForGpu",
         "The program was not built for this kind of GPU.",
         "Install a build of the framework for the GPU's compute capability.",
     ),
@@ -104,11 +123,14 @@ SIGNATURES = (
         Level.FATAL,
         (
             *("illegal memory access", "unspecified launch failure", "misaligned address", "illegal instruction was"),
-            "HSA_STATUS_ERROR",
+            *("HSA_STATUS_ERROR", "CUDA_ERROR_", "ccess fault by GPU"),
         ),
         r"(?:CUDA|HIP) error: (?:an )?(?P<what>illegal memory access|unspecified launch failure|misaligned address"
         r"|illegal instruction)|an illegal memory access was encountered"
-        r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: ",
+        r"|\berror ?: HSA_STATUS_ERROR(?:_EXCEPTION|_MEMORY_\w{5,40}|_ILLEGAL_INSTRUCTION)?: "
+        r"|\bCUDA_ERROR_(?P<status>LAUNCH_FAILED|ILLEGAL_ADDRESS|ASSERT|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS"
+        r"|ILLEGAL_INSTRUCTION)"
+        r"|[Mm]emory access fault by GPU",
         "A kernel of the program failed on the GPU.",
         "Run it with CUDA_LAUNCH_BLOCKING=1 or under compute-sanitizer; look for an Xid message of the same time.",
     ),
@@ -125,8 +147,10 @@ SIGNATURES = (
         "cuda.busy",
         "root",
         Level.FATAL,
-        "busy or unavailable",
-        r"CUDA-capable device\(s\) is/are busy or unavailable",
+        ("busy or unavailable", "esource busy", "already in use by another process", "TPU is already"),
+        r"CUDA-capable device\(s\) is/are busy or unavailable|(?:/dev/(?:accel|vfio|nvidia)"
+        r"|iommu).{0,60}Device or resource busy"
+        r"|libtpu\S{0,10} already in use|\bTPU is already in use",
         "The GPU lets no further program in: another one holds it alone, or it is out of order.",
         "Look with nvidia-smi for other processes, the compute mode and MIG; look for an Xid message.",
     ),
@@ -134,11 +158,46 @@ SIGNATURES = (
         "cuda.library",
         "root",
         Level.FATAL,
-        "_STATUS_",
-        r"(?:cuDNN|CUDA) error: (?P<status>CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_[A-Z_]{4,40})",
+        ("_STATUS_", "rocBLAS error", "MIOpen Error", "miopenStatus", "rocblas_status_", "cuDNN error", "cublas"),
+        r"(?:cuDNN|CUDA) error: (?P<status>CU(?:DNN|BLAS|SOLVER|SPARSE)_STATUS_[A-Z_]{4,40})"
+        r"|\b(?P<other>CU(?:DNN|BLAS|SOLVER|SPARSE|FFT|RAND)_STATUS_(?!SUCCESS|NOT_SUPPORTED)[A-Z_]{4,40})"
+        r"|rocBLAS error|MIOpen Error"
+        r"|\bmiopenStatus(?!Success)\w{3,40}|\brocblas_status_(?!success)\w{3,40}|\bcuDNN error\b"
+        r"|cublas\w{0,40} failed",
         "A call of cuDNN, cuBLAS or another library of CUDA failed.",
         "NOT_INITIALIZED is mostly a lack of GPU memory. For others run it with CUDA_LAUNCH_BLOCKING=1.",
         key=("status",),
+    ),
+    signature(
+        "cuda.device",
+        "root",
+        Level.FATAL,
+        ("nvalid device ordinal", "ERROR_INVALID_DEVICE"),
+        r"[Ii]nvalid device ordinal|CUDA_ERROR_INVALID_DEVICE",
+        "The program asks for a GPU that it does not have.",
+        "Compare the number of ranks of the machine with nvidia-smi and CUDA_VISIBLE_DEVICES; set the device by"
+        " LOCAL_RANK.",
+    ),
+    signature(
+        "gpu.driver",
+        "root",
+        Level.FATAL,
+        "NVRM: ",
+        r"NVRM: .{0,200}?(?P<what>RmInitAdapter failed|rm_init_adapter failed|Cannot attach gpu|probe routine failed"
+        r"|API mismatch"
+        r"|failed to (?:initialize|allocate|copy))",
+        "The NVIDIA driver cannot use a GPU.",
+        "Look for an Xid before it; drain the node and restart it; check that driver and library have one version.",
+        key=("what",),
+    ),
+    signature(
+        "device.fallback",
+        "symptom",
+        Level.WARNING,
+        ("alling back to CPU", "alling back to cpu"),
+        r"[Ff]alling back to (?:CPU|cpu)\b",
+        "The program found no accelerator that it can use, and computes on the CPU.",
+        "Check nvidia-smi, the build and the container's devices, if one should be there.",
     ),
     signature(
         "cuda.async",
@@ -188,5 +247,30 @@ SIGNATURES = (
         r"(?:Unknown Error|GPU is lost|Not Found)",
         "The machine has lost the connection to a GPU.",
         "Drain the node, check power and temperature, and restart it.",
+    ),
+    signature(
+        "accelerator.error",
+        "root",
+        Level.FATAL,
+        (
+            *("CUDA error", "HIP error", "XPU error", "NPU error", "MUSA error", "ACL error", "call acl api failed"),
+            *(
+                "cuda runtime error",
+                "synStatus",
+                "Device acquire failed",
+                "raph compile failed",
+                "RT_FAILURE",
+                "nrt_init failed",
+            ),
+            *("UR error", "PI error", "CUDA_ERROR_", "EZ9999", "Cuda failure", "UR_RESULT_ERROR", "PI_ERROR_"),
+            *("ailed to initialize", "not HEALTHY", "ouldn't open"),
+        ),
+        r"\b(?P<device>CUDA|HIP|XPU|NPU|MUSA|ACL|UR|PI) error[:( ]|cuda runtime error \(|call acl api failed"
+        r"|\bsynStatus[ =]{1,3}(?:synStatus )?(?P<status>[1-9]\d?)|Device acquire failed|[Gg]raph compile failed"
+        r"|\b(?:UR_RESULT|PI)_ERROR_\w{3,40}|\bCUDA_ERROR_(?!NO_DEVICE|NOT_FOUND)\w{3,40}|\bEZ9999: |Cuda failure"
+        r"|NRT_FAILURE|nrt_init failed|Failed to initialize (?:TPU|GPU|NPU|HPU) |\bTPU \S{1,60} is not HEALTHY"
+        r"|Couldn't open (?:device|iommu group).{0,20}/dev/",
+        "A call of the accelerator's library failed.",
+        "Look the error up; run it with CUDA_LAUNCH_BLOCKING=1 (ASCEND_LAUNCH_BLOCKING=1) to see the call that failed.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Signatures of the machine: memory, signals, disks, file systems, Slurm, Kubernetes."""
+"""Signatures of the machine: memory, signals, disks, file systems, limits."""
 
 from __future__ import annotations
 
@@ -12,17 +12,27 @@ SIGNATURES = (
         Level.FATAL,
         (
             "of memory: Kill",
-            "Killed process",
-            "oom_kill event",
-            "oom-kill event",
-            "OOMKilled",
-            "out-of-memory",
-            "Out Of Memory",
+            *("Killed process", "oom_kill event", "oom-kill event", "OOMKilled", "out-of-memory", "Out Of Memory"),
+            *(
+                "invoked oom-killer",
+                "OOM-killed",
+                "memory limit",
+                "TERM_MEMLIMIT",
+                "memory budget",
+                "systemd-oomd killed",
+                "xceeded limit",
+            ),
+            "memory usage limit",
         ),
         r"(?:ut of memory: Kill(?:ed)?|\bKilled) process (?P<pid>\d{1,9})"
         r" \((?P<program>.{1,64}?)\)(?: total-vm|,| score)"
-        r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b|killed by the cgroup out-of-memory handler"
-        r"|srun: error: \S{1,100}: tasks? [\d,-]{1,100}: Out Of Memory",
+        r"|Detected (?P<kills>\d{1,6}) oom[_-]kill event|\bOOMKilled\b(?!\"?: ?(?:false|null))"
+        r"|killed by the cgroup out-of-memory handler"
+        r"|srun: error: \S{1,100}: tasks? [\d,-]{1,100}: Out Of Memory|\binvoked oom-killer\b|\bOOM-killed\b"
+        r"|TERM_MEMLIMIT"
+        r"|[Ee]xceed(?:ed|ing|s) (?:\w{1,12} ){0,3}memory limits?\b|[Ee]xceeded \d{1,3}% memory budget"
+        r"|systemd-oomd killed|LSF memory usage limit"
+        r"|\b(?:mem|vmem|pmem) \S{1,20} exceeded limit \S{1,20}",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
         key=("pid",),
@@ -31,8 +41,17 @@ SIGNATURES = (
         "host.memory",
         "root",
         Level.FATAL,
-        ("MemoryError", "Cannot allocate memory", "DefaultCPUAllocator", "bad_alloc"),
-        r"(?<![A-Za-z])(?:_Array)?MemoryError\b|Cannot allocate memory"
+        (
+            "MemoryError",
+            "annot allocate memory",
+            "DefaultCPUAllocator",
+            "bad_alloc",
+            "annot allocate vector",
+            "heap space",
+            "java.lang.Out",
+        ),
+        r"(?<![A-Za-z])(?:_Array)?MemoryError\b|[Cc]annot allocate (?:memory|vector of size)"
+        r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
         r"|std::bad_alloc",
@@ -43,12 +62,12 @@ SIGNATURES = (
         "crash.segfault",
         "root",
         Level.FATAL,
-        ("Segmentation fault", "segmentation fault", "segfault at", "Signals.SIGSEGV"),
+        ("Segmentation fault", "segmentation fault", "segfault at", "SIGSEGV", "aught signal 11"),
         r"^(?:.{0,120}?[ :\]])?(?:Fatal Python error: )?Segmentation fault(?:$|: 11$| \(core dumped\)| {2,}|: address)"
         r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
-        r"|Signal: Segmentation fault",
+        r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)|\*\*\* SIGSEGV",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
@@ -61,6 +80,46 @@ SIGNATURES = (
         r"|Fatal Python error: (?P<error>Aborted|Bus error|Illegal instruction|Floating[ -]point exception)",
         "The process died of a signal that its own code or a library raised.",
         "Look at the lines before it: an assertion or an exception of C++ says why.",
+    ),
+    signature(
+        "crash.heap",
+        "root",
+        Level.FATAL,
+        (
+            *(
+                "double free or corruption",
+                "free(): ",
+                "malloc(): ",
+                "realloc(): ",
+                "munmap_chunk(): ",
+                "corrupted size vs",
+            ),
+            *(
+                "corrupted double-linked list",
+                "corrupted unsorted",
+                "stack smashing detected",
+                "buffer overflow detected",
+            ),
+            "malloc_consolidate(): ",
+        ),
+        r"double free or corruption|\b(?:free|malloc|realloc|munmap_chunk|malloc_consolidate)\(\): (?:invalid"
+        r"|corrupted|unaligned"
+        r"|unsorted|mismatching|largebin|memory corruption|double free|smallbin)|corrupted (?:size vs|double-linked"
+        r"|unsorted)"
+        r"|stack smashing detected|buffer overflow detected",
+        "The process has broken its own memory: an extension written in C or C++ has a bug, or two libraries do not"
+        " fit.",
+        "Update or leave out native packages one by one; PYTHONFAULTHANDLER=1 shows where Python was.",
+    ),
+    signature(
+        "crash.panic",
+        "root",
+        Level.FATAL,
+        ("panicked at", "PanicException", "atal runtime error: "),
+        r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPanicException: "
+        r"|^fatal runtime error: ",
+        "Code written in Rust gave up.",
+        "The line says why; RUST_BACKTRACE=1 shows where.",
     ),
     signature(
         "crash.exception",
@@ -84,7 +143,7 @@ SIGNATURES = (
         "disk.full",
         "root",
         Level.FATAL,
-        "No space left on device",
+        ("No space left on device", "EDQUOT", "No space left"),
         "",
         "A file system has no bytes or no inodes left.",
         "Look at df -h and df -i of the directory; remove old checkpoints.",
@@ -93,8 +152,8 @@ SIGNATURES = (
         "disk.quota",
         "root",
         Level.FATAL,
-        "Disk quota exceeded",
-        "",
+        ("quota exceeded", "xceeded quota", "quota has been exceeded"),
+        r"(?i:disk quota exceeded|exceeded (?:\w{1,10} )?quota|quota (?:has been )?exceeded).{0,80}$",
         "The user's quota of the file system is used up.",
         "Look at quota -s; remove old checkpoints.",
     ),
@@ -124,6 +183,55 @@ SIGNATURES = (
         r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error|I/O error, dev ",
         "A disk or a network file system could not read or write.",
         "Look in the kernel's messages; test the disk or the mount.",
+    ),
+    signature(
+        "fs.denied",
+        "root",
+        Level.ERROR,
+        ("ermission denied", "Operation not permitted"),
+        r"\[Errno (?:13|1)\] (?:Permission denied|Operation not permitted)(?:: '?(?P<path>[^']{1,200}))?"
+        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:.{0,160}: )?Permission denied\s*$"
+        r"|[Ee]rror.{0,120}: [Pp]ermission denied",
+        "The program may not read or write a file.",
+        "Compare the user of the job or the container with the owner and the mode of the file.",
+    ),
+    signature(
+        "fs.missing",
+        "root",
+        Level.ERROR,
+        ("No such file or directory", "can't open file", "does not exist"),
+        r"\[Errno 2\] No such file or directory(?:: '?(?P<path>[^']{1,200}))?|python\S{0,8}: can't open file"
+        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:cannot (?:open|access"
+        r"|stat) )?\S{1,200}: No such file or directory\s*$",
+        "A file that the program needs is not there.",
+        "Check the path, the mount and the working directory at the site that failed.",
+    ),
+    signature(
+        "shell.command",
+        "root",
+        Level.ERROR,
+        ("command not found", ": not found", "ntax error"),
+        r"^\S{1,200}: (?:line )?\d{1,7}: .{1,200}: (?:command )?not found\s*$|^(?:-?(?:ba|z"
+        r"|da)?sh: )(?:line \d{1,7}: )?"
+        r"(?P<command>\S{1,100}): (?:command )?not found|: (?P<missing>\S{1,100}): command not found"
+        r"|^\S{1,200}: (?:line )?\d{1,7}: (?:.{0,60}: )?[Ss]yntax error",
+        "A shell script calls what is not installed, or is not read by the shell that it was written for.",
+        "Check PATH and the modules of the site that failed, and with which shell the script is started.",
+    ),
+    signature(
+        "limit.processes",
+        "root",
+        Level.ERROR,
+        (
+            "can't start new thread",
+            "Resource temporarily unavailable",
+            "hread creation failed",
+            "pthread_create failed",
+        ),
+        r"can't start new thread|(?:fork|Fork|clone|pthread_create).{0,60}Resource temporarily unavailable"
+        r"|[Tt]hread creation failed|pthread_create failed",
+        "The user or the container may start no more processes or threads.",
+        "Look at ulimit -u and the cgroup's pids.max; use fewer workers, and set OMP_NUM_THREADS.",
     ),
     signature(
         "fs.disconnected",
@@ -156,79 +264,9 @@ SIGNATURES = (
         "limit.files",
         "root",
         Level.ERROR,
-        "Too many open files",
+        ("Too many open files", "received 0 items of ancdata", "unable to open shared memory object"),
         "",
         "The process has reached its limit of open files.",
         "Raise ulimit -n; with DataLoader use torch.multiprocessing.set_sharing_strategy('file_system').",
-    ),
-    signature(
-        "slurm.limit",
-        "root",
-        Level.FATAL,
-        "DUE TO TIME LIMIT",
-        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO TIME LIMIT",
-        "Slurm ended the job because its time was up.",
-        "Ask for more time (--time), or save checkpoints and requeue.",
-        key=("job",),
-    ),
-    signature(
-        "slurm.preempted",
-        "root",
-        Level.FATAL,
-        ("DUE TO PREEMPTION", "DUE TO NODE FAIL", "DUE TO JOB REQUEUE"),
-        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO (?P<why>PREEMPTION"
-        r"|NODE FAIL\w{0,3}|JOB REQUEUE)",
-        "Slurm took the job's nodes away.",
-        "Save checkpoints on the signal before it (--signal) and requeue.",
-        key=("job",),
-    ),
-    signature(
-        "slurm.cancelled",
-        "cascade",
-        Level.ERROR,
-        "CANCELLED AT",
-        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25})",
-        "Somebody cancelled the job, or Slurm ended the step after a task had failed.",
-        "Look for the task that failed first; else ask who cancelled it.",
-        key=("job",),
-    ),
-    signature(
-        "slurm.refused",
-        "root",
-        Level.FATAL,
-        ("Unable to allocate resources", "Batch job submission failed", "error: Task launch for"),
-        r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
-        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})",
-        "Slurm did not start the job or a step of it.",
-        "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
-    ),
-    signature(
-        "slurm.task",
-        "cascade",
-        Level.ERROR,
-        "srun: error: ",
-        r"srun: error: (?P<node>\S{1,100}): tasks? (?P<tasks>[\d,-]{1,100}): (?P<what>Exited with exit code \d{1,3}"
-        r"|Terminated|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)",
-        "Tasks of a step failed, or were ended after another one had failed.",
-        "Look at these tasks' logs, and for the first one that failed.",
-        key=("node", "what"),
-    ),
-    signature(
-        "k8s.unschedulable",
-        "symptom",
-        Level.WARNING,
-        "FailedScheduling",
-        r"FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
-        "Kubernetes has no node for the pod.",
-        "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
-    ),
-    signature(
-        "k8s.backoff",
-        "symptom",
-        Level.WARNING,
-        "Back-off restarting failed container",
-        "",
-        "A container ended again and again, and Kubernetes waits before it starts it anew.",
-        "Look at the container's last log (kubectl logs --previous).",
     ),
 )

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from flarelog.detect.base import PIECES, Finding
 from flarelog.detect.detector import AFTER, BEFORE, Detector, Key, Settled
 from flarelog.detect.records import finding_of, kept_record
 from flarelog.detect.table import Table
+from flarelog.errors import InvalidOption
+from flarelog.linear import compiled
 from flarelog.model import Attributes, Mark, StreamId, StreamInfo
 from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.controls import CODED
@@ -42,14 +45,23 @@ SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, 
 _TABLE = Table()
 _CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(256))
 _CODED = re.compile(CODED)
-# What each piece has, those together that begin alike: a third of the time that a look for each piece takes.
-_FINDS = tuple(
-    re.compile(pattern).search
-    for pattern in (
-        *(rb"r(?:ror|aceback|e dumped)", rb"il(?:led|ed|ures)", rb"N(?:VRM|CCL|o space|aN|CELLED)"),
-        *(rb"n(?:an|tation f)", rb"_E"),
+
+
+@cache
+def _searches() -> tuple[Callable[[bytes], object], ...]:
+    """What finds any of the table's pieces. google-re2 looks for all at once, ten times as fast; without it those are
+    looked for together that begin alike.
+    """
+    groups: dict[str, list[str]] = {}
+    for piece in PIECES:
+        groups.setdefault(piece[:1], []).append(re.escape(piece).replace("\\ ", " "))
+    together = ["|".join(group) for group in groups.values()]
+    with suppress(InvalidOption):
+        return (compiled("|".join(together), "findings", of_bytes=True).search,)
+    return tuple(
+        re.compile(f"{group[0][:1]}(?:{'|'.join(each[1:] for each in group)})".encode()).search
+        for group in groups.values()
     )
-)
 
 
 def is_clean(data: bytes) -> bool:
@@ -57,11 +69,9 @@ def is_clean(data: bytes) -> bool:
 
     A carriage return is no reason to look closer: no state of a bar becomes trouble by what is left of another.
     """
-    for finds in _FINDS:
-        if finds(data):
+    for search in _searches():
+        if search(data):
             return False
-    if b"egfault" in data or b"of memory" in data:
-        return False
     return b"\x01" not in data.translate(_CONTROLS) and (data.isascii() or _CODED.search(data) is None)
 
 

@@ -6,11 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from flarelog.detect import collective, gpu, host, training
+from flarelog.detect import cluster, collective, general, gpu, host, kernel, network, training
 from flarelog.detect.base import PIECES, Fact, Signature
 
-SIGNATURES = (*gpu.SIGNATURES, *training.SIGNATURES, *collective.SIGNATURES, *host.SIGNATURES)
+SIGNATURES = (
+    *gpu.SIGNATURES,
+    *training.SIGNATURES,
+    *collective.SIGNATURES,
+    *kernel.SIGNATURES,
+    *host.SIGNATURES,
+    *cluster.SIGNATURES,
+    *network.SIGNATURES,
+    *general.SIGNATURES,
+)
+_GENERAL = frozenset(each.id for each in general.SIGNATURES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,7 @@ class Absence:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """The signatures that lines are compared with."""
 
@@ -30,13 +41,33 @@ class Table:
     pieces: Sequence[str] = PIECES  # a line without any of them is none of a signature's
     absences: Sequence[Absence] = ()
 
-    def of(self, text: str) -> tuple[Signature, dict[str, Fact]] | None:
-        """The signature that the line *text* is one of, and its facts."""
-        for each in self.signatures:
-            facts = each.facts(text)
+    def of(self, text: str, *, general: bool = True) -> tuple[Signature, dict[str, Fact]] | None:
+        """The signature that the line *text* is one of, and its facts. Without *general* not one of any program's."""
+        asked: set[int] = set()
+        for piece, literals in self._literals.items():
+            if piece in text:
+                for literal, numbers in literals.items():
+                    if literal in text:
+                        asked |= numbers
+        for number in sorted(asked):
+            if not general and self.signatures[number].id in _GENERAL:
+                continue
+            facts = self.signatures[number].facts(text)
             if facts is not None:
-                return each, facts
+                return self.signatures[number], facts
         return None
+
+    @cached_property
+    def _literals(self) -> dict[str, dict[str, set[int]]]:
+        """The numbers of the signatures of each literal, by a piece that it has, or by none: most lines that have a
+        piece have one alone, and few literals are looked for.
+        """
+        found: dict[str, dict[str, set[int]]] = {}
+        for number, each in enumerate(self.signatures):
+            for literal in each.literals:
+                piece = next((piece for piece in self.pieces if piece in literal), "")
+                found.setdefault(piece, {}).setdefault(literal, set()).add(number)
+        return found
 
     def with_more(self, signatures: Iterable[Signature], absences: Iterable[Absence] = ()) -> Table:
         """This one with others, which come first."""

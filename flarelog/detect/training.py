@@ -67,9 +67,22 @@ SIGNATURES = (
         "root",
         Level.ERROR,
         ("nan", "NaN"),
-        r"[Ll]oss['\"]?(?: returned in .training_step.)?\s{0,4}(?:is|=|:|to)?\s{0,4}(?:tensor\()?(?P<value>nan|NaN)\b",
+        r"[Ll]oss['\"]?(?: returned in .training_step.)?\s{0,4}(?:is|=|:|to)?\s{0,4}(?:tensor\()?(?P<value>nan|NaN)\b"
+        r"|\b(?:NaN|nan|NaNs|nans)(?:/[Ii]nf| or [Ii]nf)? (?:loss\b|(?:detected|found|encountered).{0,40}?[Ll]oss)",
         "The loss is not a number: from here on the model learns nothing.",
         "Go back to an earlier checkpoint; lower the learning rate, clip gradients, check the data and fp16.",
+    ),
+    signature(
+        "value.nan",
+        "symptom",
+        Level.WARNING,
+        ("nan", "NaN"),
+        r"(?<!no )\b(?:NaN|nan|NaNs|nans)(?:/[Ii]nf| or [Ii]nf)?(?: values?)? (?:(?:is|are|was|were) )?(?:detected"
+        r"|found|encountered)\b"
+        r"|(?:[Dd]etected|[Ee]ncountered|[Rr]eturned|[Pp]roduced|[Ff]ound|[Cc]ontains) (?:an? )?(?:NaNs?|nans?"
+        r"|[Ii]nf or [Nn]a[Nn])(?:\b|/)",
+        "Somewhere a value is not a number.",
+        "See whether the loss goes on; check the data and fp16.",
     ),
     signature(
         "grad.nan",
@@ -90,11 +103,22 @@ SIGNATURES = (
         "Go back to an earlier checkpoint; use bf16, lower the learning rate, or check the data of these steps.",
     ),
     signature(
+        "grad.overflow",
+        "symptom",
+        Level.WARNING,
+        ("verflow", "VERFLOW"),
+        r"OVERFLOW! Rank (?P<rank>\d{1,7})|[Gg]radient overflow|(?:grad\w{0,6}|fp16).{0,40}overflow detected"
+        r"|overflow detected.{0,60}(?:skip|scale)",
+        "A step's gradients overflowed in fp16, and it was left out: usual while the loss scale is looked for.",
+        "See whether it ends after some steps; if it goes on, use bf16 or lower the learning rate.",
+    ),
+    signature(
         "checkpoint.mismatch",
         "root",
         Level.FATAL,
-        "in loading state_dict",
-        r"Error\(s\) in loading state_dict for (?P<model>[\w.]{1,100})",
+        ("in loading state_dict", "mismatch sizes", "size mismatch for ", "state_dict: "),
+        r"Error\(s\) in loading state_dict for (?P<model>[\w.]{1,100})|Error.{0,300} mismatch sizes "
+        r"|Error: .{0,100}(?:(?:Missing|Unexpected) key\(s\) in state_dict|size mismatch for )",
         "The checkpoint is not one of this model.",
         "Compare the model's configuration with that of the checkpoint; look for a module. prefix.",
     ),
@@ -102,18 +126,57 @@ SIGNATURES = (
         "checkpoint.corrupt",
         "root",
         Level.FATAL,
-        ("PytorchStreamReader failed", "invalid header or archive", "Ran out of input", "HeaderTooLarge"),
+        (
+            *(
+                "PytorchStreamReader failed",
+                "invalid header or archive",
+                "Ran out of input",
+                "rror while deserializing",
+            ),
+            *(
+                "UnpicklingError",
+                "nexpected EOF",
+                "might be corrupted",
+                "BadZipFile",
+                "not a zip file",
+                "truncated file",
+            ),
+            *("pickle data was truncated", "while decompressing", "DataLossError", "DATA_LOSS", "hecksum mismatch"),
+            *("hecksum does not match", "CRC check failed", "image file is truncated", "rror reading file"),
+        ),
         r"PytorchStreamReader failed (?P<what>reading zip archive|finding central directory|reading file)"
-        r"|invalid header or archive is corrupted|EOFError: Ran out of input|SafetensorError: .{0,60}HeaderTooLarge",
+        r"|invalid header or archive is corrupted|EOFError: Ran out of input|[Ee]rror while deserializing (?:header"
+        r"|model)"
+        r"|UnpicklingError: |unexpected EOF, expected \d|file might be corrupted|BadZipFile"
+        r"|[Ee]rror.{0,80}not a zip file"
+        r"|\(truncated file|pickle data was truncated|rror -?\d{1,3} while decompressing|\bDataLossError\b"
+        r"|\bDATA_LOSS\b"
+        r"|[Ee]rror.{0,120}(?:[Cc]hecksum (?:mismatch|does not match)|CRC check failed|image file is truncated)"
+        r"|^(?:.{0,40}[ :])?[Cc]hecksum mismatch",
         "A checkpoint or a file of data is incomplete or damaged.",
         "Use an earlier checkpoint; check disk.full at the time when it was written.",
+    ),
+    signature(
+        "python.library",
+        "root",
+        Level.FATAL,
+        ("cannot open shared object file", "undefined symbol", "version `", "DLL load failed", "cannot import name"),
+        r"(?:ImportError|OSError|error while loading shared libraries): (?P<library>\S{1,200}): "
+        r"(?:cannot open shared object file|undefined symbol: (?P<symbol>\S{1,120})"
+        r"|version `(?P<version>[^']{1,40})' not found)"
+        r"|symbol lookup error: |ImportError: (?:DLL load failed|cannot import name '(?P<name>[^']{1,100})')"
+        r"|^\S{1,200}: \S{1,200}: version `(?P<needed>[^']{1,40})' not found",
+        "A library is missing, or is of another version than the program was built for.",
+        "Install the versions that belong together in the environment of the site that failed; check LD_LIBRARY_PATH.",
+        key=("library", "name"),
     ),
     signature(
         "python.module",
         "root",
         Level.FATAL,
         "No module named",
-        r"ModuleNotFoundError: No module named '(?P<module>[^']{1,100})'",
+        r"(?:ModuleNotFound|Import)Error: No module named '?(?P<module>[^' ]{1,100})'?"
+        r"|python\S{0,8}: No module named (?P<main>\S{1,100})",
         "A Python package is missing.",
         "Install it in the environment of the site that failed.",
         key=("module",),
@@ -137,12 +200,23 @@ SIGNATURES = (
         "Check the site's network and proxy, or set WANDB_MODE=offline.",
     ),
     signature(
+        "tracker.failed",
+        "symptom",
+        Level.ERROR,
+        ("wandb: ERROR", "wandb.errors", "MlflowException", "CommError"),
+        r"wandb: ERROR|\bwandb(?:\.sdk)?\.errors\.[\w.]{1,60}|\bMlflowException\b|\bCommError: ",
+        "The experiment tracker failed; the program may end for it.",
+        "Check its key and the site's network, or set WANDB_MODE=offline.",
+    ),
+    signature(
         "nvflare.abort",
         "cascade",
         Level.FATAL,
-        "FATAL_SYSTEM_ERROR",
-        r"FATAL_SYSTEM_ERROR",
-        "NVFlare ends the job because a site or the server reported a fatal error.",
+        ("FATAL_SYSTEM_ERROR", "ABORT", "abort", "Abort", " dead"),
+        r"FATAL_SYSTEM_ERROR|(?:ClientRunner|ServerRunner|Controller|JobRunner|Communicator|Engine|nvflare)\b.{0,300}?"
+        r"(?:\bABORT\b|task_abort_signal|[Aa]borting (?:current|the|job|all)|\b[Aa]borted\b|command to abort"
+        r"|(?i:dead client|client\S{0,60} (?:is |are )?(?:deemed )?dead))",
+        "NVFlare ends the job or a task: somebody asked for it, or a site or the server reported a fatal error.",
         "Look for the site whose log has an earlier error.",
     ),
     signature(
@@ -150,7 +224,7 @@ SIGNATURES = (
         "cascade",
         Level.ERROR,
         ("EXECUTION_EXCEPTION", "EXECUTION_RESULT_ERROR"),
-        r"peer_rc=(?P<peer_rc>EXECUTION_\w{1,30})|FINISHED:EXECUTION_EXCEPTION",
+        r"peer_rc=(?P<peer_rc>EXECUTION_\w{1,30})|\bFINISHED:EXECUTION_EXCEPTION",
         "A site answered a task of NVFlare with an exception.",
         "Look at that site's log of the same time.",
     ),
@@ -158,8 +232,16 @@ SIGNATURES = (
         "flower.failures",
         "cascade",
         Level.ERROR,
-        ("failures", "Message contains an Error"),
-        r"(?:fit|evaluate) Failure: Message contains an Error"
+        (
+            "failures",
+            "Message contains an Error",
+            "ClientAppException",
+            "Simulation crashed",
+            "ServerAppException",
+            "GrpcBridgeClosed",
+        ),
+        r"(?:fit|evaluate) Failure: Message contains an Error|\b(?:Client|Server)AppException\b|Simulation crashed"
+        r"|GrpcBridgeClosed"
         r"|received (?P<results>\d{1,6}) results and (?P<failures>[1-9]\d{0,5}) failures",
         "Clients of Flower failed in a round.",
         "Look at the logs of the clients of that round.",
@@ -181,7 +263,12 @@ SIGNATURES = (
         Level.ERROR,
         (
             *("worker died or was killed", "ActorDiedError", "WorkerCrashedError", "actor died unexpectedly"),
-            "actor is dead because its worker process has died",
+            *(
+                "actor is dead because its worker process has died",
+                "aylet is terminated",
+                "marked dead",
+                "is dead or unavail",
+            ),
         ),
         "",
         "A worker of Ray ended.",

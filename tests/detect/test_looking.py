@@ -146,7 +146,7 @@ def test_a_line_without_an_end_is_found_and_may_go_on() -> None:
 
 
 def test_a_gap_tears_a_line() -> None:
-    data = b"\n" * 20 + b"cp: error: No space" + b" left on device\n" * 2
+    data = b"\n" * 20 + b"cp: a full No space" + b" left on device\n" * 2
     marks = (Gap(20 + 19, EMPTY_DIGEST, 100, "lost"),)
     assert looked(Progress(), data, len(data)).findings
     assert not looked(Progress(), data, len(data), marks).findings

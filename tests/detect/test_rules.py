@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from flarelog.detect.base import PIECES
 from flarelog.detect.rules import MOST, more
 from flarelog.detect.table import Table
 from flarelog.errors import CONFIGURATION, InvalidFile
 from flarelog.render.levels import Level
+from flarelog.render.sieve import MAX_TEXTS
 from flarelog.render.times import stamp
 from flarelog.viewers.findings import kept
 from tests.detect.cases import searched
@@ -45,7 +47,14 @@ def test_one_of_several_literals_is_enough() -> None:
 def test_a_rule_whose_literal_has_a_known_piece_needs_no_more_lines() -> None:
     known = '[[rule]]\nid = "mine"\nliteral = "MyError"\n'
     assert kept(more(Table(), known, "rules.toml")) == kept(Table())
-    assert kept(more(Table(), SLOW, "rules.toml")) is None
+    few = kept(more(Table(), SLOW, "rules.toml"))
+    assert few is not None
+    assert len(few.any_of) == len(PIECES) + 1
+
+
+def test_where_there_are_too_many_literals_every_line_is_looked_at() -> None:
+    rules = "".join(f'[[rule]]\nid = "mine-{n}"\nliteral = "text {n}"\n' for n in range(MAX_TEXTS))
+    assert kept(more(Table(), rules, "rules.toml")) is None
 
 
 def test_what_is_absent_is_found() -> None:

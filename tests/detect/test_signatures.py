@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from flarelog.detect import general
 from flarelog.detect.base import LOOKED, PIECES, SHOWN, Signature
 from flarelog.detect.table import SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
 from tests.detect.cases import DATA, Case, cases, searched
+
+GENERAL = {each.id for each in general.SIGNATURES}
 
 
 @pytest.mark.parametrize("case", cases("case"), ids=lambda case: f"{case.signature}: {case.source}")
@@ -24,7 +27,15 @@ def test_a_real_line_is_found(case: Case) -> None:
 
 @pytest.mark.parametrize("case", cases("miss"), ids=lambda case: f"{case.signature}: {case.source}")
 def test_a_near_miss_is_not(case: Case) -> None:
-    assert [each.signature for each in searched(case.data)] == []
+    """A usual line is nothing at all; another one may be what any program says."""
+    known = GENERAL if case.signature != "none" and case.signature not in GENERAL else set()
+    assert [each.signature for each in searched(case.data) if each.signature not in known] == []
+
+
+@pytest.mark.parametrize("case", cases("lost"), ids=lambda case: f"{case.signature}: {case.source}")
+def test_a_line_that_is_counted_as_missed_is(case: Case) -> None:
+    """So that nobody reads a better recall out of the sets than there is."""
+    assert searched(case.data) == []
 
 
 def test_each_signature_has_a_real_line_and_a_near_miss() -> None:
@@ -35,7 +46,8 @@ def test_each_signature_has_a_real_line_and_a_near_miss() -> None:
 
 
 def test_the_pieces_are_a_sieve_that_a_receiver_takes() -> None:
-    assert len(PIECES) == MAX_TEXTS
+    assert len(PIECES) <= MAX_TEXTS
+    assert len(set(PIECES)) == len(PIECES)
 
 
 @pytest.mark.parametrize("log", sorted((DATA / "train").glob("*")), ids=lambda log: log.name)

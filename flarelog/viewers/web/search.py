@@ -24,7 +24,7 @@ from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
-from flarelog.render.sieve import MAX_TEXT, MAX_TEXTS, Sieve, sieve
+from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named
@@ -53,7 +53,7 @@ class Query:
     @classmethod
     def of(cls, literals: Sequence[str], regex: str, *, ignore: bool, level: Level | None) -> Query:
         """Raises InvalidOption."""
-        if sum(map(len, literals)) + len(regex) > LONGEST * MAX_TEXTS or len(regex) > LONGEST:
+        if sum(map(len, literals)) + len(regex) > LONGEST * FEW or len(regex) > LONGEST:
             raise InvalidOption(f"a search has at most {LONGEST} characters")
         if regex:
             return cls._of_regex(regex, ignore=ignore, level=level)
@@ -93,7 +93,7 @@ class Query:
 def _sieve(texts: Sequence[str], *, ignore: bool) -> Sieve | None:
     """What a receiver can leave out by; of what has other capital letters than ASCII nothing, if case is ignored."""
     encoded = [text.encode("utf-8", "replace")[:MAX_TEXT] for text in texts]
-    if len(encoded) > MAX_TEXTS or any(len(text) < 2 for text in encoded):
+    if len(encoded) > FEW or any(len(text) < 2 for text in encoded):
         return None
     if ignore and not all(text.isascii() for text in texts):
         return None

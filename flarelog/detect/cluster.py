@@ -1,0 +1,202 @@
+"""Signatures of what runs jobs: Slurm and other schedulers, Kubernetes and container runtimes."""
+
+from __future__ import annotations
+
+from flarelog.detect.base import signature
+from flarelog.render.levels import Level
+
+SIGNATURES = (
+    signature(
+        "slurm.limit",
+        "root",
+        Level.FATAL,
+        "DUE TO TIME LIMIT",
+        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO TIME LIMIT",
+        "Slurm ended the job because its time was up.",
+        "Ask for more time (--time), or save checkpoints and requeue.",
+        key=("job",),
+    ),
+    signature(
+        "slurm.preempted",
+        "root",
+        Level.FATAL,
+        ("DUE TO PREEMPTION", "DUE TO NODE FAIL", "DUE TO JOB REQUEUE"),
+        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO (?P<why>PREEMPTION"
+        r"|NODE FAIL\w{0,3}|JOB REQUEUE)",
+        "Slurm took the job's nodes away.",
+        "Save checkpoints on the signal before it (--signal) and requeue.",
+        key=("job",),
+    ),
+    signature(
+        "slurm.cancelled",
+        "cascade",
+        Level.ERROR,
+        "CANCELLED AT",
+        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25})",
+        "Somebody cancelled the job, or Slurm ended the step after a task had failed.",
+        "Look for the task that failed first; else ask who cancelled it.",
+        key=("job",),
+    ),
+    signature(
+        "slurm.refused",
+        "root",
+        Level.FATAL,
+        ("Unable to allocate resources", "Batch job submission failed", "error: Task launch for"),
+        r"(?:srun|sbatch|salloc): error: (?:Unable to allocate resources: |Batch job submission failed: "
+        r"|Task launch for \S{1,40} failed on node \S{1,100}: )(?P<why>.{1,120})",
+        "Slurm did not start the job or a step of it.",
+        "Compare what is asked for with the limits of the partition and of the account; ask who runs the cluster.",
+    ),
+    signature(
+        "slurm.task",
+        "cascade",
+        Level.ERROR,
+        "srun: error: ",
+        r"srun: error: (?P<node>\S{1,100}): tasks? (?P<tasks>[\d,-]{1,100}): (?P<what>Exited with exit code \d{1,3}"
+        r"|Terminated|Killed|Aborted|Bus error|Illegal instruction|Floating point exception)",
+        "Tasks of a step failed, or were ended after another one had failed.",
+        "Look at these tasks' logs, and for the first one that failed.",
+        key=("node", "what"),
+    ),
+    signature(
+        "k8s.unschedulable",
+        "symptom",
+        Level.WARNING,
+        "FailedScheduling",
+        r"FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
+        "Kubernetes has no node for the pod.",
+        "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
+    ),
+    signature(
+        "k8s.backoff",
+        "symptom",
+        Level.WARNING,
+        "Back-off restarting failed container",
+        "",
+        "A container ended again and again, and Kubernetes waits before it starts it anew.",
+        "Look at the container's last log (kubectl logs --previous).",
+    ),
+    signature(
+        "slurm.error",
+        "symptom",
+        Level.ERROR,
+        ("error: ", "tep aborted"),
+        r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): error: |srun: Job step aborted",
+        "Slurm reports an error of the job or of a step.",
+        "Look at what it says, and at the task that failed first.",
+    ),
+    signature(
+        "job.limit",
+        "root",
+        Level.FATAL,
+        (
+            "xceeded limit",
+            "illed after reaching",
+            "TERM_RUNLIMIT",
+            "longer than specified deadline",
+            "xceeded its time",
+        ),
+        r"(?:walltime|cput|pcput|ncpus) \S{1,20} exceeded limit \S{1,20}|TERM_(?:RUN|CPU|PROCESS)LIMIT"
+        r"|killed after reaching LSF run time limit|active longer than specified deadline|exceeded its time ?limit",
+        "The scheduler ended the job because its time was up.",
+        "Ask for more time, or save checkpoints and start the job again.",
+    ),
+    signature(
+        "job.preempted",
+        "root",
+        Level.FATAL,
+        ("reempt", "REEMPT", "spot instance interruption", "nterruption notice"),
+        r"\b(?:was|were|been|is being|got|will be|job|Job|instance) (?:marked for )?(?:preempted|preemption)\b"
+        r"|\bPREEMPTED\b|[Pp]reempted by|TERM_PREEMPT|(?i:spot (?:instance )?(?:interruption|termination) notice"
+        r"|preemption notice)",
+        "The job's machine was taken away for somebody else.",
+        "Save checkpoints on the signal before it, and start the job again.",
+    ),
+    signature(
+        "k8s.evicted",
+        "root",
+        Level.FATAL,
+        ("Evicted", "victed", "was low on resource", "xceeds the total limit", "node shutdown", "Evicting pod"),
+        r"\bEvicted\b|was low on resource: (?P<what>[\w-]{1,40})|usage exceeds the total limit"
+        r"|[Pp]od was (?:terminated in response to imminent node shutdown|evicted)|\b[Ee]victing pod ",
+        "Kubernetes removed the pod from its node: the node had too little memory or disk, or is shut down.",
+        "Ask for as much memory and ephemeral storage as the job needs, and look at what else runs on the node.",
+    ),
+    signature(
+        "k8s.crash-loop",
+        "symptom",
+        Level.WARNING,
+        "rashLoopBackOff",
+        "",
+        "A container ended again and again, and Kubernetes waits before it starts it anew.",
+        "Look at the container's last log (kubectl logs --previous).",
+    ),
+    signature(
+        "k8s.image",
+        "root",
+        Level.ERROR,
+        ("ImagePullBackOff", "ErrImagePull", "ailed to pull image", "pull access denied", "manifest unknown"),
+        "",
+        "A container's image cannot be had.",
+        "Check the image's name and tag, the registry, and the pull secret.",
+    ),
+    signature(
+        "k8s.volume",
+        "root",
+        Level.ERROR,
+        ("FailedMount", "FailedAttachVolume", "MountVolume", "FailedCreatePodSandBox", "to create pod sandbox"),
+        r"\bFailed(?:Mount|AttachVolume|CreatePodSandBox)\b|MountVolume\.\S{1,30} failed"
+        r"|[Ff]ailed to create pod sandbox",
+        "A pod cannot start: a volume, a secret or the pod's network cannot be had.",
+        "Look at the pod's events (kubectl describe pod).",
+    ),
+    signature(
+        "k8s.probe",
+        "symptom",
+        Level.WARNING,
+        ("iveness probe", "eadiness probe", "tartup probe"),
+        r"(?:[Ll]ive|[Rr]eadi)ness probe (?:failed|errored)|[Ss]tartup probe (?:failed|errored)|failed (?:live"
+        r"|readi)ness probe",
+        "Kubernetes asked a container whether it is well, and got no good answer; it restarts one that does not live.",
+        "Look at the container's log of the same time, and at the probe's time limit.",
+    ),
+    signature(
+        "k8s.node",
+        "root",
+        Level.ERROR,
+        ("NodeNotReady", "NodeLost", "TaintManagerEviction", "NodeHasDisk", "Node is not ready"),
+        r"\bNode(?:NotReady|Lost|HasDiskPressure)\b|TaintManagerEviction|\b[Nn]ode is not ready\b",
+        "The pod's node is gone or in trouble.",
+        "Look at the node (kubectl describe node).",
+    ),
+    signature(
+        "container.gpu",
+        "root",
+        Level.FATAL,
+        ("select device driver", "container-cli: ", "Failed to initialize NVML", "communicate with the NVIDIA driver"),
+        r"could not select device driver|nvidia-container-cli: (?P<why>.{1,120})"
+        r"|Failed to initialize NVML: (?P<nvml>.{1,80})"
+        r"|couldn't communicate with the NVIDIA driver",
+        "The container or the machine has no GPU that works.",
+        "Check nvidia-smi on the machine, and that the NVIDIA container toolkit is installed and the runtime"
+        " restarted.",
+    ),
+    signature(
+        "container.start",
+        "root",
+        Level.FATAL,
+        (
+            "OCI runtime",
+            "container creat",
+            "while running engine",
+            "runc create failed",
+            "rror response from daemon",
+            "start container process",
+        ),
+        r"OCI runtime \w{2,10} failed|container creat(?:e|ion) failed|while running engine: |runc create failed"
+        r"|Error response from daemon: "
+        r"|unable to start container process",
+        "A container runtime could not start a container or a command in it.",
+        "Look at what it says of the command, the mounts and the devices.",
+    ),
+)
