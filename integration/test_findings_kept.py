@@ -167,3 +167,25 @@ def test_a_question_of_ones_own_is_answered_by_a_search(place: Place, tmp_path: 
     found = asked(place, "--receiver", receiver.address, *more, *([str(rules)] if more == ("--rules",) else []))
     assert [each["event_name"] for each in found] == (["step", "disk.full"] if more == ("--rules",) else ["disk.full"])
     assert [each.get("rank") for each in found][-1] == (7 if more[0] == "--rank-map" else None)
+
+
+def test_what_the_receiver_found_is_what_the_report_and_the_first_error_show(place: Place, tmp_path: Path) -> None:
+    receiver = place.serve()
+    sent(place, receiver, SITE, {"log.txt": STEP * 20 + FULL, "other.txt": STEP * 20 + TRACEBACK})
+
+    def shown(*where: str) -> tuple[str, str]:
+        report = place.call("report", RUN, *where, "-o", str(tmp_path / "run.md"))
+        assert report.process.returncode == OK, report.talk()
+        first = place.call("logs", RUN, *where, "--first-error")
+        return (tmp_path / "run.md").read_text(), first.printed + first.said
+
+    at = ("--receiver", receiver.address)
+    until(lambda: counts(receiver, f"{SITE}/log.txt") != [], "the receiver finds")
+    assert shown(*at) == shown("--store", str(receiver.store))
+    receiver.stop()
+    kept = receiver.store / RUN / f".{SITE}.findings"
+    kept.write_bytes(kept.read_bytes().replace(b"disk.full", b"disk.fool"))
+    receiver = receiver.again()
+    report, first = shown("--receiver", receiver.address)
+    assert "disk.fool" in report
+    assert "disk.fool" in first

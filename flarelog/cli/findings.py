@@ -33,7 +33,7 @@ from flarelog.viewers.findings import Search, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import Told, searched, searching, told
+from flarelog.viewers.searching import Told, found_in, searching
 
 EXAMPLES = """\b
 Examples:
@@ -148,19 +148,17 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )
-    search = searching(reading, signatures, RankChooser(RankChoice.of((), "", options.rank_map)), lines.stamps, Search)
-
     asks = place.store is None and not (options.rescan or options.rules or options.zones or options.rank_map)
+
+    def new(those: Reading) -> Search:
+        ranks = RankChooser(RankChoice.of((), "", options.rank_map))
+        return searching(those, signatures, ranks, lines.stamps, Search)
 
     async def look() -> Told:
         async with reading.origin:
-            known = await told(reading, system_zone()) if asks else None
-            if known is not None:
-                return known
-            await searched(reading, search)
-        return Told(search.findings(reading.infos, reading.ahead, time.time_ns()), search.more)
+            return (await found_in(reading, new, system_zone() if asks else None, time.time_ns()))[0]
 
-    found, more = asyncio.run(look())
+    found, more, _ = asyncio.run(look())
     if options.roots:
         found = [each for each in found if each.is_root]
     if not found:

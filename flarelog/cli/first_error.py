@@ -23,6 +23,7 @@ from flarelog.model import StreamId, StreamInfo
 from flarelog.render.merge import BLOCK
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.rows import Line
+from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
 from flarelog.viewers.findings import Search, kept
@@ -30,7 +31,7 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import AROUND, lines_around, searched, searching
+from flarelog.viewers.searching import AROUND, found_in, lines_around, searching
 
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 
@@ -79,12 +80,15 @@ def _root(
     reading = Reading(
         asked.origin(), chosen, replace(view, choice=choice, keep=kept(table)), lambda text: None, ordered=True
     )
-    search = searching(reading, table, ranks, lines.stamps, Search)
+    narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
+    zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()
+
+    def new(those: Reading) -> Search:
+        return searching(those, table, ranks, lines.stamps, Search)
 
     async def look() -> tuple[Finding | None, list[Line], int]:
         async with reading.origin:
-            await searched(reading, search)
-            found = search.findings(reading.infos, reading.ahead)
+            found = (await found_in(reading, new, zone))[0].findings
             root = first_root(found)
             shown = [] if root is None else await lines_around(reading, root, lines.renderer, around)
             return root, shown, len(found)

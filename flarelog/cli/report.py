@@ -126,7 +126,7 @@ def utc(stream: StreamId, now: int) -> Stamps:
 async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str]) -> Report:
     """Raises FlarelogError."""
     async with found:
-        return await gather(found, run, zoned, table=table(rules))
+        return await gather(found, run, zoned, table=table(rules), zone=None if rules or zoned is not utc else "UTC")
 
 
 def written(report: Report, path: str, form: str) -> bool:

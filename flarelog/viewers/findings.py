@@ -92,12 +92,16 @@ class Search:
         """All that was found, when nothing more comes, in the order of time. *now*: ns since 1970; silence counts up to
         then in a log that has not ended.
         """
+        return judged(self.raw(infos, ahead, now), infos, ahead)
+
+    def raw(self, infos: Sequence[StreamInfo], ahead: Callable[[StreamId], int], now: int | None) -> list[Finding]:
+        """As ``findings``, log by log: nobody has compared them yet."""
         sealed = {info.stream for info in infos if info.sealed}
         found: list[Finding] = []
         for stream, each in self._detectors.items():
             each.close(None if now is None or stream in sealed else now + ahead(stream))
             found += each.findings
-        return judged(found, infos, ahead)
+        return found
 
     def before(self, stream: StreamId) -> str:
         return ""

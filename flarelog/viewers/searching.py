@@ -10,8 +10,9 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from flarelog.detect.across import judged
 from flarelog.detect.base import Finding
@@ -31,6 +32,9 @@ from flarelog.viewers.flow import Block, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import HEAD, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
+
+if TYPE_CHECKING:  # who reads a store needs no gRPC
+    from flarelog.wire.codec import FoundIn
 
 _Kind = TypeVar("_Kind", bound=Search)
 
@@ -72,8 +76,14 @@ class Suspicious(Search):
                 self._like_error.add(stream)
 
     def suspects(self, infos: Iterable[StreamInfo]) -> dict[tuple[str, str], int]:
-        """Those of *infos*, each from its beginning: of a log that is not short, lines were left out."""
-        found = (info.stream for info in infos if info.committed > HEAD or info.stream in self._like_error)
+        """Those of *infos*, each from its beginning: of a log that is not short, lines were left out, and one of which
+        the origin had told was not read.
+        """
+        found = (
+            info.stream
+            for info in infos
+            if info.committed > HEAD or info.stream in self._like_error or info.stream not in self._detectors
+        )
         return {(stream.site, stream.log): 0 for stream in found}
 
 
@@ -83,42 +93,68 @@ async def searched(reading: Reading, search: Search) -> None:
 
 
 class Told(NamedTuple):
-    """What a receiver had found before anybody asked."""
+    """What is wrong in the logs of a reading."""
 
     findings: list[Finding]  # in the order of time
     more: int  # that were too many to keep
+    searched: frozenset[StreamId]  # logs that were read for it: of the others the origin had told
 
 
-async def told(reading: Reading, zone: str) -> Told | None:
-    """What the receiver has found in what *reading* will find. Raises FlarelogError.
+async def found_in(
+    reading: Reading, new: Callable[[Reading], _Kind], zone: str | None, now: int | None = None
+) -> tuple[Told, _Kind]:
+    """What is known of what *reading* finds: what its origin keeps of the logs that it has looked at whole, and what a
+    search, which *new* makes for a reading, finds in the others. It is the same as a search of them all.
 
-    None where it must be searched: the receiver is older, it has not looked at all of it, or it has taken times for
-    those of another zone than *zone*.
+    *zone*: in which times are that tell none; None: nothing that is kept is taken. *now*: as of ``Search.findings``.
+    Raises FlarelogError.
     """
-    infos, selection = await reading.listed(), reading.selection
+    infos = await reading.listed() if zone is not None else []
+    kept = await _kept(reading, infos, zone) if zone is not None else []
+    told = {each.stream for each in kept}
+    rest = [info for info in infos if info.stream not in told]
+    if not kept:
+        search = new(reading)
+        await searched(reading, search)
+        found = search.findings(reading.infos, reading.ahead, now)
+        return Told(found, search.more, frozenset(reading.streams)), search
     for info in infos:
         reading.add(info, over=True)
+    starts = {(info.stream.site, info.stream.log): 0 for info in rest}
+    part = Reading(reading.origin, replace(reading.selection, starts=starts), reading.view, reading.say, ordered=True)
+    search = new(part)
+    search.ranks.learn(infos)
+    if rest:
+        await searched(part, search)
+    latest = {info.stream: info for info in (*infos, *part.infos)}
+    found = [*(one for each in kept for one in each.findings), *search.raw(list(latest.values()), reading.ahead, now)]
+    more = sum(each.more for each in kept) + search.more
+    return Told(judged(found, list(latest.values()), reading.ahead), more, frozenset(part.streams)), search
+
+
+async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> list[FoundIn]:
+    """What the origin has found in those of *infos* at which it has looked whole, and taken times for those of *zone*.
+    What has just come is waited for.
+    """
+    selection = reading.selection
     site = selection.named[0] if len(selection.named) == 1 else ""
     end = time.monotonic() + CATCHES_UP
     while True:
-        answer = await reading.origin.findings(selection.run, site)
-        if answer is None or not infos:
-            return None
-        found = {each.stream: each for each in answer if selection.has(each.stream)}
-        unseen = [info for info in infos if info.committed > (found[info.stream].seen if info.stream in found else 0)]
-        if not unseen:
+        answer = await reading.origin.findings(selection.run, site) if infos else None
+        if answer is None:
+            return []
+        found = {each.stream: each for each in answer}
+        seen = [info for info in infos if info.stream in found and found[info.stream].seen >= info.committed]
+        if len(seen) == len(infos) or time.monotonic() >= end:
             break
-        if time.monotonic() >= end:
-            return None
         await asyncio.sleep(ASK_AGAIN)
-    those = [found[info.stream] for info in infos if info.stream in found]
-    zoned = {info.stream for info in infos if any(zones_told(info.marks))}
-    for each in those:
+    taken = []
+    for info in seen:
+        each = found[info.stream]
         timed = any(one.time is not None for one in each.findings)
-        if timed and each.zone != zone and each.stream not in zoned:
-            return None
-    findings = [one for each in those for one in each.findings]
-    return Told(judged(findings, infos, reading.ahead), sum(each.more for each in those))
+        if each.zone == zone or not timed or any(zones_told(info.marks)):
+            taken.append(each)
+    return taken
 
 
 async def lines_around(

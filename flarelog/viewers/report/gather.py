@@ -42,7 +42,7 @@ from flarelog.viewers.missing import missing
 from flarelog.viewers.origin import Origin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.report.facts import Ending, First, Report, SiteFacts, placed
-from flarelog.viewers.searching import AROUND, Suspicious, lines_around, rounds_of, searched, searching
+from flarelog.viewers.searching import AROUND, Suspicious, found_in, lines_around, rounds_of, searching
 
 ALL_POINTS = 400_000  # of the growth of all logs together
 COUNTED_HERE, COUNTED_THERE = 2 << 30, 64 << 20  # bytes of all logs, whose lines are counted: of a store, of a receiver
@@ -65,9 +65,17 @@ class _Ends:
 
 
 async def gather(
-    origin: Origin, run: str, zoned: Zoned, *, table: Table | None = None, buckets: int = BUCKETS
+    origin: Origin,
+    run: str,
+    zoned: Zoned,
+    *,
+    table: Table | None = None,
+    zone: str | None = None,
+    buckets: int = BUCKETS,
 ) -> Report:
-    """The report of *run*. *origin* is open. Raises NotFound, CannotConnect, NotAllowed, Unavailable."""
+    """The report of *run*. *origin* is open. *zone*: that of *zoned*: what the origin keeps of it is taken; None: all
+    logs are searched. Raises NotFound, CannotConnect, NotAllowed, Unavailable.
+    """
     infos = ordered(await origin.streams(run))
     if not infos:
         what, meant = await missing(origin, Selection(run))
@@ -80,9 +88,11 @@ async def gather(
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
     reading = _reading(origin, Selection(run), View(notes=False, keep=kept(known_)))
-    search = searching(reading, known_, RankChooser(RankChoice()), stamps, Suspicious)
-    await searched(reading, search)
-    found = search.findings(reading.infos, reading.ahead, None if over else lanes.end * 1_000_000)
+
+    def new(those: Reading) -> Suspicious:
+        return searching(those, known_, RankChooser(RankChoice()), stamps, Suspicious)
+
+    (found, more, _), search = await found_in(reading, new, zone, None if over else lanes.end * 1_000_000)
     first = await _first(reading, found, search, stamps)
     rounds = await rounds_of(origin, infos, moments, stamps, reading.ahead)
     ends = await _ends(origin, infos, notes)
@@ -95,7 +105,7 @@ async def gather(
         first,
         tuple(rounds),
         tuple(found),
-        search.more,
+        more,
         tuple(notes),
     )
 

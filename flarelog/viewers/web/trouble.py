@@ -33,7 +33,7 @@ from flarelog.viewers.findings import kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
-from flarelog.viewers.searching import Suspicious, rounds_of, searching
+from flarelog.viewers.searching import Suspicious, Told, found_in, rounds_of, searching
 from flarelog.viewers.web.asking import named
 
 log = logging.getLogger(__name__)
@@ -91,9 +91,9 @@ class Troubles:
     async def _seen(self, look: _Look, origin: Origin, run: str, grown: int) -> None:
         began = time.monotonic()
         try:
-            found, search, reading = await _findings(origin, run)
+            (found, more, _), search, reading = await _findings(origin, run)
             ahead = reading.ahead
-            look.findings, look.more = [finding_record(each) for each in found[:MOST]], search.more
+            look.findings, look.more = [finding_record(each) for each in found[:MOST]], more
             root = first_root(found)
             look.first = _of_root(root, ahead) if root is not None else await _first_line(reading, search)
             look.rounds = await _rounds(reading)
@@ -129,13 +129,16 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
     return [(one.begin, one.name) for one in found]
 
 
-async def _findings(origin: Origin, run: str) -> tuple[list[Finding], _Beside, Reading]:
+async def _findings(origin: Origin, run: str) -> tuple[Told, _Beside, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
     view = View(new=Renderer, notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
-    search = searching(reading, table, ranks, stamps_here(), _Beside)
-    await Batch(reading, search, ranks=ranks).run()
-    return search.findings(reading.infos, reading.ahead, time.time_ns()), search, reading
+
+    def new(those: Reading) -> _Beside:
+        return searching(those, table, ranks, stamps_here(), _Beside)
+
+    found, search = await found_in(reading, new, system_zone(), time.time_ns())
+    return found, search, reading
 
 
 async def _first_line(reading: Reading, search: _Beside) -> dict[str, Any] | None:

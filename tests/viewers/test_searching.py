@@ -1,0 +1,136 @@
+"""What is wrong in a run: of what its receiver keeps and of what it has not looked at, the same as a search of all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flarelog.detect.base import Finding
+from flarelog.detect.table import Table
+from flarelog.model import Attributes, Generation, Receipt, StreamId
+from flarelog.render.ranks import RankChoice, RankChooser
+from flarelog.render.zones import Stamps
+from flarelog.stores.local.store import LocalStore
+from flarelog.viewers import searching
+from flarelog.viewers.findings import kept
+from flarelog.viewers.flow import View
+from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.reading import Reading, Selection
+from flarelog.viewers.searching import Suspicious, found_in
+from flarelog.wire.codec import FoundIn
+from tests.detect.cases import cases
+
+RUN = "run-1"
+LOGS = 12
+
+
+async def filled(root: Path) -> None:
+    """Logs of four sites, with a finding or two each; a third of them tell no time."""
+    chosen = cases("case")[::29]
+    async with LocalStore(root, "memory") as store:
+        for number in range(LOGS):
+            stream = StreamId(RUN, f"site-{number % 4}", f"rank-{number // 4}.log")
+            appender = await store.appender(stream, b"producer")
+            await appender.mark(Generation(0, 0, stream.log, 0, "fh:1"))
+            if number % 2:
+                await appender.mark(Attributes(0, 0, f"rank:{number},world-size:{LOGS}"))
+            time = f"2026-11-20 08:00:{number:02d} " if number % 3 else ""
+            case = chosen[number % len(chosen)]
+            await appender.append(0, f"{time}step 1\n".encode() * 30 + case.data)
+            await appender.seal(Receipt(appender.committed, appender.digest, appender.mark_count))
+            await appender.close()
+
+
+class Told(StoreOrigin):
+    """A store whose receiver tells *of_logs*."""
+
+    def __init__(self, root: Path, of_logs: Mapping[StreamId, FoundIn] | None) -> None:
+        super().__init__(root)
+        self.of_logs, self.read = of_logs, set[StreamId]()
+
+    async def findings(self, run: str, site: str = "") -> list[FoundIn] | None:
+        return (
+            None if self.of_logs is None else [each for each in self.of_logs.values() if site in ("", each.stream.site)]
+        )
+
+    def find(self, stream: StreamId, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+        self.read.add(stream)
+        return super().find(stream, *args, **how)
+
+
+def new(reading: Reading) -> Suspicious:
+    return searching.searching(reading, Table(), RankChooser(RankChoice()), lambda stream: Stamps(UTC, 0), Suspicious)
+
+
+def found(
+    origin: Told, selection: Selection | None = None, zone: str | None = "UTC"
+) -> tuple[searching.Told, Suspicious]:
+    reading = Reading(origin, selection or Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
+    return asyncio.run(found_in(reading, new, zone))
+
+
+def told(root: Path, change: Callable[[FoundIn, int], FoundIn | None]) -> Told:
+    """As a receiver would that had looked at each log as *change* says."""
+    origin = Told(root, None)
+    reading = Reading(origin, Selection(RUN), View(notes=False, keep=kept(Table())), print, ordered=True)
+
+    async def look() -> dict[StreamId, list[Finding]]:
+        search = new(reading)
+        await searching.searched(reading, search)
+        raw = search.raw(reading.infos, reading.ahead, None)
+        return {info.stream: [one for one in raw if one.stream == info.stream] for info in reading.infos}
+
+    of_logs = asyncio.run(look())
+    every = [
+        FoundIn(stream, reading.streams[stream].info.committed, 0, "UTC", those) for stream, those in of_logs.items()
+    ]
+    changed = {each.stream: change(each, number) for number, each in enumerate(every)}
+    return Told(root, {stream: each for stream, each in changed.items() if each is not None})
+
+
+CHANGES: dict[str, Callable[[FoundIn, int], FoundIn | None]] = {
+    "all": lambda each, number: each,
+    "some are behind": lambda each, number: each._replace(seen=each.seen - number % 2),
+    "some are unknown": lambda each, number: each if number % 3 else None,
+    "another zone": lambda each, number: each._replace(zone="Asia/Tokyo"),
+    "none": lambda each, number: None,
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_kept_is_taken_and_the_rest_is_searched(tmp_path: Path, name: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(searching, "CATCHES_UP", 0.0)
+    asyncio.run(filled(tmp_path))
+    whole, _ = found(Told(tmp_path, None))
+    assert len(whole.findings) >= LOGS
+    assert len(whole.searched) == LOGS
+    origin = told(tmp_path, CHANGES[name])
+    taken, search = found(origin)
+    assert taken.findings == whole.findings
+    assert origin.read == taken.searched
+    timed = {each.stream for each in whole.findings if each.time is not None}
+    expected = {"all": 0, "some are behind": 6, "some are unknown": 4, "another zone": len(timed), "none": LOGS}
+    assert len(taken.searched) == expected[name]
+    infos = asyncio.run(origin.streams(RUN))
+    assert {info.stream for info in infos} - taken.searched <= {StreamId(RUN, *key) for key in search.suspects(infos)}
+
+
+def test_of_a_part_of_a_run_the_same_part_is_taken(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    selection = Selection(RUN, ("site-1", "site-2"), ("rank-0.log",))
+    origin = told(tmp_path, CHANGES["all"])
+    taken, _ = found(origin, selection)
+    assert not origin.read
+    assert taken.findings == found(Told(tmp_path, None), selection)[0].findings
+
+
+def test_what_is_kept_is_not_asked_for_where_times_are_read_in_another_way(tmp_path: Path) -> None:
+    asyncio.run(filled(tmp_path))
+    origin = told(tmp_path, lambda each, number: each._replace(findings=()))
+    assert len(found(origin, zone=None)[0].searched) == LOGS
+    assert not found(origin)[0].findings
