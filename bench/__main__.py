@@ -17,7 +17,8 @@
     detection what noticing rotations and truncations costs, in bulk and idle (detection.py)
     reading   what follow costs with eight sites, first output, logs with a pattern that matches little (reading.py)
     render    lines that a view makes a CPU second, in one process (render.py)
-    findings  bytes that are searched for findings, beside grep with the same texts (findings.py)
+    findings  bytes that are searched for findings, beside grep with the same texts; what a receiver pays for it in
+              bulk and with 1,000 sites (findings.py)
     page      the page in Chromium, beside less and lnav (browser.py); not the page of the docs, which bench.page writes
     run       what a command pays below flarelog run, beside a file, tee and script (running.py)
 
@@ -200,7 +201,11 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
             lambda source, places, rounds: reading.measure(source, places, rounds, sizes.seconds)
         ),
         "render": lambda: render.measure(sizes.render, rounds),
-        "findings": lambda: findings.measure(sizes.render, rounds),
+        "findings": lambda: (
+            findings.measure(sizes.render, rounds)
+            + of_file(findings.of_bulk)
+            + findings.of_sites(places, max(each for each in sizes.crowds if each[0] <= 1000), sizes.seconds, rounds)
+        ),
         "page": lambda: browser.measure(places, sizes.bytes, sizes.render, rounds),
         "run": lambda: running.measure(places, sizes.render, sizes.bytes, rounds),
     }

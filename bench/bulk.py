@@ -200,16 +200,17 @@ def flarelog(
     sender: str = "flarelog",
     tls: tuple[Tls, Tls] | None = None,
     through: Through = contextlib.nullcontext,
+    serving: Sequence[str] = (),
 ) -> Sample:
-    """One round; *more* are options of the sending process, *sender* is its module, *tls* what the receiver and the
-    site show, *through* makes of the receiver's address the one that is sent to.
+    """One round; *more* are options of the sending process, *serving* of the receiver, *sender* is its module, *tls*
+    what the receiver and the site show, *through* makes of the receiver's address the one that is sent to.
     """
     receiving, sending_as = (one.arguments() for one in tls) if tls is not None else ((), ())
     site = work / "store" / "bench" / "site"
     touched = processes.touch(work, processes.size(source) * 5 // 4)
     with (
         processes.scratch(places.memory) as root,
-        processes.serve(work, durability, *receiving) as (receiver, listening),
+        processes.serve(work, durability, *receiving, *serving) as (receiver, listening),
         through(listening) as address,
     ):
         (root / "first.txt").write_bytes(content.line(1))

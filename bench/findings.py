@@ -2,6 +2,9 @@
 trouble, and of a log that has a traceback in every thousand lines, and a bar in every fifty.
 
 ``a receiver's part`` is what leaves lines out, ``a reader's part`` what it sends, rendered and compared.
+
+``of_bulk`` and ``of_sites``: what a receiver pays for looking while logs come, beside one that looks for nothing: the
+rate of one large log, and its CPU with very many sites that write a few lines a second. Both take turns.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench import bulk, processes, sites
 from bench.content import line
 from bench.results import Row
 from flarelog.detect.base import PIECES
@@ -26,6 +30,7 @@ from flarelog.render.sieving import Sieving
 PIECE = 1 << 18  # bytes that are read at once
 SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 STREAM = StreamId("bench", "site-1", "log.txt")
+OFF = ("--findings", "off")
 
 
 def measure(count: int, rounds: int) -> list[Row]:
@@ -60,6 +65,33 @@ def measure(count: int, rounds: int) -> list[Row]:
         else row
         for row in rows
     ]
+
+
+def of_bulk(source: Path, places: processes.Places, rounds: int) -> list[Row]:
+    """*source*, in ``places.memory``, is the file."""
+    on, off = bulk.interleaved(
+        places.memory,
+        rounds,
+        lambda work: bulk.flarelog(source, work, places, "memory"),
+        lambda work: bulk.flarelog(source, work, places, "memory", serving=OFF),
+    )
+    return [
+        bulk.row("findings, bulk", "on", on),
+        bulk.row("findings, bulk", "off", off, {"on / this": bulk.rate(on) / bulk.rate(off)}),
+    ]
+
+
+def of_sites(places: processes.Places, crowd: tuple[int, int], seconds: float, rounds: int) -> list[Row]:
+    """*crowd*: so many sites, and lines a second of each."""
+    taken: dict[str, list[float]] = {"on": [], "off": []}
+    for _ in range(rounds):
+        for name, serving in {"on": (), "off": OFF}.items():
+            rows = sites.of_crowd(places, *crowd, seconds, 1, serving=serving)
+            taken[name] += next(row.samples for row in rows if row.of == "receiver, CPU")
+    measurement = f"findings, {crowd[0]:,} sites x {crowd[1]} lines/s"
+    rows = [Row(measurement, f"{name}, CPU", "% of a core", samples) for name, samples in taken.items()]
+    more = [on - off for on, off in zip(taken["on"], taken["off"], strict=True)]
+    return [*rows, Row(measurement, "what looking takes", "% of a core", more)]
 
 
 def _grepped(of: str) -> str:

@@ -35,12 +35,24 @@ def measure(places: processes.Places, crowds: Sequence[tuple[int, int]], seconds
     rows = []
     for sites, rate in crowds:
         workers = -(-_DESCRIPTORS_OF_A_SITE * sites // (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 500))
-        rows += _of(places, sites, rate, 3 * seconds if workers > 1 else seconds, windows, workers)
+        rows += of_crowd(places, sites, rate, 3 * seconds if workers > 1 else seconds, windows, workers)
     return rows
 
 
-def _of(places: processes.Places, sites: int, rate: int, seconds: float, windows: int, workers: int) -> list[Row]:
-    with processes.scratch(places.memory) as work, _crowded(work, sites, rate, workers) as (receiver, crowds, logs):
+def of_crowd(
+    places: processes.Places,
+    sites: int,
+    rate: int,
+    seconds: float,
+    windows: int,
+    workers: int = 1,
+    serving: Sequence[str] = (),
+) -> list[Row]:
+    """Rows of one crowd. *serving*: more options of the receiver."""
+    with (
+        processes.scratch(places.memory) as work,
+        _crowded(work, sites, rate, workers, serving) as (receiver, crowds, logs),
+    ):
         memory = receiver.memory()
         stored = [work / "store" / "bench" / f"site-{number}" / crowd.LOG for number in range(sites)]
         sizes = [processes.size(path) for _, path in logs]
@@ -103,7 +115,7 @@ def _total(stored: list[Path]) -> int:
 
 @contextlib.contextmanager
 def _crowded(
-    work: Path, sites: int, rate: int, workers: int = 1
+    work: Path, sites: int, rate: int, workers: int = 1, serving: Sequence[str] = ()
 ) -> Iterator[tuple[_Receiver, list[processes.Process], list[tuple[int, Path]]]]:
     """The receiver, the crowd's processes, and the probes' logs as latency.follow wants them, when all have begun."""
     roots = work / "roots"
@@ -112,8 +124,8 @@ def _crowded(
     limits = [f"--max-{what}={3 * sites + 1000}" for what in limited]
     each = 500 if sites <= 1000 else 2500
     with contextlib.ExitStack() as stack:
-        serving = processes.serve(work, "memory", *limits, f"--workers={workers}")
-        process, listening = stack.enter_context(serving)
+        begun = processes.serve(work, "memory", *limits, f"--workers={workers}", *serving)
+        process, listening = stack.enter_context(begun)
         receiver, port = _Receiver(process), listening.rpartition(":")[2]
         crowds = []
         for first in range(0, sites, each):
