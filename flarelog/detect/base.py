@@ -24,7 +24,7 @@ PIECES = (
     *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "ncorrect", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
     *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
-    *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "nan", "NVRM"),
+    *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
     *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
     *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "can't open", "annot "),
     *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
@@ -41,7 +41,10 @@ PIECES = (
         "esource busy",
         "already in use",
     ),
-    *("alling back", "of ancdata", "t resolve", "StatusCode.", "NotReady", ": F ", ": E "),
+    *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
+    # Not all of nan: some trainings say in each line that they had none.
+    *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
+    *("nan en", "nans"),
 )
 """Each line that a signature knows has one of them, so that others need not travel: no more than a receiver takes of a
 sieve. Most have no first letter, because a sentence may begin with it.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flarelog.errors import InvalidOption
 from flarelog.render.literals import needed
 
-MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 100, 64, 10_000
+MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 128, 64, 10_000
 FEW = 16  # texts that an older receiver takes
 
 

@@ -214,6 +214,23 @@ def test_no_line_with_a_piece_is_clean(piece: str) -> None:
     assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
 
 
+def test_no_piece_has_a_digit_that_is_left_out() -> None:
+    assert not any(char.isdigit() for piece in PIECES for char in piece)
+
+
+def test_a_line_that_was_clean_says_nothing_of_another_one() -> None:
+    """Whatever was looked at before, also where so much was that it is no longer known."""
+    for number in range(3 * looking.SHAPES):
+        name = "".join(chr(103 + int(digit)) for digit in str(number))
+        assert is_clean(f"the {name} step {number}\n".encode())
+        assert len(looking._SHAPES._clean) <= 2 * looking.SHAPES
+    assert is_clean(b"the a step 7\nthe b step 8\n")
+    assert not is_clean(b"the a step 7\nthe b failed 8\n")
+    assert not is_clean(b"the a step 7\x08\n")
+    assert is_clean(b"the a ste\n" + b"x" * 10_000 + b"\n")
+    assert max(map(len, looking._SHAPES._clean)) <= looking.SHAPE
+
+
 @pytest.mark.parametrize(
     ("data", "clean"),
     [
