@@ -36,6 +36,8 @@ TRACEBACK_ROOT = signature(
     "A Python program ended with an exception, or reported one.",
     "The last line of the traceback is the exception, the frame above it the place.",
 )  # fmt: skip
+_DIED = next(each for each in SIGNATURES if each.id == "process.died")
+_BETWEEN = "multiprocessing/"  # in its files a connection is one between processes of this machine
 _ROLES: Mapping[str, tuple[Role, str]] = {
     "KeyboardInterrupt": ("symptom", "Somebody interrupted the program, by Ctrl-C or SIGINT."),
     "SystemExit": ("symptom", "The program ended itself."),
@@ -199,6 +201,8 @@ class Detector:
         for one, which in known:
             if which is not None:
                 each, more = which
+                if each.id == "net.unreachable" and found.frame is not None and _BETWEEN in found.frame[0]:
+                    each, more = _DIED, {}
                 each = replace(each, role="advice") if handled == "advice" else each
                 self._add(each, {**facts, **more}, found.first, found.end, one.text, found.time, new)
                 return

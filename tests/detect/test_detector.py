@@ -124,6 +124,23 @@ def test_a_traceback_without_an_end_takes_no_more_than_its_bound() -> None:
     assert [(each.signature, each.offset) for each in searched(data)] == [("program.exception", len(data) - 12)]
 
 
+def test_a_connection_between_processes_of_a_machine_is_no_network() -> None:
+    """As where a worker of a DataLoader is killed while it hands over a tensor."""
+    text = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/site-packages/torch/multiprocessing/reductions.py", line 541, in rebuild_storage_fd
+    fd = df.detach()
+  File "/usr/lib/python3.11/multiprocessing/connection.py", line 399, in _recv
+    chunk = read(handle, remaining)
+ConnectionResetError: [Errno 104] Connection reset by peer
+"""
+    found = searched(text.encode())
+    assert [(each.signature, each.role, each.facts["exception"]) for each in found] == [
+        ("process.died", "cascade", "ConnectionResetError")
+    ]
+    other = text.replace("multiprocessing/", "urllib3/")
+    assert [each.signature for each in searched(other.encode())] == ["net.unreachable"]
+
+
 def test_a_traceback_behind_a_bar_is_one() -> None:
     bar = b"Epoch 0:  5%|##   | 50/1000 [00:05<01:00]"
     data = b'Traceback (most recent call last):\n  File "a.py", line 1, in b\nKeyError\n'
