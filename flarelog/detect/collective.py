@@ -130,6 +130,7 @@ SIGNATURES = (
             *(
                 "lost communication with a remote",
                 "daemon has unexpectedly failed",
+                "indicates a failure in the peer process",
                 "MPI_ABORT",
                 "MPI_Abort",
                 "BAD TERMINATION",
@@ -137,6 +138,7 @@ SIGNATURES = (
             *("Fatal error in ", "An error occurred in MPI_", "terminated normally, but", "exiting improperly"),
         ),
         r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
+        r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
         r"|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but|exiting improperly",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
@@ -147,7 +149,11 @@ SIGNATURES = (
         "symptom",
         Level.ERROR,
         (
-            *("taking the entire process down", "NCCL watchdog thread terminated"),
+            *(
+                "taking the entire process down",
+                "atchdog thread terminated",
+                "NCCL operations have failed or timed out",
+            ),
             "erminating the process after attempting to dump debug info",
         ),
         "",

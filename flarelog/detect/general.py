@@ -17,11 +17,12 @@ SIGNATURES = (
         "process.signal",
         "cascade",
         Level.ERROR,
-        ("ignal", "SIG"),
+        ("ignal", "SIG", "Aborted at "),
         r"(?i:terminated|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to|from)\b.{0,24}?"
         r"(?:\bsignal:? ?(?P<number>[1-9]\d?)\b|\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT|PIPE"
         r"|XCPU)))\b"
         r"|[Cc]aught (?:fatal )?signal:? (?:(?P<caught>[1-9]\d?)\b|SIG[A-Z]{2,6})|\*\*\* SIG[A-Z]{2,6} \((?:0x|@)"
+        r"|\*\*\* Aborted at \d{6,12} \(unix time\)|\bSignal: [A-Z][\w ]{2,30} \((?P<sent>[1-9]\d?)\)"
         r"|^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?(?:Aborted|Bus error|Illegal instruction|Floating point exception)"
         r"(?:$| {2,}\S)",
         "A process died of a signal; SIGKILL comes from the kernel's OOM killer, from a scheduler or from a person.",

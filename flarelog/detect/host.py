@@ -125,8 +125,9 @@ SIGNATURES = (
         "crash.exception",
         "cascade",
         Level.FATAL,
-        "terminate called after throwing",
-        r"terminate called after throwing an instance of '(?P<exception>[\w:.<>]{1,150})'",
+        "terminate called ",
+        r"terminate called (?:after throwing an instance of '(?P<exception>[\w:.<>]{1,150})'"
+        r"|without an active exception|recursively)",
         "The process aborts: nobody caught an exception of C++. The next line says what it is.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
     ),
