@@ -191,6 +191,15 @@ class Uplink:
         self._hurries = self._hurries or stream.speaker.hurries
         self._may_write.set()
 
+    @property
+    def gathers(self) -> float:
+        """Seconds for which ``wants`` may wait, so that many logs that say little are looked at together; 0: it is to
+        be told at once.
+        """
+        if self.over or self._hurries or len(self._batch) or not self._fair.all_fresh:
+            return 0.0
+        return 1.1 * self._gathering.gathers(self._loop.time())  # so that what is found then need not wait again
+
     async def _write(self) -> None:
         try:
             await self._may_write.wait()
