@@ -25,6 +25,7 @@ from flarelog.names import run_name
 from flarelog.options import typed
 from flarelog.render.zones import Stamps
 from flarelog.replace import replace_file
+from flarelog.sources.zone import system_zone
 from flarelog.text import legible
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.report.facts import Report
@@ -123,10 +124,10 @@ def utc(stream: StreamId, now: int) -> Stamps:
     return Stamps(UTC, now)
 
 
-async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str]) -> Report:
-    """Raises FlarelogError."""
+async def gathered(found: Origin, run: str, zoned: Zoned, rules: Sequence[str], zone: str | None = None) -> Report:
+    """*zone*: as of ``gather``. Raises FlarelogError."""
     async with found:
-        return await gather(found, run, zoned, table=table(rules), zone=None if rules or zoned is not utc else "UTC")
+        return await gather(found, run, zoned, table=table(rules), zone=zone)
 
 
 def written(report: Report, path: str, form: str) -> bool:
@@ -147,7 +148,8 @@ def _report(run: str, place: Place, options: ReportOptions) -> int:
         raise click.UsageError("name the file to write: -o run.html")
     form = form_of(options.output, options.form)
     lines = Lines(LineOptions(zones=options.zones), terminal=False)
-    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules))
+    zone = None if options.rules or options.zones else system_zone()
+    report = asyncio.run(gathered(origin(place), run_name(run), lines.stamps, options.rules, zone))
     if options.output == "-":
         if sys.stdout is None:  # closed by whoever started this
             return FAILED
