@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from flarelog.errors import InvalidName, InvalidOption
+from flarelog.late import late
 from flarelog.text import quoted
 
 MAX_NAME = 128
@@ -17,11 +18,11 @@ MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix a
 MAX_LOG = 1024
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
 
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
-_PORT = re.compile(r"[0-9]{1,5}")
-_PART = re.compile(r"[A-Za-z0-9._-]+")
+_HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
+_PORT = late(r"[0-9]{1,5}")
+_PART = late(r"[A-Za-z0-9._-]+")
 # In any case of letters: some file systems do not tell them apart.
-_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
+_STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
 def _part(what: str, part: str, limit: int) -> str:

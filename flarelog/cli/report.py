@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -26,6 +25,7 @@ from flarelog.options import typed
 from flarelog.render.zones import Stamps
 from flarelog.replace import replace_file
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.report.facts import Report
 from flarelog.viewers.report.gather import Zoned, gather
@@ -45,7 +45,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportOptions:
     """Which report is made."""
 

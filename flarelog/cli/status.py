@@ -9,7 +9,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from flarelog.names import meant
 from flarelog.placeholders import LogUrls
 from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
+from flarelog.values import frozen
 from flarelog.viewers import health
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.standings import (
@@ -136,7 +137,7 @@ class Found(NamedTuple):
     earliest: Finding | None = None  # that may be a cause
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     run: str
     patterns: tuple[str, ...]

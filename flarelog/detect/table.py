@@ -5,15 +5,15 @@ before the general ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from flarelog.detect import collective, gpu, host, training
 from flarelog.detect.base import PIECES, Fact, Signature
+from flarelog.values import frozen
 
 SIGNATURES = (*gpu.SIGNATURES, *training.SIGNATURES, *collective.SIGNATURES, *host.SIGNATURES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Absence:
     """Trouble that is told by silence: no line with *literal* for *seconds*, by the lines' own times."""
 
@@ -22,7 +22,7 @@ class Absence:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """The signatures that lines are compared with."""
 

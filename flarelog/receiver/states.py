@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
+from flarelog.values import frozen
 
 QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
 HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
@@ -35,7 +36,7 @@ class Phase(enum.StrEnum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standing:
     """What a stream, or a site, is called. *age*: seconds that it has been so, where that says something."""
 

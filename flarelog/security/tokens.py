@@ -20,7 +20,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
 from flarelog.replace import make_directory, replace_file
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ _LATEST = 253_402_300_799  # the last second of the year 9999
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """What is known of a secret. Times are in whole seconds since 1970, UTC."""
 

@@ -12,18 +12,20 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, tzinfo
 from json.encoder import encode_basestring
 from string import Formatter
 from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
+from flarelog.late import late
 from flarelog.render.levels import STYLES as LEVEL_STYLES
 from flarelog.render.levels import Levels
 from flarelog.render.rows import Line, Note, width
 from flarelog.render.sgr import RESET, highlighted, painted, plain
 from flarelog.render.times import SECOND, shown, stamp
+from flarelog.values import frozen
 
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
@@ -45,7 +47,7 @@ class Writable(Protocol):
     def flush(self) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """Whose lines they are."""
 
@@ -56,7 +58,7 @@ class Label:
     rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsoleOptions:
     """How lines are shown."""
 
@@ -229,7 +231,7 @@ class Console:
         return line.time if line.time is not None else self._stamped(line.text) if line.text else None
 
 
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
+_CLOCK = late(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
 
 
 def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:

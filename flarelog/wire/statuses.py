@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import grpc
 
 from flarelog.errors import (
@@ -20,6 +18,7 @@ from flarelog.errors import (
     TimedOut,
     Unavailable,
 )
+from flarelog.late import late
 from flarelog.text import legible
 from flarelog.wire.codec import (
     MAJOR,
@@ -73,11 +72,11 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
 
 _AGED = "max connection age"  # as gRPC says it
 # In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
-_WRAPPING = re.compile(
+_WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
     r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
 )
-_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+_RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
 
 def _cause(details: str) -> str:
