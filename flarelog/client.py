@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -100,7 +99,9 @@ class Client:
         except CannotConnect:
             if loop.time() >= end:
                 raise
-        # Who is answered at once, and waits for a first line, does not wait for this import as well.
+        # Who is answered at once, and waits for a first line, does not wait for these imports as well.
+        import random
+
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
 
         await asyncio.sleep(FIRST_PAUSE)

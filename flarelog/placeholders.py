@@ -7,7 +7,6 @@ says; no field stands in the part of a URL that says who is asked; what is no na
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
 
@@ -105,6 +104,8 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     """The command that shows the log; without *log* those of *site*, without that those of *run*. *place*: the options
     that say where they are.
     """
+    import shlex  # few are told of a log that is not there
+
     words = ["flarelog", "logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place]
     if run.startswith("-"):  # no option
         words = [*words[:2], *words[3:], "--", run]

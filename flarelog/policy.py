@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from flarelog.errors import InvalidName, InvalidOption, NotAllowed
@@ -101,7 +102,7 @@ class Grant:
         return bool(asked) and all(asked)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Which identities have which roles.
 

@@ -4,7 +4,8 @@ The standard library compiles six functions for each such class, and makes the c
 most commands import fifty of them before they show anything. Here a class shares all functions but one with the others,
 and its ``__init__`` is compiled when the first instance is made. ``fields``, ``replace`` and ``asdict`` of
 ``dataclasses`` take a value, ``field`` says more of a field than its default, and ``__post_init__`` is called. Two
-things are not: a value inherits no fields, and has no order but the one that its class writes down.
+things are not: a value has no order but the one that its class writes down, and no fields are inherited from it or by
+it. A class that another one extends stays a dataclass.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _Fields:
 
 def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> Callable[..., None]:
     """The ``__init__`` of *cls*."""
-    known: dict[str, Any] = {"_missing": MISSING}
+    known: dict[str, Any] = {"__name__": cls.__module__, "_missing": MISSING}
     plain, named, lines = ["self"], list[str](), list[str]()
     for name, each in declared.items():
         known[f"_set_{name}"] = getattr(cls, name).__set__

@@ -55,7 +55,7 @@ from flarelog.model import (
 )
 from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.policy import Identity, Policy, Role
-from flarelog.receiver import states
+from flarelog.receiver import phases
 from flarelog.records import stream_record
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
@@ -201,8 +201,8 @@ def timeline(raw: bytes) -> None:
 def conclude(found: StreamInfo) -> None:
     """Everything that reads a record."""
     json.dumps(stream_record(found))
-    states.summary([found])
-    states.lag(found)
+    phases.summary([found])
+    phases.lag(found)
     record.shipped(found)
     record.wholes(found)
     record.may_have_grown(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sys
 import time
@@ -28,7 +27,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.names import meant
 from flarelog.placeholders import LogUrls
-from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
+from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
 from flarelog.values import frozen
 from flarelog.viewers import health
@@ -168,6 +167,8 @@ class _Asked:
                 )
                 for info in found
             )
+            import json  # a table needs none
+
             return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound, StoreError
 from flarelog.lifecycle import RunState
 from flarelog.options import option
-from flarelog.receiver.states import spoken
+from flarelog.receiver.phases import spoken
 from flarelog.stores.base import Extent, Store
 from flarelog.values import frozen
 

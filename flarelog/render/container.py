@@ -7,7 +7,6 @@ of a CRI record from its text, which is bytes: nothing of it is trimmed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -92,6 +91,8 @@ def _docker(line: bytes, log_only: bool = False) -> Record | None:
         return None
     if not log_only and not (b'"stream"' in line and b'"time"' in line):
         return None
+    import json  # a reader of plain logs does not wait for it
+
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

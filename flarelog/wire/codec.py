@@ -7,7 +7,6 @@ that are compressed are small, and left to the generated code.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -823,6 +822,8 @@ def found_in_messages(found: FoundIn) -> Iterator[FoundIn]:
 
 
 def encode_found(found: FoundIn) -> bytes:
+    import json  # most calls are not about findings
+
     said = [json.dumps(kept_record(each)) for each in found.findings]
     message = pb.Found(seen=found.seen, more=found.more, zone=found.zone, findings=said)
     _set_stream(message.stream, found.stream)
@@ -839,6 +840,8 @@ def decode_found(raw: bytes) -> FoundIn:
 
 
 def _finding(stream: StreamId, said: str) -> Finding | None:
+    import json
+
     try:
         return finding_of(stream, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

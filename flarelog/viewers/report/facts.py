@@ -9,7 +9,7 @@ from statistics import median
 
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
-from flarelog.receiver.states import spoken
+from flarelog.receiver.phases import spoken
 from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
