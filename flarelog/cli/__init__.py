@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from flarelog.cli.running import ended_by, terminal_size
+from flarelog.text import legible
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -106,6 +107,17 @@ class _Lazy(click.Group):
         _levelled(command, _SPEAKERS.get(cmd_name, ""))
         command.short_help = _COMMANDS[cmd_name]
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from flarelog.names import meant  # for a mistake alone
+
+        hint = meant(name, _COMMANDS) or ": flarelog --help lists the commands"
+        raise click.UsageError(legible(f"there is no command {name}{hint}"))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As it is, but without importing all commands for their help."""

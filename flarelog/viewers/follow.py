@@ -290,7 +290,7 @@ class Follow:
         if self._reading.away is None:
             return [*rows, phases.summary(infos)]
         name, since = self._reading.origin.name, phases.spoken(now - self._reading.away)
-        return [*rows, f"no connection to {name} for {since}: retrying"]
+        return [*rows, f"no connection for {since}: retrying {name}"]  # on few columns the name is what is cut off
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

@@ -176,8 +176,8 @@ class Reading:
             found.old = info.lengths[-1]
         found.over = over
         if start > info.committed:
-            there = f"{stream.site}/{stream.log} {'ended at' if over else 'has'} {info.committed:,} bytes"
-            self.say(f"{there}: byte {start:,} does not exist{'' if over else ' yet'}")
+            there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {info.committed:,} bytes"
+            self.say(f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}")
         return found
 
     def _flow(

@@ -78,6 +78,8 @@ _WRAPPING = late(
 )
 _RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
 
+_CLOSED = ("Socket closed", "Stream removed", "Stream removed (Socket closed)")
+
 
 def _cause(details: str) -> str:
     if "Failed parsing HTTP/2" in details:
@@ -87,4 +89,4 @@ def _cause(details: str) -> str:
     at = 0
     while wrapping := _WRAPPING.match(details, at):
         at = wrapping.end()
-    return details[at:]
+    return "the connection was closed" if details[at:] in _CLOSED else details[at:]

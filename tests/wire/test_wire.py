@@ -492,9 +492,10 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         ),
         pytest.param(
             f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:{HERE}: Socket closed",
-            "Socket closed",
+            "the connection was closed",
             id="what-grpc-wraps",
         ),
+        pytest.param("Stream removed (Socket closed)", "the connection was closed", id="a-connection-that-breaks"),
         pytest.param(
             "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
             "No such file or directory",
