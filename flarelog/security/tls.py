@@ -78,7 +78,7 @@ class Tls:
 
     def whole(self) -> None:
         """Raises InvalidOption unless all three are given."""
-        missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+        missing = [f"--tls-{name}" for name in ("ca", "cert", "key") if not getattr(self, name)]
         if missing:
             raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
 

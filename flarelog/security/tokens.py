@@ -357,7 +357,7 @@ def read_token(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
-        raise NotAllowed(f"the token file {path} is readable for others: chmod 600 it")
+        raise NotAllowed(f"other users can open the token file {path}: run chmod 600 {path}")
     if stat.S_ISREG(status.st_mode) and status.st_uid not in (0, os.geteuid()):
         log.warning("the token file %s belongs to user %d, who can read and change it", path, status.st_uid)
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")
