@@ -98,6 +98,7 @@ class Answers:
 
     async def close(self) -> None:
         await self._troubles.close()
+        await self._lasts.close()
 
     async def runs(self, request: Request) -> Response:
         origin = request.state.session.of.origin
@@ -110,8 +111,9 @@ class Answers:
         infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
         if not infos and wanted:
             raise NotFound(f"there is no such site in run {run}")
-        record = overview.run_record(run, listed.state, infos, await self._lasts.of(rights, infos), now=_now())
-        record["receiver"] = self._logins.name
+        lasts, reading = await self._lasts.of(rights, infos)
+        record = overview.run_record(run, listed.state, infos, lasts, now=_now())
+        record |= {"receiver": self._logins.name, "reading": reading}
         body = json.dumps({**record, "now": 0}, ensure_ascii=False).encode("utf-8", "replace")
         etag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
         if request.headers.get("if-none-match") == etag:

@@ -1,7 +1,8 @@
 """Where the lines of a log are, and which colours go on, for each BLOCK bytes: a cache of the page's own.
 
 It is a twentieth of a thousandth of the log. It is believed only while the digest of the bytes that were counted is the
-one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads.
+one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads, and holds still while somebody waits for
+rows.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import itertools
 import json
 import logging
 import sys
+import time
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 KEPT = 200  # indexes in memory
 AT_ONCE = 2  # that are made side by side
 SAVED = 16 << 20  # bytes from which on an index is worth a file
+CALM = 0.15  # seconds after the last answer with rows before lines are counted: a browser draws meanwhile
 
 
 @dataclass(slots=True)
@@ -124,6 +128,27 @@ class Indexes:
         self._found: dict[StreamId, Index] = {}
         self._making: dict[StreamId, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._waiting, self._answered = 0, 0.0  # for rows; when there were some last, of a monotonic clock
+        self._free = asyncio.Event()
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing is counted meanwhile, and CALM longer: whoever opens a log waits for its rows."""
+        self._waiting += 1
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._waiting, self._answered = self._waiting - 1, time.monotonic()
+            if not self._waiting:
+                self._free.set()
+
+    async def _calm(self) -> None:
+        """Return when nobody waits for rows."""
+        while self._waiting:
+            await self._free.wait()
+            while not self._waiting and (left := self._answered + CALM - time.monotonic()) > 0:
+                await asyncio.sleep(left)
 
     def of(self, origin: Origin, info: StreamInfo) -> Index:
         """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
@@ -150,6 +175,7 @@ class Indexes:
     async def _made(self, origin: Origin, info: StreamInfo, index: Index) -> None:
         began, failed = index.position, False
         async with self._places:
+            await self._calm()
             try:
                 found = origin.find(info.stream, index.position, sys.maxsize, follow=False, stop=info.committed)
                 async with contextlib.aclosing(found) as pieces:
@@ -157,6 +183,7 @@ class Indexes:
                         if isinstance(what, Buffer) and offset == index.position:
                             index.feed(bytes(what[: info.committed - offset]))
                             await asyncio.sleep(0)
+                            await self._calm()
             except FlarelogError as error:
                 failed = True
                 log.debug("the lines of %s are not counted: %s", info.stream, error)

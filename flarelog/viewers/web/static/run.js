@@ -15,6 +15,7 @@ const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
 const SLOWER = 10_000; // ms between two looks for errors and findings
+const SOON = 300; // ms after which last lines that were being read are asked for
 
 export class RunPage extends HTMLElement {
   begin(run, site) {
@@ -53,6 +54,7 @@ export class RunPage extends HTMLElement {
 
   disconnectedCallback() {
     for (const stop of this.stop) stop();
+    clearTimeout(this.reading);
   }
 
   async look() {
@@ -65,6 +67,8 @@ export class RunPage extends HTMLElement {
       this.etag = response.headers.get("ETag");
       this.draw();
       this.whole();
+      clearTimeout(this.reading);
+      if (this.record.reading && this.isConnected) this.reading = setTimeout(() => this.look(), SOON);
     } catch (error) {
       trouble(this.trouble, error);
     }
