@@ -9,6 +9,7 @@ import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
 import { several } from "./words.js";
 
+const AGAIN = 1000; // ms after which a question that nobody answered is asked again
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
 export class Moving extends HTMLElement {
@@ -18,18 +19,20 @@ export class Moving extends HTMLElement {
   async go(where, share = 0.35) {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
+    clearTimeout(this.again);
     this.quiet();
     try {
       const answer = await this.source.open(where, asking.signal);
       this.taken(answer, where, share);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost(error, () => this.go(where, share));
+      if (error.name !== "AbortError") this.lost("rows", error, () => this.go(where, share));
     }
   }
 
   taken(answer, where, share) {
     const { list, source } = this;
-    this.lost(null);
+    this.lost("rows", null);
+    this.lost("error", null);
     const lines = list.lines;
     lines.replace(answer.rows, answer);
     this.known(source.streams);
@@ -103,6 +106,8 @@ export class Moving extends HTMLElement {
     if (!seen || this.loading || this.dragged) return;
     const lines = list.lines;
     const held = lines.rows;
+    const asking = this.asking;
+    clearTimeout(this.again);
     try {
       this.loading = true;
       if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
@@ -124,8 +129,9 @@ export class Moving extends HTMLElement {
         }
         if (source.ends(lines) && !source.sealed && !this.live) this.listen();
       }
+      if (asking === this.asking) this.lost("rows", null);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost(error, () => this.more());
+      if (error.name !== "AbortError") this.lost("rows", error, () => this.more());
     } finally {
       this.loading = false;
     }
@@ -144,7 +150,7 @@ export class Moving extends HTMLElement {
         list.draw();
       },
       at: (places) => source.at(list.lines, places),
-      lost: (sentence) => this.lost(sentence && new Refused(0, sentence)),
+      lost: (sentence) => this.lost("tail", sentence && new Refused(0, sentence)),
       done: () => {
         this.live = null;
         if (this.stream) source.state.sealed = true;
@@ -160,6 +166,7 @@ export class Moving extends HTMLElement {
   quiet() {
     this.live?.stop();
     this.live = null;
+    this.lost("tail", null);
   }
 
   came(rows) {
@@ -186,11 +193,11 @@ export class Moving extends HTMLElement {
     this.glance = setTimeout(async () => {
       try {
         if (document.visibilityState === "visible") await this.source.look(this.asking.signal);
-        this.lost(null);
+        this.lost("length", null);
         this.list.draw();
       } catch (error) {
         if (error.name === "AbortError") return;
-        this.lost(error);
+        this.lost("length", error);
       }
       this.watch();
     }, 1500);
@@ -235,13 +242,19 @@ export class Moving extends HTMLElement {
     }
   }
 
-  /** Says that the page's server, or the receiver, does not answer; null: it does. */
-  lost(error, again) {
-    this.trouble.hidden = !error;
-    say(this.trouble, error ? (/[.!]$/.test(error.message) ? error.message : `${error.message}.`) : "");
-    if (again && error.status === 0) {
+  /**
+   * Says that nobody answers for *what*; *error* null: somebody does. Each kind of question is told of by itself: one that
+   * failed late is no word on another one that is answered again. *again* asks once more, where that may help.
+   */
+  lost(what, error, again) {
+    this.troubles.delete(what);
+    if (error) this.troubles.set(what, error);
+    const shown = [...this.troubles.values()].pop();
+    this.trouble.hidden = !shown;
+    say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
+    if (error && again && [0, 503].includes(error.status)) {
       clearTimeout(this.again);
-      this.again = setTimeout(() => this.isConnected && again(), 1000);
+      this.again = setTimeout(() => this.isConnected && again(), AGAIN);
     }
   }
 }
