@@ -15,6 +15,7 @@ from typing import NamedTuple
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
+from flarelog.render.counting import BLOCK
 from flarelog.render.sgr import style_behind
 from flarelog.render.sieve import Sieve
 from flarelog.viewers.flow import Flow, View
@@ -26,7 +27,6 @@ ANSWER = 2 << 20  # bytes
 DRAWN = 4 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes in which the end of a line is looked for
 STEP = 64 << 10
-BLOCK = 64 << 10  # bytes, at whose multiples an index knows which colours go on
 FIRST_LINES = 16  # lines without a record that tell that there is none
 COLOURED = Sieve((b"\x1b[",), ignore_case=False)
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
