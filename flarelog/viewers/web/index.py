@@ -34,6 +34,7 @@ KEPT = 200  # indexes in memory
 AT_ONCE = 2  # that are made side by side
 SAVED = 16 << 20  # bytes from which on an index is worth a file
 STEP = 32 << 20  # bytes that are counted in one go
+PATIENCE = 0.5  # seconds for which that much waits at most
 CALM = 0.15  # seconds after the last answer with rows before lines are counted: a browser draws meanwhile
 
 
@@ -148,11 +149,13 @@ class Indexes:
                 self._free.set()
 
     async def _calm(self) -> None:
-        """Return when nobody waits for rows."""
-        while self._waiting:
-            await self._free.wait()
-            while not self._waiting and (left := self._answered + CALM - time.monotonic()) > 0:
-                await asyncio.sleep(left)
+        """Return when nobody waits for rows, or after PATIENCE: somebody may scroll for minutes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._waiting:
+                    await self._free.wait()
+                    while not self._waiting and (left := self._answered + CALM - time.monotonic()) > 0:
+                        await asyncio.sleep(left)
 
     def of(self, origin: Origin, info: StreamInfo) -> Index:
         """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
