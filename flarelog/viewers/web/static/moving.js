@@ -7,9 +7,10 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { several } from "./words.js";
+import { several, short } from "./words.js";
 
 const AGAIN = 1000; // ms after which a question that nobody answered is asked again
+const TAG = 28; // characters of a log's name before its rows
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
 export class Moving extends HTMLElement {
@@ -231,12 +232,13 @@ export class Moving extends HTMLElement {
     this.source.streams = streams.map((stream) => ({ run: this.run, ...stream }));
     const sites = [...new Set(streams.map((stream) => stream.site))].sort();
     const alone = (site) => streams.filter((stream) => stream.site === site).length === 1;
-    this.list.names = streams.map(({ site, log }) => (alone(site) && streams.length > 1 ? site : `${site}/${log}`));
+    this.list.titles = streams.map(({ site, log }) => `${site}/${log}`);
+    this.list.names = streams.map(({ site }, k) => short(alone(site) && streams.length > 1 ? site : this.list.titles[k], TAG));
     this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
     if (!this.stream) {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
-      this.style.setProperty("--tag", `${Math.min(widest, 28)}ch`);
+      this.style.setProperty("--tag", `${widest}ch`);
       this.classList.add("tagged");
       if (this.source.left) say(this.told, `${several(this.source.left, "log")} more in this run: choose fewer to merge them.`);
     }
