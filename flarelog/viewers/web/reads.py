@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,12 +59,15 @@ class Reads:
     async def window(self, request: Request) -> Response:
         session = request.state.session
         async with self._logins.place(session, "window"):
-            with self._indexes.still():
-                return await self._window(request)
+            asked = await said(request)
+            # Who asks for one row asks for its number, which counting tells.
+            alone = whole(asked, "rows") == 1 and not asked.get("before")
+            with contextlib.nullcontext() if alone else self._indexes.still():
+                return await self._window(request, asked)
 
-    async def _window(self, request: Request) -> Response:
+    async def _window(self, request: Request, asked: Mapping[str, Any]) -> Response:
         session = request.state.session
-        origin, asked = session.of.origin, await said(request)
+        origin = session.of.origin
         info = await self._lists.one(session.of, stream(asked.get("stream")))
         line = whole(asked, "line")
         about = False

@@ -9,6 +9,7 @@ import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
 import { several, short } from "./words.js";
 
+const COUNTED = 300; // ms after which it is asked again whether the lines are counted
 const AGAIN = 1000; // ms after which a question that nobody answered is asked again
 const TAG = 28; // characters of a log's name before its rows
 const NEAR = 150; // rows beyond the screen at which more are asked for
@@ -62,7 +63,7 @@ export class Moving extends HTMLElement {
     try {
       const number = await this.source.line(row[1], this.asking.signal);
       const at = lines.rows.indexOf(row);
-      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), 1000);
+      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), COUNTED);
       else {
         lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
         lines.about = false;
