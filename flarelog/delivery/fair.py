@@ -80,10 +80,10 @@ class Gathering:
     """
 
     FEW = 8  # logs that speak within a second
-    EACH = 0.0002  # seconds, for each log more
+    EACH = 0.0004  # seconds, for each log more
     HURRIED = 0.005  # seconds at most, for what has a reason not to wait
 
-    def __init__(self, most: float = 0.05) -> None:
+    def __init__(self, most: float = 0.1) -> None:
         self._most = most  # seconds
         self._left_at = -math.inf  # when the latest message left
         self._since = -math.inf
@@ -98,10 +98,14 @@ class Gathering:
         self._now.add(number)
         self._left_at = now
 
+    def gathers(self, now: float) -> float:
+        """Seconds between two messages of little, as many logs as speak lately."""
+        many = max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
+        return min(self._most, self.EACH * max(0, many - self.FEW))
+
     def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
         """Seconds until a message of little should leave; not positive: at once. *pace*: between two, that the receiver
         asks for. *hurries*: there is a reason not to wait: much has come, or the end.
         """
-        many = max(len(self._now), len(self._before)) if now - self._since < 2.0 else 0
-        gathered = min(self._most, self.EACH * max(0, many - self.FEW))
+        gathered = self.gathers(now)
         return self._left_at + (min(gathered, self.HURRIED) if hurries else max(pace, gathered)) - now

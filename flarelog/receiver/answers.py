@@ -42,6 +42,7 @@ class Answers:
         self._gathering = Gathering(GATHER)
         self._hurried = asyncio.Event()
         self._dirty: dict[Session, None] = {}
+        self._fills = False  # the window of one of those: its producer waits for answers
         self._later: dict[Session, None] = {}  # what is committed of them is said by and by
         self._answering: asyncio.TimerHandle | None = None
         self._said: asyncio.Event | None = None  # there for whoever waits for it
@@ -52,8 +53,8 @@ class Answers:
         if session.behind or self._due(session):
             self._dirty[session] = None
             if session.window.fills:
+                self._fills = True
                 self._hurried.set()
-            if self._later and session.window.fills:
                 self._dirty |= self._later  # what fills it may be theirs
                 self._later.clear()
             self._speak()
@@ -123,7 +124,7 @@ class Answers:
                         self._gathering.spoke(reply.number, loop.time())
                     await self._write(words)
                     continue
-                dirty, self._dirty = self._dirty, {}
+                dirty, self._dirty, self._fills = self._dirty, {}, False
                 await self._sync([session for session in dirty if session.behind])
                 words = []
                 pressing = any(session.window.fills for session in dirty)
@@ -139,7 +140,7 @@ class Answers:
 
     def _presses(self) -> bool:
         """Whether the producer waits for answers: its window fills, or there are so many that it opens no more."""
-        return len(self._last_words) > MAX_REPLIES or any(session.window.fills for session in self._dirty)
+        return self._fills or len(self._last_words) > MAX_REPLIES
 
     async def _soon(self, seconds: float) -> None:
         """Wait for more to say, which leaves as one message."""

@@ -122,6 +122,11 @@ class Link:
         return self._uplink[1]
 
     @property
+    def gathers(self) -> float:
+        """Seconds for which what is written to logs may be gathered before it is looked at (see Uplink)."""
+        return self._uplink[1].gathers if self._uplink is not None else 0.0
+
+    @property
     def moves(self) -> int:
         """Connections that led lately to another process of the receiver than to the one that has this site."""
         return self._moves if time.monotonic() - self._moved_at < MOVES_FORGOTTEN else 0

@@ -221,8 +221,10 @@ class Sidecar:
         await self.finder.watch(self._wake)
         self.drain()  # nothing more will come
 
-    def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> None:
-        """Let *logs* look at their sources; one that is new begins to be sent."""
+    def _wake(self, logs: set[str], group: asyncio.TaskGroup | None = None) -> float:
+        """Let *logs* look at their sources; one that is new begins to be sent. Returns for how many seconds more of
+        what is written may be gathered.
+        """
         group = group or self._group
         for name in sorted(logs):
             known = self._logs.get(name)
@@ -233,6 +235,7 @@ class Sidecar:
                 known = self._logs[name] = Log(self, self.finder.logs[name], sealed=sealed)
                 self._sending.append(group.create_task(known.run()))
             known.changed()
+        return self.link.gathers
 
     # --- the receiver
 

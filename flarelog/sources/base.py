@@ -168,8 +168,12 @@ class Finder(Protocol):
     def waiting(self) -> int:
         """How many logs were found that cannot be opened for now."""
 
-    async def watch(self, changed: Callable[[set[str]], None]) -> None:
-        """Tell *changed* the names of the logs in which there may be something new, until nothing more will come."""
+    async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
+        """Tell *changed* the names of the logs in which there may be something new, until nothing more will come.
+
+        *changed* may answer for how many seconds what is written may wait for more of it before that is told; a log
+        that comes or goes does not wait.
+        """
 
     def expect_no_record(self) -> None:
         """The receiver does not answer for now: what waited for ``learn`` waits no more."""

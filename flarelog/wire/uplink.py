@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ IDLE_TIMEOUT = 60.0  # seconds of silence after which a receiver ends a call
 REPLY_TIMEOUT = 30.0  # seconds that an answer may take
 FULL = 1 << 20  # bytes of a message behind which nothing is added to it
 LONGEST_TURN = 0.005  # seconds of making a message
+CALM = 1.0  # seconds after which it is believed that logs say little
 FIRST_ANSWER = 0.2  # seconds to wait for the first one, which tells what the receiver takes
 
 ENDED = (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError)
@@ -123,6 +125,7 @@ class Uplink:
         self._window: int | None = None  # bytes, of a receiver that takes messages of several streams
         self._in_flight = 0  # bytes
         self._hurries = False  # one of those that want to speak has a reason not to wait
+        self._hurried_at = -math.inf  # when one had that last
         self._pace = 0.0  # seconds between two messages of little, that the receiver asks for
         self._loop = asyncio.get_running_loop()
         self._put_at = self._heard_at = self._loop.time()
@@ -188,8 +191,19 @@ class Uplink:
     def wants(self, stream: Stream) -> None:
         """*stream* may have something to say."""
         self._fair.wants(stream.number)
-        self._hurries = self._hurries or stream.speaker.hurries
+        if not self._hurries and stream.speaker.hurries:
+            self._hurries, self._hurried_at = True, self._loop.time()
         self._may_write.set()
+
+    @property
+    def gathers(self) -> float:
+        """Seconds for which ``wants`` may wait, so that many logs that say little are looked at together; 0: it is to
+        be told at once.
+        """
+        now = self._loop.time()
+        if self.over or len(self._batch) or not self._fair.all_fresh or now - self._hurried_at < CALM:
+            return 0.0
+        return 1.1 * self._gathering.gathers(now)  # so that what is found then need not wait again
 
     async def _write(self) -> None:
         try:

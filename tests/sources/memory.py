@@ -177,7 +177,7 @@ class MemoryFinder:
         self.troubles: list[str] = []
         self._place = place
 
-    async def watch(self, changed: Callable[[set[str]], None]) -> None:
+    async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
         while not self._place.finished:
             await self._place.changed()
             changed(self._look())

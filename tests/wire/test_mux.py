@@ -12,7 +12,7 @@ import grpc
 import pytest
 from pytest_mock import MockerFixture
 
-from flarelog.delivery.fair import SMALL, TURN
+from flarelog.delivery.fair import SMALL, TURN, Gathering
 from flarelog.delivery.producer import DeliveryOptions, Producer
 from flarelog.errors import StreamRejected
 from flarelog.model import Chunk, Code, News, Open, Receipt, Reply, StreamId, extend
@@ -127,6 +127,11 @@ class Log:
     async def sends(self, data: bytes) -> None:
         self.stream.put(self.producer.chunk(data))
         await self.until(lambda: self.producer.acked == self.producer.position)
+
+    async def says(self, data: bytes) -> None:
+        self.left += data
+        self.stream.wants()
+        await self.until(lambda: not self.left and self.producer.acked == self.producer.position)
 
     async def sealed(self) -> None:
         self.stream.put(self.producer.finish())
@@ -385,6 +390,21 @@ def test_a_line_leaves_before_the_gigabytes_of_others(tmp_path: Path) -> None:
         place = next(at for at, said in enumerate(chunks) if said.number == logs[0].stream.number)
         before = sum(len(said.request.data) for said in chunks[:place] if isinstance(said.request, Chunk))
         assert before <= len(logs) * SMALL + FULL
+
+    between(tmp_path, play)
+
+
+def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path: Path) -> None:
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(Gathering.FEW + 100)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        await asyncio.gather(*(log.says(b"a line\n") for log in logs[: Gathering.FEW]))
+        assert ends.uplink.gathers == 0.0
+        await asyncio.gather(*(log.says(b"a line\n") for log in logs))
+        assert ends.uplink.gathers >= 100 * Gathering.EACH
+        logs[0].hurries = True
+        logs[0].stream.wants()
+        assert ends.uplink.gathers == 0.0
 
     between(tmp_path, play)
 

@@ -61,14 +61,14 @@ class Files:
     def waiting(self) -> int:
         return len(self.discovery.waiting)
 
-    async def watch(self, changed: Callable[[set[str]], None]) -> None:
+    async def watch(self, changed: Callable[[set[str]], float | None]) -> None:
         """Wait for changes under the root, and tell in which logs there may be some."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._watch(changed))
             if self._ranks:
                 both.create_task(self._ask_for_ranks(changed))
 
-    async def _watch(self, changed: Callable[[set[str]], None]) -> None:
+    async def _watch(self, changed: Callable[[set[str]], float | None]) -> None:
         discovery, watch = self.discovery, self.discovery.watch
         found: list[Change] | None = None
         looked, every = -math.inf, watch.slow_poll
@@ -89,10 +89,10 @@ class Files:
             except Exception as bug:
                 self._wrong("the search for files failed", bug)
                 touched, looked = set(), now
-            changed(touched)
-            found = await watch.changes(max(0.0, looked + every - time.monotonic()))
+            gather = changed(touched) or 0.0
+            found = await watch.changes(max(0.0, looked + every - time.monotonic()), gather)
 
-    async def _ask_for_ranks(self, changed: Callable[[set[str]], None]) -> None:
+    async def _ask_for_ranks(self, changed: Callable[[set[str]], float | None]) -> None:
         try:
             await Writers(self.discovery, changed).run()
         except Exception as bug:

@@ -7,6 +7,7 @@ changed anywhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import enum
 import errno
@@ -15,7 +16,7 @@ import os
 import struct
 import sys
 import weakref
-from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple, Protocol
 
 log = logging.getLogger(__name__)
@@ -55,9 +56,9 @@ class Watch(Protocol):
         be reported.
         """
 
-    async def changes(self, timeout: float) -> list[Change] | None:
+    async def changes(self, timeout: float, gather: float = 0.0) -> list[Change] | None:
         """What changed since the last call, in order; empty when nothing did for *timeout* seconds; None when
-        anything may have.
+        anything may have. *gather*: seconds for which what is written may wait for more of it; names do not.
         """
 
     def ready(self) -> list[Change] | None:
@@ -75,7 +76,7 @@ class PollWatch:
     def add(self, directory: str) -> bool:
         return False
 
-    async def changes(self, timeout: float) -> list[Change] | None:
+    async def changes(self, timeout: float, gather: float = 0.0) -> list[Change] | None:
         await asyncio.sleep(timeout)
         return None
 
@@ -89,6 +90,7 @@ class PollWatch:
 _WHAT = {what.value: what for what in What if what.value}
 _ALL = sum(_WHAT)
 _MASK = _ALL | 0x01000000  # IN_ONLYDIR
+_NAMES_MASK = _MASK & ~(What.MODIFIED.value | What.CLOSED.value)
 _OVERFLOW, _IGNORED = 0x4000, 0x8000
 _EVENT = struct.Struct("iIII")
 _MOVED_TO = What.MOVED_TO.value
@@ -105,20 +107,19 @@ class InotifyWatch:
     tells = True
 
     def __init__(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        self._add: Callable[[int, bytes, int], int] = libc.inotify_add_watch
-        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self._fd < 0:
-            raise OSError(ctypes.get_errno(), "inotify_init1")
+        self._fd = _inotify()
+        self._bell: int | None = None  # hears of names alone, while what is written waits for more; -1: there is none
         self._directories: dict[int, str] = {}
         self._complained = False
         self._waiting: asyncio.Future[list[Change] | None] | None = None
-        self._heard_by: asyncio.AbstractEventLoop | None = None
+        self._heard: tuple[asyncio.AbstractEventLoop, int] | None = None  # who hears which descriptor
 
     def add(self, directory: str) -> bool:
-        number = self._add(self._fd, os.fsencode(directory), _MASK)
+        number = _add(self._fd, directory, _MASK)
         if number >= 0:
             self._directories[number] = directory
+            if self._bell is not None:
+                self._hang(directory)
         elif ctypes.get_errno() == errno.ENOSPC and not self._complained:
             self._complained = True
             self.slow_poll = PollWatch.slow_poll
@@ -128,26 +129,64 @@ class InotifyWatch:
             )
         return number >= 0
 
-    async def changes(self, timeout: float) -> list[Change] | None:
+    async def changes(self, timeout: float, gather: float = 0.0) -> list[Change] | None:
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[list[Change] | None] = loop.create_future()
         self._waiting = waiting
-        # A line waits for all that is done here: the descriptor stays with the loop, and is read where it is seen.
-        if self._heard_by is not loop:
-            loop.add_reader(self._fd, self._readable, loop)
-            self._heard_by = loop
-        timer = loop.call_later(timeout, _nothing, waiting)
+        gathers = 0 < gather < timeout and self._ring() >= 0
+        self._hear(loop, self._ring() if gathers else self._fd)
+        timer = loop.call_later(gather if gathers else timeout, self._over, waiting)
         try:
             return await waiting
         finally:
             timer.cancel()
 
-    def _readable(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _hear(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        # A line waits for all that is done here: the descriptor stays with the loop, and is read where it is seen.
+        if self._heard != (loop, fd):
+            self._hear_nothing()
+            loop.add_reader(fd, self._readable, fd)
+            self._heard = loop, fd
+
+    def _hear_nothing(self) -> None:
+        if self._heard is not None and not self._heard[0].is_closed():
+            self._heard[0].remove_reader(self._heard[1])
+        self._heard = None
+
+    def _readable(self, fd: int) -> None:
         if self._waiting is None or self._waiting.done():
-            loop.remove_reader(self._fd)
-            self._heard_by = None
-        else:
-            self._waiting.set_result(self.ready())
+            self._hear_nothing()
+            return
+        if fd == self._bell:
+            with contextlib.suppress(BlockingIOError):
+                os.read(fd, 1 << 16)
+        self._waiting.set_result(self.ready())
+
+    def _over(self, waiting: asyncio.Future[list[Change] | None]) -> None:
+        if not waiting.done():
+            waiting.set_result(self.ready())
+
+    def _ring(self) -> int:
+        """A descriptor that is readable when a name has come or gone; -1: there is none to be had."""
+        if self._bell is None:
+            self._bell = -1
+            with contextlib.suppress(OSError):
+                self._bell = _inotify() if len(_open) < MOST // 2 else -1
+            for directory in self._directories.values():
+                self._hang(directory)
+        return self._bell
+
+    def _hang(self, directory: str) -> None:
+        if self._bell is not None and self._bell >= 0 and _add(self._bell, directory, _NAMES_MASK) < 0:
+            self._silence()
+
+    def _silence(self) -> None:
+        """Have no bell, and so gather nothing: it would not hear of every name."""
+        if self._bell is not None and self._bell >= 0:
+            if self._heard is not None and self._heard[1] == self._bell:
+                self._hear_nothing()
+            os.close(self._bell)
+        self._bell = -1
 
     def ready(self) -> list[Change] | None:
         try:
@@ -186,15 +225,27 @@ class InotifyWatch:
         return found
 
     def close(self) -> None:
-        if self._heard_by is not None and not self._heard_by.is_closed():
-            self._heard_by.remove_reader(self._fd)
+        self._hear_nothing()
+        self._silence()
         os.close(self._fd)
         _open.discard(self)
 
 
-def _nothing(waiting: asyncio.Future[list[Change] | None]) -> None:
-    if not waiting.done():
-        waiting.set_result([])
+def _inotify() -> int:
+    fd: int = _libc().inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), "inotify_init1")
+    return fd
+
+
+def _add(fd: int, directory: str, mask: int) -> int:
+    number: int = _libc().inotify_add_watch(fd, os.fsencode(directory), mask)
+    return number
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 _open: weakref.WeakSet[InotifyWatch] = weakref.WeakSet()

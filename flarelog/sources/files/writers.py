@@ -249,7 +249,7 @@ class Writers:
     """Asks for the writers of all files that are current, off the loop, and tells the tails what is known of them."""
 
     discovery: Discovery
-    wake: Callable[[set[str]], None]  # takes the names of logs of which more is known
+    wake: Callable[[set[str]], float | None]  # takes the names of logs of which more is known
     _asked: dict[str, _Asked] = field(default_factory=dict)  # by identity
 
     async def run(self) -> None:

@@ -27,7 +27,7 @@ class NoWatch:
     def add(self, directory: str) -> bool:
         return True
 
-    async def changes(self, timeout: float) -> list[Change] | None:
+    async def changes(self, timeout: float, gather: float = 0.0) -> list[Change] | None:
         return []
 
     def ready(self) -> list[Change] | None:
