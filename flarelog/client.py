@@ -10,15 +10,16 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import CannotConnect, FlarelogError, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
-from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import parse_address
+from flarelog.render.counting import Counted
 from flarelog.render.sieve import Sieve
 from flarelog.security.tls import Tls, why
 from flarelog.stores.moments import Moment
@@ -165,7 +166,22 @@ class Client:
         offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
         empty.
         """
-        call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
+        async with contextlib.aclosing(self._read((stream, start, follow, first_mark, sieve, stop))) as pieces:
+            async for found in pieces:
+                yield found
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, Counted | Buffer], None]:
+        """What a receiver counts in a stream from *start*, where its digest is *digest*, to *stop*, each with where it
+        begins; a receiver that does not count gives bytes. Raises as ``find``.
+        """
+        async with contextlib.aclosing(self._read((stream, start, False, None, None, stop, digest))) as pieces:
+            async for found in pieces:
+                yield found
+
+    async def _read(self, request: tuple[Any, ...]) -> AsyncGenerator[Any, None]:
+        call = calls.read(self._channel)(request)
         try:
             async with contextlib.aclosing(call):
                 async for found in call:

@@ -91,6 +91,14 @@ def style_behind(style: str, data: bytes) -> str:
     return style
 
 
+def sequences(data: bytes) -> bytes:
+    """The sequences in *data* that count behind it: ``style_behind`` makes of them what it makes of *data*."""
+    if b"\x1b" not in data:
+        return b""
+    last = max(data.rfind(reset) for reset in RESETS)
+    return b"".join(found[0] for found in _SGR_BYTES.finditer(data, max(0, last)))
+
+
 def painted(now: str, style: str) -> str:
     """The sequence that makes *style* of the style *now*."""
     return (f"\x1b[0;{style}m" if now else f"\x1b[{style}m") if style else RESET

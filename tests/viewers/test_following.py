@@ -14,7 +14,7 @@ import pytest
 
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Generation, Mark, State, StreamId, StreamInfo
+from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
@@ -31,7 +31,7 @@ from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
 from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.follow import Follow, Order
-from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
@@ -60,6 +60,13 @@ class Held:
 
     async def findings(self, run: str, site: str = "") -> None:
         return None
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, Counts], None]:
+        async for offset, what in self.find(stream, start, 0, follow=False, stop=stop):
+            if isinstance(what, Buffer):
+                yield offset, what
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         return []

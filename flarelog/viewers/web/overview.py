@@ -74,7 +74,6 @@ def run_record(
     return {
         "run": run,
         "state": "sealed" if state is RunState.RUNNING and sealed else state.value,
-        "now": now,
         "sites": records,
     }
 
