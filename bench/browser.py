@@ -137,7 +137,7 @@ def _paints(browser: Browser, places: processes.Places, rounds: int) -> list[Row
             root.mkdir()
             (root / LOG).write_bytes(lines)
             _stored(work, receiver, root, f"site-{number}")
-        with _page(work, receiver) as shown, _session(browser, shown) as (_, state):
+        with _page(work, "--receiver", receiver) as shown, _session(browser, shown) as (_, state):
             for _ in range(rounds):
                 for name, (path, what, count) in wanted.items():
                     with browser.new_context(storage_state=state) as fresh:  # keeps nothing of the page yet
@@ -174,18 +174,23 @@ def _large(browser: Browser, places: processes.Places, length: int, rounds: int)
         _stored(work, receiver, root, "site")
         path, rare = root / LOG, f"=== MiB {(length >> 20) - 2} ==="
         for number in range(rounds):
-            with _page(work, receiver, f"web-{number}") as shown, _session(browser, shown) as (context, _):
-                page = context.new_page()
-                address = f"{shown.url}/run/bench/site/{LOG}"
-                add(f"last screen of {size}", "page", "ms", _drawn(page, address, "log-list .row", 30))
-                add(f"line numbers of {size}", "page", "ms", page.evaluate(_NUMBERED))
-                rng = random.Random(number)
-                jumps = sorted(page.evaluate(_JUMP, rng.random()) for _ in range(JUMPS))
-                add("page, a jump", "p95", "ms", jumps[int(JUMPS * 0.95) - 1])
-                found: tuple[float, int] = page.evaluate(_SEARCH, [rare])
-                if found[1] != 1:
-                    raise processes.BenchError(f"the page found {found[1]} lines")
-                add(f"a search of {size}", "page", "ms", found[0])
+            stored = ("--store", work / "store")
+            for of, where in (("page", ("--receiver", receiver)), ("page, --store", stored)):
+                with (
+                    _page(work, *where, name=f"web-{number}{where[0]}") as shown,
+                    _session(browser, shown) as (tabs, _),
+                ):
+                    page = tabs.new_page()
+                    address = f"{shown.url}/run/bench/site/{LOG}"
+                    add(f"last screen of {size}", of, "ms", _drawn(page, address, "log-list .row", 30))
+                    add(f"line numbers of {size}", of, "ms", page.evaluate(_NUMBERED))
+                    rng = random.Random(number)
+                    jumps = sorted(page.evaluate(_JUMP, rng.random()) for _ in range(JUMPS))
+                    add("page, a jump", "p95" if of == "page" else "p95, --store", "ms", jumps[int(JUMPS * 0.95) - 1])
+                    found: tuple[float, int] = page.evaluate(_SEARCH, [rare])
+                    if found[1] != 1:
+                        raise processes.BenchError(f"the page found {found[1]} lines")
+                    add(f"a search of {size}", of, "ms", found[0])
             less = ["less", "-n", "-R"]
             add(f"last screen of {size}", "less", "ms", _seen([*less, "+G", path], LAST))
             add(f"line numbers of {size}", "less", "ms", _seen(["less", "-N", "-R", "+G", path], LAST))
@@ -246,7 +251,7 @@ def _growing(places: processes.Places) -> Iterator[tuple[_Shown, Path]]:
         log, stored = work / "root" / LOG, work / "store" / "bench" / "site" / LOG
         log.parent.mkdir()
         log.write_bytes(begin := _plain(500))
-        with processes.sidecar(work, address, log.parent), _page(work, address) as shown:
+        with processes.sidecar(work, address, log.parent), _page(work, "--receiver", address) as shown:
             processes.wait_for(lambda: processes.size(stored) == len(begin), 30, "the first lines", receiver)
             yield shown, log
 
@@ -311,10 +316,11 @@ def _stored(work: Path, receiver: str, root: Path, site: str) -> None:
 
 
 @contextlib.contextmanager
-def _page(work: Path, receiver: str, name: str = "web") -> Iterator[_Shown]:
+def _page(work: Path, *where: str | Path, name: str = "web") -> Iterator[_Shown]:
+    """*where*: the option that says what it reads."""
     ready = work / f"{name}.ready"
-    where = ("--receiver", receiver, "--listen", "127.0.0.1:0", "--ready-file", ready)
-    with processes.python("flarelog", "web", *where, talk=work / f"{name}.err") as web:
+    options = (*where, "--listen", "127.0.0.1:0", "--ready-file", ready)
+    with processes.python("flarelog", "web", *options, talk=work / f"{name}.err") as web:
         address = processes.address(web, ready)
         command = [sys.executable, "-m", "flarelog", "web", "login", "--listen", address]
 

@@ -72,12 +72,13 @@ def memory(source: Path, places: processes.Places, rounds: int) -> list[Row]:
         lambda work: flarelog(source, work, places, "memory"),
         lambda work: pair("bench.raw", source, work),
         lambda work: pair("bench.raw", source, work, "--crc"),
+        lambda work: pair("bench.bare", source, work),
         lambda work: pair("bench.stop_and_wait", source, work),
         *(of_peer(peer) for peer in peers.ALL),
     )
     for path in smaller.values():
         path.unlink()
-    names = ["raw socket copy", "raw socket copy, CRC-32 at both ends", "stop-and-wait, 64 KiB"]
+    names = ["raw socket copy", "raw socket copy, CRC-32 at both ends", "bare gRPC", "stop-and-wait, 64 KiB"]
     names += [peer.name for peer in peers.ALL]
     ours, *others = samples
     rows = [row("bulk, memory", "flarelog", ours)]

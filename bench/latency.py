@@ -37,9 +37,11 @@ PEERS = (peers.TCP, peers.RELP, peers.NG, peers.NG_OFTEN)
 def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
     """p50, p99 and max of flarelog, p50 and p99 of the peers; the samples are those of each round, of *lines* lines."""
     troubles: dict[str, str] = {}
-    taken: dict[str, list[list[float]]] = {name: [] for name in ("flarelog", *(peer.name for peer in PEERS))}
+    names = ("flarelog", "bare gRPC", *(peer.name for peer in PEERS))
+    taken: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(rounds):
         taken["flarelog"].append(_round(places.memory, lines))
+        taken["bare gRPC"].append(_of_bare(places.memory, lines))
         for peer in PEERS:
             with contextlib.suppress(_Missing):
                 taken[peer.name].append(_of_peer(peer, places.memory, lines, troubles))
@@ -123,6 +125,25 @@ def _loaded(parent: Path, lines: int, target: float) -> tuple[list[float], float
             begin, before = time.perf_counter(), processes.size(bulky)
             latencies = _latencies(fd, stored, written, lines)
             return latencies, (processes.size(bulky) - before) / (time.perf_counter() - begin)
+
+
+def _of_bare(parent: Path, lines: int) -> list[float]:
+    with processes.scratch(parent) as work:
+        source, stored, ready = work / "source.txt", work / _LOG, work / "ready"
+        fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        try:
+            written = os.write(fd, LINES[0])
+            with (
+                processes.python("bench.bare", "serve", ready, stored, talk=work / "serve.err") as receiver,
+                processes.python(
+                    "bench.bare", "send", processes.address(receiver, ready), source, talk=work / "send.err"
+                ) as sender,
+            ):
+                processes.wait_for(lambda: processes.size(stored) == written, 30, "the first line", receiver, sender)
+                time.sleep(0.5)
+                return _latencies(fd, stored, written, lines)
+        finally:
+            os.close(fd)
 
 
 class _Missing(Exception):

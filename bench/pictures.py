@@ -133,17 +133,21 @@ _Medians = dict[tuple[str, str], float]
 
 
 def _throughput(there: _Medians) -> str:
-    points = [(float(of.replace(",", "")), value) for (what, of), value in there.items() if what == "streams"]
+    def of_each(name: str) -> list[tuple[float | None, float]]:
+        return [(float(of.replace(",", "")), value) for (what, of), value in there.items() if what == name]
+
+    points, theirs = of_each("streams"), of_each("streams, rsyslog, TCP")
     if not points:
         return ""
     levels = [
         Line(f"{name}: {number(there['bulk, memory', name])}", [(None, there["bulk, memory", name])])
         for name in ("raw socket copy", "stop-and-wait, 64 KiB", "rsyslog, TCP", "rsyslog, RELP")
-        if ("bulk, memory", name) in there
+        if ("bulk, memory", name) in there and not (theirs and name == "rsyslog, TCP")
     ]
+    levels += [Line("rsyslog, TCP, as many files", theirs)] if theirs else []
     values = [value for line in levels for _, value in line.points] + [value for _, value in points]
     x, y = (
-        logarithmic("streams, with the same bytes in all; dashed: one stream", [x for x, _ in points]),
+        logarithmic("logs, with the same bytes in all; dashed: one log", [x or 1.0 for x, _ in points]),
         logarithmic("MB/s", values),
     )
     return chart("Throughput against streams", x, y, [Line("flarelog", points), *levels])

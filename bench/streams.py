@@ -1,7 +1,9 @@
-"""Streams: the same bytes in 1, 8, 100 and 1,000 logs of one site, with durability memory, in memory.
+"""Streams: the same bytes in 1, 8, 100 and 1,000 logs of one site, and 64 KiB in each of 10,000; with durability
+memory, in memory.
 
 As a bulk round (bulk.py), but the logs appear all at once, and the clock starts when the first of them does: finding
-them is counted. It ends when each journal has the seal.
+them is counted. It ends when each journal has the seal. rsyslog gets a part of the bytes in as many files, and writes
+all of them into one; its clock ends when that has every byte.
 """
 
 from __future__ import annotations
@@ -11,25 +13,67 @@ import time
 from functools import partial
 from pathlib import Path
 
-from bench import bulk, content, processes
+from bench import bulk, content, peers, processes
 from bench.results import Row
 
 COUNTS = (1, 8, 100, 1000)
+MOST, SMALL = 10_000, 64 << 10  # logs, and bytes of each
+PEERS_COUNTS = (1, 100, 1000)
+PEERS_SHARE = 8  # what part of the bytes rsyslog gets: it takes so long
 
 
 def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
     """*total* bytes in all; the ratio of each row is to one stream."""
-    taken = bulk.interleaved(places.memory, rounds, *(_candidate(total, count, places) for count in COUNTS))
+    sizes = [(count, total // count) for count in COUNTS] + [(MOST, SMALL)]
+    theirs = [(count, total // PEERS_SHARE // count) for count in PEERS_COUNTS]
+    troubles: dict[str, str] = {}
+    taken = bulk.interleaved(
+        places.memory,
+        rounds,
+        *(partial(_round, length, count, places=places) for count, length in sizes),
+        *(partial(_round_of_peer, length, count, troubles=troubles) for count, length in theirs),
+    )
     one = bulk.rate(taken[0])
     rows = []
-    for count, samples in zip(COUNTS, taken, strict=True):
+    for (count, length), samples in zip(sizes, taken, strict=False):
         ratios = {"this / 1": bulk.rate(samples) / one} if count > 1 else {}
-        rows.append(bulk.row("streams", f"{count:,}", samples, ratios, f"{processes.mib(total // count)} each"))
+        rows.append(bulk.row("streams", f"{count:,}", samples, ratios, f"{processes.mib(length)} each"))
+    ours = dict(zip((count for count, _ in sizes), taken, strict=False))
+    for (count, length), samples in zip(theirs, taken[len(sizes) :], strict=True):
+        ratios = {"flarelog / this": bulk.rate(ours[count]) / bulk.rate(samples)} if samples else {}
+        note = "; ".join(filter(None, [f"{processes.mib(length)} each", troubles.get(f"{count}", "")]))
+        rows.append(bulk.row("streams, rsyslog, TCP", f"{count:,}", samples, ratios, note))
     return rows
 
 
-def _candidate(total: int, count: int, places: processes.Places) -> bulk.Candidate:
-    return lambda work: _round(total // count, count, work, places)
+def _round_of_peer(length: int, count: int, work: Path, troubles: dict[str, str]) -> bulk.Sample | None:
+    sources, root = work / "sources", work / "root"
+    for directory in (sources, root):
+        directory.mkdir()
+    for number in range(count):
+        content.write(sources / f"log-{number}.txt", length)
+    total = sum(processes.size(path) for path in sources.iterdir())
+    processes.touch(work, total * 5 // 4).unlink()
+    try:
+        if trouble := peers.TCP.missing():
+            raise processes.BenchError(trouble)
+        (root / "log-first.txt").write_bytes(first := content.line(1))
+        with peers.TCP.pair(work, root / "log-*.txt") as (sender, receiver, stored):
+            both = (sender, receiver)
+            processes.wait_for(lambda: processes.size(stored) > 0, 30, "the first log", *both)
+            used = [processes.cpu_seconds(process) for process in both]
+            begin = time.perf_counter()
+            for number in range(count):
+                os.rename(sources / f"log-{number}.txt", root / f"log-{number}.txt")
+            whole = total + len(first)
+            end = processes.wait_for(
+                lambda: processes.size(stored) >= whole, bulk.LONGEST_OF_PEER, "all bytes", *both, every=0.002
+            )
+            cpu = tuple((processes.cpu_seconds(p) - then) / total * 1e9 for p, then in zip(both, used, strict=True))
+            return bulk.Sample(total / 1e6 / (end - begin), cpu, tuple(map(processes.memory_mib, both)))
+    except processes.BenchError as error:
+        troubles[f"{count}"] = str(error)
+        return None
 
 
 def _round(length: int, count: int, work: Path, places: processes.Places) -> bulk.Sample:

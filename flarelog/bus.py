@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from flarelog.lifecycle import Event
 from flarelog.model import StreamId
+from flarelog.values import frozen
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """One event: of which run, of which stream if it is about one, and a sentence for people."""
 

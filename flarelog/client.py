@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
 from flarelog.backoff import FIRST_PAUSE, LONGEST_PAUSE, delay
 from flarelog.errors import CannotConnect, FlarelogError, InvalidName, NotAllowed, TimedOut
 from flarelog.lifecycle import RunState
-from flarelog.model import ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
+from flarelog.model import Buffer, ReceiverInfo, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.names import parse_address
+from flarelog.render.counting import Counted
 from flarelog.render.sieve import FEW, Sieve
 from flarelog.security.tls import Tls, why
 from flarelog.stores.moments import Moment
@@ -100,7 +100,9 @@ class Client:
         except CannotConnect:
             if loop.time() >= end:
                 raise
-        # Who is answered at once, and waits for a first line, does not wait for this import as well.
+        # Who is answered at once, and waits for a first line, does not wait for these imports as well.
+        import random
+
         from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
 
         await asyncio.sleep(FIRST_PAUSE)
@@ -165,22 +167,38 @@ class Client:
         empty. An older receiver refuses a sieve of many texts: then no line is left out.
         """
         came = False
-        call = calls.read(self._channel)((stream, start, follow, first_mark, sieve, stop))
+        try:
+            async with contextlib.aclosing(self._read((stream, start, follow, first_mark, sieve, stop))) as pieces:
+                async for found in pieces:
+                    came = True
+                    yield found
+        except InvalidName:
+            if came or sieve is None or len(sieve.any_of) <= FEW:
+                raise
+        else:
+            return
+        async with contextlib.aclosing(self._read((stream, start, follow, first_mark, None, stop))) as pieces:
+            async for found in pieces:
+                yield found
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, Counted | Buffer], None]:
+        """What a receiver counts in a stream from *start*, where its digest is *digest*, to *stop*, each with where it
+        begins; a receiver that does not count gives bytes. Raises as ``find``.
+        """
+        async with contextlib.aclosing(self._read((stream, start, False, None, None, stop, digest))) as pieces:
+            async for found in pieces:
+                yield found
+
+    async def _read(self, request: tuple[Any, ...]) -> AsyncGenerator[Any, None]:
+        call = calls.read(self._channel)(request)
         try:
             async with contextlib.aclosing(call):
                 async for found in call:
-                    came = True
                     yield found
         except grpc.RpcError as error:
-            trouble = await self._trouble(error)
-            if came or not isinstance(trouble, InvalidName) or sieve is None or len(sieve.any_of) <= FEW:
-                raise trouble from error
-        else:
-            return
-        whole = self.find(stream, start, first_mark, follow=follow, stop=stop)
-        async with contextlib.aclosing(whole):
-            async for found in whole:
-                yield found
+            raise await self._trouble(error) from error
 
     async def state(self, run: str) -> RunState:
         """What the receiver knows of *run*. Raises CannotConnect, InvalidName, NotAllowed."""

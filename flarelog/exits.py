@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from flarelog.values import frozen
 
 CERTAIN, LIKELY, OTHERS, NONE = "certain", "likely", "others", "none"
 OOMS = ("", CERTAIN, LIKELY, OTHERS, NONE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exit:
     """At *offset* the command had ended whose output the stream is. Times are milliseconds, since 1970 or of CPU."""
 

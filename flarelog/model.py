@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from flarelog.exits import Exit
 from flarelog.names import log_name, run_name, site_name
+from flarelog.values import frozen
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -84,7 +85,7 @@ class Action(enum.Enum):
     FINDINGS = "ask for the findings of"
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@frozen
 class StreamId:
     """One log of one site in one run. Raises InvalidName."""
 
@@ -97,11 +98,14 @@ class StreamId:
         site_name(self.site)
         log_name(self.log)
 
+    def __lt__(self, other: StreamId) -> bool:
+        return (self.run, self.site, self.log) < (other.run, other.site, other.log)
+
     def __str__(self) -> str:
         return f"{self.run}/{self.site}/{self.log}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk:
     """Bytes at an offset; *digest* is the stream's after them. Without data: the heartbeat."""
 
@@ -120,7 +124,7 @@ class Codec(enum.IntEnum):
     ZSTD = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Packed:
     """A chunk on its way, compressed: *data* are *raw_length* bytes once they are unpacked. Nothing is stored so."""
 
@@ -131,7 +135,7 @@ class Packed:
     raw_length: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Generation:
     """From *offset* on, the bytes come from this incarnation of the source file."""
 
@@ -147,7 +151,7 @@ class Generation:
     at: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """At *offset* the current generation ended: no byte can be added to it, or none will be read."""
 
@@ -158,7 +162,7 @@ class Ended:
     at: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """*length* source bytes (0: it is not known how many) are lost between the byte before *offset* and the byte at
     it.
@@ -172,7 +176,7 @@ class Gap:
     at: int = field(default=0, compare=False, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attributes:
     """What is known, by now, of who writes the generation that is current at *offset*. It holds from the generation's
     beginning on, or from the Attributes before it.
@@ -215,7 +219,7 @@ class Code(enum.IntEnum):
     GOING_AWAY = 9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """The receiver's answer: everything up to *committed* is held, and has *digest*."""
 
@@ -237,7 +241,7 @@ class Reply:
     call_window: int = 0  # bytes of all the call's streams that should be unacknowledged at most; 0: not said
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redaction:
     """How much of a stream was masked, at least: what was masked of files that are gone by now may be missing."""
 
@@ -245,7 +249,7 @@ class Redaction:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Receipt:
     """The end of a stream, as one end holds it."""
 
@@ -255,7 +259,7 @@ class Receipt:
     redacted: Redaction | None = None  # None: as it was; only the producer knows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Activity:
     """How the processes fare that write a log, with their children and the rest of their process groups."""
 
@@ -264,7 +268,7 @@ class Activity:
     idle: float = 0.0  # seconds for which they have used none to speak of; 0: they compute
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Health:
     """How the machine of a site fares; None: not visible there. Bytes, and what else is said."""
 
@@ -288,7 +292,7 @@ class Health:
     FRACTIONS: ClassVar[frozenset[str]] = frozenset(("cores", "load", "cpu_pressure", "memory_pressure", "io_pressure"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class News:
     """What a producer knows of its source by now: a hint for people."""
 
@@ -298,12 +302,12 @@ class News:
     health: Health | None = None  # of the machine, said with one of its logs; None: it is not said now
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leave:
     """The producer has no more to say of a stream in this call, which has not ended."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Open:
     """The first message of a producer: which stream, and who asks."""
 
@@ -317,7 +321,7 @@ class Open:
     several: bool = False  # the producer takes replies of several streams, and keeps to the call's window
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReceiverInfo:
     """Who answers as a receiver, and what it says of a run."""
 
@@ -328,7 +332,7 @@ class ReceiverInfo:
     agent: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """How a stream's producer fares, as its receiver sees it.
 
@@ -348,7 +352,7 @@ class State:
     health: Health | None = None  # of its machine; None: it was told with another log of the site, or never
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamInfo:
     """What a store holds of one stream."""
 
@@ -387,7 +391,7 @@ class StreamInfo:
         return tuple(sorted({word for word in words if word}))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunInfo:
     """What is held of one run."""
 
@@ -427,7 +431,7 @@ class RunInfo:
 _COUNTS = ("sites", "streams", "open", "sealed", "size", "gaps", "failed")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     """What was removed."""
 
@@ -435,7 +439,7 @@ class Removed:
     size: int  # bytes, of their logs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     """A piece of one generation as it lies in the stream: what stands between two marks."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from flarelog.errors import InvalidName, InvalidOption
+from flarelog.late import late
 from flarelog.text import quoted
 
 MAX_NAME = 128
@@ -17,20 +18,21 @@ MAX_PART = 200  # leaves room in a 255-byte file name for the journal's prefix a
 MAX_LOG = 1024
 MAX_PARTS = 16  # of a log's name: each but the last is a directory, which a receiver makes durable by itself
 
-_HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
-_PORT = re.compile(r"[0-9]{1,5}")
-_PART = re.compile(r"[A-Za-z0-9._-]+")
+_HOST = late(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]")
+_PORT = late(r"[0-9]{1,5}")
+_PART = late(r"[A-Za-z0-9._-]+")
 # In any case of letters: some file systems do not tell them apart.
-_STORES_OWN = re.compile(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
+_STORES_OWN = late(r"\..+\.(journal(\.new)?|quarantine\.\d+(\.old-journal)?)", re.IGNORECASE)
 
 
-def _part(what: str, part: str, limit: int) -> str:
+def _part(what: str, part: str, limit: int, *, whole: bool = True) -> str:
     if not part:
-        raise InvalidName(f"{what} has an empty part; name each part")
+        raise InvalidName(f"{what} is empty" if whole else f"{what} has an empty part; name each part")
     if part in (".", ".."):
         raise InvalidName(f"{what} has the part {part!r}; use a relative path without '.' and '..'")
     if len(part) > limit:
-        raise InvalidName(f"{what} has a part that is too long; at most {limit} characters are allowed")
+        of = "" if whole else "a part of "
+        raise InvalidName(f"{what} has {of}{len(part)} characters; at most {limit} are allowed")
     if not _PART.fullmatch(part):
         raise InvalidName(f"{what} is {quoted(part)}; use only letters, digits, '.', '_' and '-'")
     return part
@@ -68,7 +70,7 @@ def log_name(name: str) -> str:
     if len(parts) > MAX_PARTS:
         raise InvalidName(f"the log's name has {len(parts)} parts; at most {MAX_PARTS} are allowed")
     for part in parts:
-        _part("the log's name", part, MAX_PART)
+        _part("the log's name", part, MAX_PART, whole=not name)
         if _STORES_OWN.fullmatch(part):
             raise InvalidName(f"the log's name has the part {part!r}, which the store uses for its own files")
     return name

@@ -8,15 +8,17 @@ takes ``on`` or ``off``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import Literal, TypeVar
+
+from flarelog.values import frozen
 
 T = TypeVar("T")
 
 _KEY = "option"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """What a field says of itself beyond its type and default."""
 

@@ -7,27 +7,27 @@ says; no field stands in the part of a URL that says who is asked; what is no na
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 from flarelog.errors import InvalidName, InvalidOption
+from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.options import option
 from flarelog.records import moment
 from flarelog.text import legible
+from flarelog.values import frozen
 
 MARGIN = 5 * 60_000  # milliseconds before and after a log's life in which another system is searched for it
 UNKNOWN = 24 * 3600_000  # milliseconds before now, where nobody knows when a log began
 LONGEST = 2000  # characters of a template
 FIELDS = ("run", "site", "log", "offset", "since", "until")
 
-_FIELD = re.compile(r"\{([^{}]*)\}")
-_ONE_LINE = re.compile(r"[\x21-\x7e]*")
+_FIELD = late(r"\{([^{}]*)\}")
+_ONE_LINE = late(r"[\x21-\x7e]*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogUrls:
     """Where an operator's own system shows a log. Raises InvalidOption."""
 
@@ -84,7 +84,7 @@ def _wrong_with(template: str) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Placeholder:
     """One log, and how to look at it. The names are as whoever asked wrote them; the rest is legible."""
 
@@ -104,6 +104,8 @@ def look(run: str, site: str = "", log: str = "", place: Sequence[str] = ()) -> 
     """The command that shows the log; without *log* those of *site*, without that those of *run*. *place*: the options
     that say where they are.
     """
+    import shlex  # few are told of a log that is not there
+
     words = ["flarelog", "logs", run, *(("--site", site) if site else ()), *(("--log", log) if log else ()), *place]
     if run.startswith("-"):  # no option
         words = [*words[:2], *words[3:], "--", run]

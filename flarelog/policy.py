@@ -18,6 +18,7 @@ from flarelog.globs import whole
 from flarelog.model import Action
 from flarelog.names import site_name
 from flarelog.text import legible, quoted
+from flarelog.values import frozen
 
 MAX_PATTERN = 256  # characters
 NVFLARE_ADMINS = ("project_admin", "org_admin", "lead", "member")
@@ -50,7 +51,7 @@ _NEEDED = {
 }  # what a refusal asks for; where nothing stands, the reader
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
     """Who is at the other end, as its certificate, its token or nothing says."""
 
@@ -77,7 +78,7 @@ class Identity:
 NOBODY = Identity()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grant:
     """A role for whoever all the selectors that are not empty match; of the patterns of one selector one is enough."""
 

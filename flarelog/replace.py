@@ -7,6 +7,7 @@ is removed by the next one, and a link that stands in its place is never followe
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -68,4 +69,4 @@ def make_directory(path: str | os.PathLike[str], mode: int = DIRECTORY_MODE) -> 
             directory.mkdir(mode=mode, exist_ok=True)
         except FileExistsError:
             directory.stat()  # of a link that leads nowhere, or to itself, this tells what is wrong
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory)) from None

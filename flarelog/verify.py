@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,12 +21,13 @@ from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader
 from flarelog.text import legible
+from flarelog.values import frozen
 
 _READ = 1 << 20
 _MASK = ord("*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What was found of one stream; ``first`` is None when everything agrees. Where a site's redaction has masked
     something, its source may hold any byte.

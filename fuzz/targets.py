@@ -55,11 +55,12 @@ from flarelog.model import (
 )
 from flarelog.names import log_name, parse_address, run_name, site_name
 from flarelog.policy import Identity, Policy, Role
-from flarelog.receiver import states
+from flarelog.receiver import phases
 from flarelog.records import stream_record
 from flarelog.render import allowance, screen
 from flarelog.render.choose import moment
 from flarelog.render.container import FORMS, Renderer, parse
+from flarelog.render.counting import Counted
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line, Note, Overlong
 from flarelog.render.screen import Screen
@@ -201,8 +202,8 @@ def timeline(raw: bytes) -> None:
 def conclude(found: StreamInfo) -> None:
     """Everything that reads a record."""
     json.dumps(stream_record(found))
-    states.summary([found])
-    states.lag(found)
+    phases.summary([found])
+    phases.lag(found)
     record.shipped(found)
     record.wholes(found)
     record.may_have_grown(found)
@@ -803,7 +804,9 @@ SEEDS: dict[str, list[bytes]] = {
     "reading": [
         codec.encode_read((STREAM, 5, True)),
         codec.encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
+        codec.encode_read((STREAM, 5, False, None, None, 900, 7)),
         codec.encode_piece((300, b"payload")),
+        codec.encode_piece((300, Counted(900, 7, (3,), (b"\x1b[31m",)))),
         codec.encode_piece((7, Gap(300, 1, 5, "truncated"))),
         codec.encode_list(codec.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
         codec.encode_run("run-1"),

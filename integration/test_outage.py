@@ -65,7 +65,7 @@ def test_an_outage_shows(place: Place, terminals: list[Terminal], columns: int) 
         until(lambda: "live" in status.last(), lambda: f"it is live: {status.screen()}")
         receiver.program.tell(signal.SIGKILL)
         receiver.program.ends()
-        gone = f"no connection to {receiver.address} for"[: columns - 1]
+        gone = "no connection for"
         until(lambda: follow.last().startswith(gone), lambda: f"follow says it: {follow.screen()}")
         until(lambda: "has not answered for" in status.screen()[0], lambda: f"status says it: {status.screen()}")
         assert not any("live" in row for row in status.screen())

@@ -309,8 +309,8 @@ def test_a_spool_that_cannot_be_made_is_said_and_the_command_runs(tmp_path: Path
     ran = Ran(tmp_path, "--spool", str(tmp_path / "file" / "below"), command=["sh", "-c", "echo hi; exit 5"])
     code, out, err = ran.ends()
     assert (code, out) == (5, b"hi\n")
-    assert err.count(b"\n") == 1
-    assert b"is not kept" in err
+    why = f"the spool cannot be made: {tmp_path / 'file'}: Not a directory; the command's output is not kept"
+    assert err == f"flarelog: {why}\n".encode()
 
 
 @pytest.fixture
@@ -396,6 +396,20 @@ def test_a_command_that_cannot_be_started(tmp_path: Path, command: list[str], co
     assert (ended, out) == (code, b"")
     assert said in err
     assert err.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "command", "said"),
+    [
+        pytest.param([], [""], b"Error: the command is empty: name a program\n", id="command"),
+        pytest.param(["--run", ""], ["true"], b"flarelog: the run's name is empty\n", id="run"),
+        pytest.param(["--site", ""], ["true"], b"flarelog: the site's name is empty\n", id="site"),
+    ],
+)
+def test_an_empty_word_is_a_wrong_one(tmp_path: Path, args: list[str], command: list[str], said: bytes) -> None:
+    ended, out, err = Ran(tmp_path, *args, command=command).ends()
+    assert (ended, out) == (2, b"")
+    assert err.endswith(said)
 
 
 def test_a_command_that_cannot_be_started_leaves_no_spool_behind(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import signal
@@ -14,6 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
+from flarelog.client import Client
+from flarelog.model import EMPTY_DIGEST, StreamId, extend
+from flarelog.render.counting import BLOCK
 from integration.harness.pages import STREAM, Page, closing, tailing
 from integration.harness.places import FLARELOG, LOG, RUN, SITE, Place, Receiver, append, lines, until
 
@@ -103,6 +107,24 @@ def test_lines_have_numbers_as_soon_as_they_are_counted(place: Place, receiver: 
     for number in (1, 2, 1234, 5000):
         found = windowed(client, line=number, rows=1)
         assert (found["line"], found["about"], found["rows"][0][3][-9:].split()[-1]) == (number, False, str(number))
+
+
+def test_a_receiver_counts_lines_and_sends_none_of_them(place: Place, receiver: Receiver) -> None:
+    data = b"\x1b[31m" + numbered(1, 20_001)
+    append(place.log, data)
+    place.once(receiver)
+    middle, end = len(data) // 2, len(data) - 5
+
+    async def counted(start: int, digest: int) -> list[tuple[int, Any]]:
+        async with Client(receiver.address) as client:
+            return [found async for found in client.counted(StreamId(RUN, SITE, LOG), start, digest, end)]
+
+    ((begin, said),) = asyncio.run(counted(0, EMPTY_DIGEST))
+    assert (begin, said.end, said.digest) == (0, end, extend(EMPTY_DIGEST, data[:end]))
+    assert said.lines == tuple(data.count(b"\n", at, min(end, at + BLOCK)) for at in range(0, end, BLOCK))
+    assert said.colours == (b"\x1b[31m", *[b""] * (len(said.lines) - 1))
+    ((begin, rest),) = asyncio.run(counted(middle, extend(EMPTY_DIGEST, data[:middle])))
+    assert (begin, rest.end, rest.digest, sum(rest.lines)) == (middle, end, said.digest, data.count(b"\n", middle, end))
 
 
 def test_a_tail_goes_on_where_a_window_ended_and_gives_each_row_once(place: Place, receiver: Receiver) -> None:

@@ -88,7 +88,7 @@ def test_a_name_of_nothing_is_found(place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "states.standing", "log.txt"]
+    "place", ["sender/log", "sender/log.py", "tests/joined/", "Tail.next", "phases.standing", "log.txt"]
 )
 def test_a_name_of_something_is_not(place: str) -> None:
     assert is_there(place)

@@ -11,7 +11,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "flarelog"
 LAYERS = [
-    {"backoff", "exits", "lifecycle", "options", "replace", "text", "version", "v1"},
+    {"values"},
+    {"backoff", "exits", "late", "lifecycle", "options", "replace", "text", "version", "v1"},
     {"errors"},
     {"names"},
     {"model"},

@@ -41,7 +41,7 @@ def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> No
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        pytest.param("", "empty part", id="empty"),
+        pytest.param("", "name is empty", id="empty"),
         pytest.param(".", "use a relative path", id="dot"),
         pytest.param("..", "use a relative path", id="dot-dot"),
         pytest.param(".lock", "must not begin with a dot", id="hidden"),
@@ -53,7 +53,7 @@ def test_a_name_of_a_run_or_a_site(check: Callable[[str], str], name: str) -> No
         pytest.param("a\\b", "use only letters", id="backslash"),
         pytest.param("sité", "use only letters", id="not-ascii"),
         pytest.param("٣", "use only letters", id="a-digit-of-another-script"),
-        pytest.param("A" * (MAX_NAME + 1), f"at most {MAX_NAME}", id="over-long"),
+        pytest.param("A" * (MAX_NAME + 1), f"has {MAX_NAME + 1} characters; at most {MAX_NAME} are", id="over-long"),
     ],
 )
 def test_no_name_of_a_run_or_a_site(check: Callable[[str], str], name: str, sentence: str) -> None:
@@ -84,7 +84,7 @@ def test_a_name_of_a_log(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        pytest.param("", "empty part", id="empty"),
+        pytest.param("", "name is empty", id="empty"),
         pytest.param("/etc/passwd", "is absolute", id="absolute"),
         pytest.param("a//b", "empty part", id="an-empty-part"),
         pytest.param("a/", "empty part", id="an-empty-part-at-the-end"),
@@ -93,7 +93,11 @@ def test_a_name_of_a_log(name: str) -> None:
         pytest.param("a/..", "use a relative path", id="dot-dot-last"),
         pytest.param("./a", "use a relative path", id="dot"),
         pytest.param("a/b c", "use only letters", id="blank"),
-        pytest.param("A" * (MAX_PART + 1), f"at most {MAX_PART}", id="an-over-long-part"),
+        pytest.param(
+            "A" * (MAX_PART + 1),
+            f"has a part of {MAX_PART + 1} characters; at most {MAX_PART} are",
+            id="an-over-long-part",
+        ),
         pytest.param("a" * 100 + ("/" + "a" * 100) * 10, f"at most {MAX_LOG}", id="over-long"),
         pytest.param("a/" * MAX_PARTS + "b", f"has {MAX_PARTS + 1} parts; at most {MAX_PARTS}", id="too-deep"),
         pytest.param(".log.txt.journal", "which the store uses for its own files", id="the-name-of-a-journal"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from flarelog.values import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Row:
     check: str
     result: Literal["ok", "warn", "fail"]

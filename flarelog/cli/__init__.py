@@ -19,6 +19,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from flarelog.cli.running import ended_by, terminal_size
+from flarelog.text import legible
 from flarelog.version import __version__
 
 _COMMANDS = {
@@ -107,6 +108,17 @@ class _Lazy(click.Group):
         command.short_help = _COMMANDS[cmd_name]
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in _COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        from flarelog.names import meant  # for a mistake alone
+
+        hint = meant(name, _COMMANDS) or ": flarelog --help lists the commands"
+        raise click.UsageError(legible(f"there is no command {name}{hint}"))
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As it is, but without importing all commands for their help."""
         names = [CompletionItem(name, help=text) for name, text in _COMMANDS.items() if name.startswith(incomplete)]
@@ -147,6 +159,7 @@ class _Lazy(click.Group):
 @click.pass_context
 def main(context: click.Context, /, log_level: str) -> None:
     """Every site's log of a federated run in one place, live, complete and byte for byte."""
+    gc.freeze()  # the first search for garbage would look at all that was imported, for 5 ms
     gc.enable()
     _talk(log_level, _SPEAKERS.get(context.invoked_subcommand or "", ""))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Literal
 
@@ -15,11 +14,12 @@ from flarelog.cli.options import SWITCH, F, Place, asks, place_options
 from flarelog.errors import InvalidOption
 from flarelog.names import log_name, run_name, site_name
 from flarelog.options import declared, typed
+from flarelog.values import frozen
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Selection
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogOptions:
     """Which logs are read, and from where on."""
 
@@ -40,7 +40,7 @@ class LogOptions:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownOptions:
     """How the lines of several logs are shown."""
 
@@ -67,7 +67,7 @@ class ShownOptions:
     exit_status: bool = typed(False, "End with 6 if bytes of a log are missing, and with 7 if a log has no receipt.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """What one call of follow or logs asks for. *tail*: of lines; None, or -1: all of them."""
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import io
 import os
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Literal
@@ -18,9 +17,11 @@ from typing import Literal
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
+from flarelog.late import late
+
 LIMIT = 0.5  # seconds that asking may take
 SHELLS = ("bash", "zsh", "fish")
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_NAME = late(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 EXAMPLES = """\b
 Examples:

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import click
@@ -29,6 +28,7 @@ from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.viewers.findings import Search, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
@@ -51,7 +51,7 @@ LEAST_TEXT = 24  # columns of the line's text, before other columns go
 OPTIONAL = ("COUNT", "SEVERITY", "RANK", "TIME")  # the least needed first
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FindingsOptions:
     """Which findings are shown, and how."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import click
 
@@ -11,6 +11,7 @@ from flarelog.cli.asked import Asked, reads
 from flarelog.cli.options import Switches
 from flarelog.cli.reading import read
 from flarelog.options import typed
+from flarelog.values import frozen
 
 EXAMPLES = """\b
 Examples:
@@ -31,7 +32,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FollowOptions:
     tail: int | None = typed(
         None,

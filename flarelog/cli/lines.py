@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -24,6 +23,7 @@ from flarelog.render.levels import NAMES, Level
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Overlong
 from flarelog.render.times import stamp
+from flarelog.values import frozen
 from flarelog.viewers.console import Console, ConsoleOptions, Template, Writable, colours
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from flarelog.render.zones import Stamps
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineOptions:
     """Which lines are shown, and how, of every command that shows any."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 import click
 
@@ -11,6 +10,7 @@ from flarelog.cli.asked import Asked, reads
 from flarelog.cli.options import Switches
 from flarelog.cli.reading import read
 from flarelog.options import typed
+from flarelog.values import frozen
 
 EXAMPLES = """\b
 Examples:
@@ -31,7 +31,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogsOptions:
     tail: int | None = typed(
         None, "Show the last N lines of each log; -1: all lines.", short="-n", metavar="N", least=-1

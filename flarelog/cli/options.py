@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, Field, fields
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +19,7 @@ from click.core import ParameterSource
 from flarelog.cli.running import checked
 from flarelog.errors import FlarelogError
 from flarelog.options import Option, declared
+from flarelog.values import frozen
 
 if TYPE_CHECKING:
     from flarelog.client import Client
@@ -215,7 +216,7 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
     return store, receiver
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """Who asks a receiver, and whom that is believed to be."""
 
@@ -263,7 +264,7 @@ def receiver_options(command: F) -> F:
     return option("--receiver", required=True, help="HOST:PORT of flarelog serve.")(client_options(command))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where to look: a store on this machine, or a receiver."""
 

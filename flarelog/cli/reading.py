@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -24,7 +23,6 @@ from flarelog.errors import FAILED, GAPS, OK, TIMEOUT, FlarelogError
 from flarelog.model import StreamId, StreamInfo
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
 from flarelog.render.sgr import plain
-from flarelog.viewers.batch import Batch
 from flarelog.viewers.console import Console, summary
 from flarelog.viewers.display import ERROR, BytesDisplay, ConsoleDisplay
 from flarelog.viewers.flow import View
@@ -36,10 +34,12 @@ from flarelog.viewers.reading import Reading, Selection
 if TYPE_CHECKING:
     from flarelog.detect.table import Table
     from flarelog.render.rows import Line
+    from flarelog.viewers.batch import Batch
 
 _GLOB = set("*?[")
 AROUND = (5, 5)  # lines before and behind the first error
 STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
+TUNE_AFTER = 0.5  # seconds
 LAST = 100  # lines of each log that a terminal shows first
 NAMED = 2  # logs that are named each where somebody is told how to go on
 
@@ -56,7 +56,6 @@ def read(context: click.Context, asked: Asked) -> int:
     if sys.stdout is None:  # closed by whoever started this
         return FAILED
     many_lines()
-    tune_memory()
     try:
         return _read(context, asked)
     except FlarelogError as error:
@@ -142,7 +141,7 @@ def _read(context: click.Context, asked: Asked) -> int:
             ranks=None if ranks.choice.everything else lambda stream: RankedLines(ranks, str(stream), ERROR),
         )
         reading = Reading(found, chosen, view, _say(console, pipe), merged=shown.order == "time")
-        reader = (Follow if follow else Batch)(reading, display, shown.order, ranks)
+        reader = _reader(follow=follow)(reading, display, shown.order, ranks)
         if live:
             _beside(console, pipe)
         try:
@@ -154,6 +153,14 @@ def _read(context: click.Context, asked: Asked) -> int:
     return OK  # the user has left the pager
 
 
+def _reader(*, follow: bool) -> type[Follow | Batch]:
+    if follow:
+        return Follow
+    from flarelog.viewers.batch import Batch  # one command is one of the two
+
+    return Batch
+
+
 def _signatures() -> Table:
     from flarelog.detect.table import Table  # who follows logs in which nothing goes wrong does not wait for it
 
@@ -162,6 +169,8 @@ def _signatures() -> Table:
 
 def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> str:
     """The command that goes on where this one ends: at *places*, or from this moment on where those are many."""
+    import shlex  # most readers end without it
+
     few = len(places) <= NAMED
     changed = {"from", "tail", "since", "latest", *(("site", "log") if few else ())}
     words = [*context.command_path.split(), run]
@@ -186,6 +195,7 @@ def _again(context: click.Context, run: str, places: Mapping[StreamId, int]) -> 
 
 async def _through(reading: Reading, reader: Follow | Batch) -> None:
     async with reading.origin:
+        asyncio.get_running_loop().call_later(TUNE_AFTER, tune_memory)  # what ends before has not much to read
         await reader.run()
 
 
@@ -232,7 +242,7 @@ def _raw(found: Origin, chosen: Selection, *, follow: bool) -> int:
     """Write the exact bytes."""
     display = BytesDisplay(Pipe(sys.stdout.fileno()), one=follow)
     reading = Reading(found, chosen, View(raw=True), _talk)
-    asyncio.run(_through(reading, (Follow if follow else Batch)(reading, display)))
+    asyncio.run(_through(reading, _reader(follow=follow)(reading, display)))
     return OK
 
 

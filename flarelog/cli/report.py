@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from flarelog.render.zones import Stamps
 from flarelog.replace import replace_file
 from flarelog.sources.zone import system_zone
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.report.facts import Report
 from flarelog.viewers.report.gather import Zoned, gather
@@ -46,7 +46,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportOptions:
     """Which report is made."""
 

@@ -76,8 +76,10 @@ def command(
     """
     options = checked(how)
     env = dict(os.environ)
-    run = names.filled(run_id or names.default_run(command[0], env, time.time()), env)
-    where = names.filled(site or names.default_site(env), env)
+    if not command[0]:
+        raise click.UsageError("the command is empty: name a program")
+    run = names.filled(names.default_run(command[0], env, time.time()) if run_id is None else run_id, env)
+    where = names.filled(names.default_site(env) if site is None else site, env)
     log = names.filled(options.log, env).strip("/")
     checked(lambda: names.checked(run, where, log))
     for address in receivers:
@@ -130,7 +132,8 @@ def _place(options: RunOptions, outer: str | None, run: str, site: str, log: str
         base = options.spool or names.own_directory(os.environ)
         return names.hold(os.path.join(os.path.abspath(base), run, site), log, apart=True)
     except OSError as error:
-        say(f"{error.filename or options.spool}: {error.strerror}; the command's output is not kept")
+        where = error.filename or options.spool
+        say(f"the spool cannot be made: {where}: {error.strerror}; the command's output is not kept")
         return None
 
 

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -21,6 +20,7 @@ from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption, NotAllowed
 from flarelog.names import meant
 from flarelog.text import legible, quoted
+from flarelog.values import frozen
 
 DIRECTORY = "/etc/flarelog"
 MAX_FILE = 1 << 20  # bytes
@@ -31,7 +31,7 @@ Talk = Callable[[str], None]
 """Sets how much is said on stderr."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """What is wrong with a file; *line* 0: not known."""
 
@@ -43,7 +43,7 @@ class Fault:
         return f"{legible(path)}{f', line {self.line}' if self.line else ''}: {self.sentence}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A file as it was read."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -28,8 +27,9 @@ from flarelog.lifecycle import RunState
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.names import meant
 from flarelog.placeholders import LogUrls
-from flarelog.receiver.states import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
+from flarelog.receiver.phases import QUIET_AFTER, Phase, lag, sites, spoken, standing, summary
 from flarelog.records import exit_lines
+from flarelog.values import frozen
 from flarelog.viewers import health
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.standings import (
@@ -136,7 +136,7 @@ class Found(NamedTuple):
     earliest: Finding | None = None  # that may be a cause
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     run: str
     patterns: tuple[str, ...]
@@ -167,6 +167,8 @@ class _Asked:
                 )
                 for info in found
             )
+            import json  # a table needs none
+
             return list(map(json.dumps, records))
         head = summary(found, self.quiet_after)
         head = f"{self.run} {state}: {head}" if state else head

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Sequence
 
 import click
@@ -36,6 +35,8 @@ def command(run_id: str, place: Place, as_json: bool) -> None:
     \b
     Example: flarelog streams job-1 --store logs
     """
+    import json  # flarelog status takes the rest of this file
+
     found = run(_streams(run_id, place))
     for line in map(json.dumps, map(stream_record, found)) if as_json else _table(found):
         click.echo(line)

@@ -6,7 +6,6 @@ Each setting stands here with what it was measured to give.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import sys
 
@@ -20,6 +19,8 @@ def tune_memory() -> None:
     With messages of a megabyte and more it is worth half as much throughput again, and a quarter where pieces of
     128 KiB are searched. A process of its own may decide it; an embedding runtime is left alone.
     """
+    import ctypes  # a short command ends without it
+
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL("libc.so.6")
         for parameter, value in ((-3, 8 << 20), (-1, 32 << 20), (-8, 2)):
@@ -32,6 +33,7 @@ def give_memory_back() -> None:
     A sidecar that has opened 5,000 logs has 12 MiB of it. It takes a millisecond.
     """
     import asyncio  # who reads a file alone does not wait for it
+    import ctypes
 
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, AttributeError):

@@ -13,7 +13,7 @@ import time
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import click
@@ -30,6 +30,7 @@ from flarelog.render.container import FORMS, Form
 from flarelog.render.merge import by_time
 from flarelog.render.rows import Line
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.viewers.console import Enough, summary
 
 PIECE = 64 << 10  # bytes that are read, or unpacked, at once: as lines they may take a hundred times as much
@@ -54,7 +55,7 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ViewOptions:
     pager: bool = typed(True, "Use a pager on a terminal, where all files are regular ones.", older="no-pager")
 

@@ -7,7 +7,6 @@ import asyncio
 import click
 
 from flarelog.cli.options import Place
-from flarelog.cli.runs import known
 from flarelog.errors import NotFound
 from flarelog.model import RunInfo
 from flarelog.names import natural
@@ -21,6 +20,8 @@ def which(run: str, place: Place, *, latest: bool) -> str:
         if latest:
             raise click.UsageError("--latest chooses the run: leave out its name")
         return run
+    from flarelog.cli.runs import known  # most readers name their run
+
     return chosen(asyncio.run(known("", place)), str(place), latest=latest)
 
 

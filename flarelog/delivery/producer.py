@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_right
-from dataclasses import dataclass
 from operator import itemgetter
 
 from flarelog.backoff import delay
 from flarelog.errors import InvalidOption, ReceiverNotReady, StreamFenced, StreamRefused, StreamRejected
 from flarelog.model import EMPTY_DIGEST, MAX_CHUNK, MAX_OFFSET, Buffer, Chunk, Code, Receipt, Reply, extend
+from flarelog.values import frozen
 
 CHUNKS = 8  # that a window has room for, when it is the receiver's
 PROBE = 64 << 10  # bytes that a held stream asks with: what is refused was sent for nothing
@@ -85,7 +85,7 @@ TRANSITIONS: dict[tuple[State, Code | Event], State] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryOptions:
     """How a stream is delivered. Raises InvalidOption."""
 

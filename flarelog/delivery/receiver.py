@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flarelog.errors import Fenced, FlarelogError
 from flarelog.exits import Exit
@@ -28,6 +28,7 @@ from flarelog.model import (
     Receipt,
     extend,
 )
+from flarelog.values import frozen
 
 MAX_MARKS = 100_000
 """Marks a stream may have; a source that rotates more often than that is broken or hostile."""
@@ -70,7 +71,7 @@ class Refused(FlarelogError):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Holder:
     """Who has a stream: the last of *producers*, each with its epoch; before it, those who had it lately."""
 

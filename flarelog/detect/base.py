@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from flarelog.model import StreamId
 from flarelog.render.levels import Level
 from flarelog.text import legible
+from flarelog.values import frozen
 
 LOOKED = 4096  # characters of a line in which anything is looked for
 SHOWN = 500  # of its text in a finding
@@ -57,7 +58,7 @@ Role = Literal["root", "cascade", "symptom", "advice"]
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """A kind of trouble, and how it is known."""
 
@@ -107,7 +108,7 @@ def signature(
     return Signature(id, role, severity, texts, re.compile(pattern) if pattern else None, meaning, action, key, more)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """That a line of *stream* is one of a signature's; the first of *count* such lines."""
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
 
 from flarelog.detect.base import Role, Signature
@@ -30,6 +29,7 @@ from flarelog.errors import FlarelogError, InvalidFile
 from flarelog.linear import compiled
 from flarelog.names import meant
 from flarelog.render.levels import NAMES, Level
+from flarelog.values import frozen
 
 MOST = 200  # rules of one file
 LONGEST = 500  # characters of a text
@@ -39,7 +39,7 @@ _FOR = re.compile(r"(\d{1,6})\s?([smh])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rule:
     """One of a file, and where it stands."""
 

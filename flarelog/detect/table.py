@@ -10,6 +10,7 @@ from functools import cached_property
 
 from flarelog.detect import cluster, collective, general, gpu, host, kernel, network, training
 from flarelog.detect.base import PIECES, Fact, Signature
+from flarelog.values import frozen
 
 SIGNATURES = (
     *gpu.SIGNATURES,
@@ -24,7 +25,7 @@ SIGNATURES = (
 _GENERAL = frozenset(each.id for each in general.SIGNATURES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Absence:
     """Trouble that is told by silence: no line with *literal* for *seconds*, by the lines' own times."""
 

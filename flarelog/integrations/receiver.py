@@ -27,8 +27,8 @@ from flarelog.names import parse_address
 from flarelog.placeholders import Placeholder
 from flarelog.policy import Policy
 from flarelog.receiver.options import ServerOptions
+from flarelog.receiver.phases import missing, standing
 from flarelog.receiver.server import Server
-from flarelog.receiver.states import missing, standing
 from flarelog.security.tls import Tls
 from flarelog.stores import choose
 from flarelog.stores.base import Durability, Store

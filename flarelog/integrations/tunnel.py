@@ -20,10 +20,10 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 
 from flarelog.names import parse_address
 from flarelog.text import legible
+from flarelog.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ _SAY_AGAIN = 60.0  # seconds after which a complaint about an owner is made agai
 _MAX_SAID = 1000  # complaints that are remembered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """The *number*-th bytes of *connection* in this direction; without data, its end."""
 

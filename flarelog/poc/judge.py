@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from flarelog.errors import GAPS, OK
@@ -19,9 +19,10 @@ from flarelog.poc.simulation import Evidence
 from flarelog.poc.talk import MISSED, OPENED, RUN, told
 from flarelog.stores import choose
 from flarelog.stores.base import Reader
+from flarelog.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogVerdict:
     """One log of one site."""
 
@@ -44,7 +45,7 @@ class LogVerdict:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SiteVerdict:
     """One row of the table."""
 
@@ -64,7 +65,7 @@ class SiteVerdict:
     logs: tuple[LogVerdict, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntruderVerdict:
     """A row of somebody who had no right to send anything."""
 

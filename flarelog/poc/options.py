@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from flarelog.errors import InvalidOption, NotFound
 from flarelog.options import option
 from flarelog.poc.faults import DEFAULT, FAULTS, OF_TLS, PROOF
+from flarelog.values import frozen
 
 MOMENT = 2.0  # seconds that are added for each fault that needs a moment of its own
 SIZE, RATE = 4 << 20, 128 << 10  # bytes a site writes: by default in all, and a second when the length is given
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PocOptions:
     """What is simulated. Raises InvalidOption, NotFound."""
 

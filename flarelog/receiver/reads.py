@@ -1,7 +1,7 @@
-"""What a Read answers: the bytes of a stream and its marks, or what a sieve keeps of them.
+"""What a Read answers: the bytes of a stream and its marks, or what a sieve keeps of them, or what is counted.
 
-Laws that hold here: whoever sends, and another reader, has a turn between two pieces that are sieved; a reader who
-takes nothing is dropped.
+Laws that hold here: whoever sends, and another reader, has a turn between two pieces that are sieved or counted; a
+reader who takes nothing is dropped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from flarelog.model import Action
 from flarelog.receiver.callers import Callers
 from flarelog.receiver.peers import Turns
+from flarelog.render.counting import Counting
 from flarelog.render.sieving import Sieving
 from flarelog.security.context import Context
 from flarelog.stores.base import Store
@@ -33,7 +34,7 @@ class Reads:
         self._sieving = Turns()
         self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
 
-    async def read(self, request: Any, context: Context) -> AsyncIterator[codec.Found | bytes]:
+    async def read(self, request: Any, context: Context) -> AsyncIterator[codec.Piece | bytes]:
         """Answer a Read with what is committed and, where its reader follows, with what is being committed."""
         async with self._callers.reading(context) as (peer, patience):
             wanted = codec.read_request(request)
@@ -44,7 +45,7 @@ class Reads:
 
     async def _answers(
         self, request: Any, wanted: codec.Wanted, peer: str, context: Context
-    ) -> AsyncGenerator[codec.Found | bytes, None]:
+    ) -> AsyncGenerator[codec.Piece | bytes, None]:
         callers, stream = self._callers, wanted.stream
         owner = callers.elsewhere(context, stream.run, stream.site)
         if callers.workers is not None and owner is not None:
@@ -62,10 +63,11 @@ class Reads:
 
     async def _found(
         self, wanted: codec.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
-    ) -> AsyncIterator[codec.Found]:
+    ) -> AsyncIterator[codec.Piece]:
         """What *wanted* asks for, of *pieces* of its stream."""
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None
+        counting = Counting(wanted.start, wanted.counts) if wanted.counts is not None else None
         told = clock()
         async for offset, data in pieces:
             if wanted.stop:
@@ -74,7 +76,13 @@ class Reads:
                 for mark in await self._store.marks(wanted.stream, marks):
                     yield marks, mark
                     marks += 1
-            if sieving is None:
+            if counting is not None:
+                async with self._sieving.one(peer):
+                    counting.feed(bytes(data))
+                if counting.full or clock() - told > TELL_EVERY:
+                    yield counting.begin, counting.taken()
+                    told = clock()
+            elif sieving is None:
                 yield offset, data
             else:
                 for at in range(0, len(data), size := self._at_once):
@@ -92,6 +100,8 @@ class Reads:
                 break
             if wanted.follow and len(data) < GATHERED:
                 await asyncio.sleep(GATHER)
+        if counting is not None and counting.position > counting.begin:
+            yield counting.begin, counting.taken()
         if sieving is not None:
             for found in sieving.close():
                 yield found

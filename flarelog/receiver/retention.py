@@ -14,14 +14,14 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from flarelog.errors import FlarelogError, InUse, InvalidOption, NotFound, StoreError
 from flarelog.lifecycle import RunState
 from flarelog.options import option
-from flarelog.receiver.states import spoken
+from flarelog.receiver.phases import spoken
 from flarelog.stores.base import Extent, Store
+from flarelog.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ SAY_AGAIN = 86_400.0  # seconds until the same trouble is said again
 _STAMP = "retention"  # what the store remembers it by
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keep:
     """What is kept. Raises InvalidOption."""
 

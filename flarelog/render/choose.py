@@ -8,20 +8,21 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from flarelog.errors import InvalidOption
+from flarelog.late import late
 from flarelog.render.levels import Level, Levels
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.times import SECOND, rfc3339, stamp
+from flarelog.values import frozen
 
-_CLOCK = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
+_CLOCK = late(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """What to show. A line that one of *exclude* matches is not shown, whatever *include* says."""
 
@@ -39,7 +40,7 @@ class Choice:
         return timeless and not (self.include or self.exclude) and self.level is None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arrived:
     """The offsets in one log from which on its bytes came at a choice's times, or later; None: nobody knows."""
 

@@ -7,7 +7,6 @@ of a CRI record from its text, which is bytes: nothing of it is trimmed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from itertools import accumulate, repeat
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
+from flarelog.late import late
 from flarelog.render.reach import LIMIT
 from flarelog.render.rows import WINDOW, Line, Overlong
 from flarelog.render.screen import Screen
@@ -29,15 +29,16 @@ RECORD_LIMIT = 5 << 18  # bytes: what is longer is no record
 UNDECIDED = 16  # lines after which a log without a record is a plain one
 
 _TIME = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.]\d{1,12})?(?:Z|[+-]\d\d:\d\d)?)"
-_CRI = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
-_WITHOUT_TAGS = re.compile(_TIME + rb" (?P<stream>stdout|stderr) (?P<log>.*)", re.DOTALL)
-_MAY_BE_ONE = re.compile(rb"\{|\d{4}-\d\d-\d\dT")
+_CRI = late(_TIME + rb" (?P<stream>stdout|stderr) (?P<tags>[^ ]+)(?: (?P<log>.*))?", re.DOTALL)
+_WITHOUT_TAGS = late(_TIME + rb" (?P<stream>stdout|stderr) (?P<log>.*)", re.DOTALL)
+_MAY_BE_ONE = late(rb"\{|\d{4}-\d\d-\d\dT")
 # A line that is worth a try: whoever writes others by the million makes nobody try each of them.
-_TRIED = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ \n]{0,19} std|\{[^\n]*?\"log\"")
-_NEXT = re.compile(rb"\n(?=%b)" % _TRIED.pattern)
+_WORTH = rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ \n]{0,19} std|\{[^\n]*?\"log\""
+_TRIED = late(_WORTH)
+_NEXT = late(rb"\n(?=%b)" % _WORTH)
 _DOCKER_LIMIT = 1 << 18  # bytes of a record of Docker's, whose lines are 16 KiB: an object takes thirty times as much
 # A longer one, as Docker wrote before it cut lines, is one text and little besides.
-_ONE_TEXT = re.compile(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
+_ONE_TEXT = late(rb'\{"log":"[^"\\]*+(?:\\.[^"\\]*+)*+".{0,4096}\}', re.DOTALL)
 _TAGS = 16
 
 
@@ -90,6 +91,8 @@ def _docker(line: bytes, log_only: bool = False) -> Record | None:
         return None
     if not log_only and not (b'"stream"' in line and b'"time"' in line):
         return None
+    import json  # a reader of plain logs does not wait for it
+
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

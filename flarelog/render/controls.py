@@ -11,6 +11,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from flarelog.late import late
+
 # Marks, embeddings, overrides and isolates: a line's words would change places. The others nobody sees: hyphens and
 # spaces without a width, joiners of words, a byte order mark, annotations, beams of music, tags.
 _FORMAT = (
@@ -22,7 +24,7 @@ CODED = (  # the bytes of those beyond ASCII, as a pattern
     rb"\xc2[\x80-\x9f\xad]|\xd8\x9c|\xe1\xa0\x8e|\xe2(?:\x80[\x8b\x8e\x8f\xa8-\xae]|\x81[\xa0-\xaf])"
     rb"|\xef(?:\xbb\xbf|\xbf[\xb9-\xbb])|\xf0(?:\x9b\xb2[\xa0-\xa3]|\x9d\x85[\xb3-\xba])|\xf3\xa0[\x80\x81]"
 )
-_NOT_PLAIN = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|" + CODED)
+_NOT_PLAIN = late(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|" + CODED)
 _SUSPECTS = bytes({*range(32), 0x7F, 0xC2, 0xE2} - {0x09, 0x0A})  # what a match of it can begin with
 _LARGE = 1024  # bytes that are worth a look for each suspect
 _TO_SUSPECT = bytes(byte in _SUSPECTS for byte in range(256))
@@ -35,7 +37,7 @@ _RARE = (
 RARE_HEADS = bytes({begin[0] for begin in _RARE})
 _TO_SUSPECT_RARE = bytes(byte in _SUSPECTS or byte in RARE_HEADS for byte in range(256))
 _PARAMETERS = "[0-?]{0,256}[ -/]{0,16}"
-TOKENS = re.compile(
+TOKENS = late(
     rf"""(?P<text>[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]+)
     | (?:\x1b\[|\x9b)(?P<parameters>{_PARAMETERS})(?P<final>[@-~])
     | (?P<string>\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])
@@ -44,9 +46,10 @@ TOKENS = re.compile(
     | (?P<control>\r+|\x08+|[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f{_FORMAT}]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-COLOURS = re.compile(r"\x1b\[([0-9;:]{0,256})m")
+_COLOUR = r"\x1b\[([0-9;:]{0,256})m"
+COLOURS = late(_COLOUR)
 _TEXT = rf"[^\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029{_FORMAT}]*"
-PAINTED = re.compile(rf"{_TEXT}(?:{COLOURS.pattern}{_TEXT})*\r?\n")
+PAINTED = late(rf"{_TEXT}(?:{_COLOUR}{_TEXT})*\r?\n")
 _PICTURES = {
     **{code: 0x2400 + code for code in range(32) if code not in (0x09, 0x0A)},
     **dict.fromkeys((*range(0x80, 0xA0), *(ord(char) for char in "\u2028\u2029")), 0xFFFD),
@@ -58,7 +61,7 @@ _PICTURES = {
 """Of what is not drawn: each control character is one character that can be seen."""
 _ASCII_PICTURES = "".join(chr(_PICTURES.get(code, code)) for code in range(0x80))
 PICTURE_OF_CR = chr(_PICTURES[0x0D])
-STRING_END = re.compile("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
+STRING_END = late("\x07|\x1b\\\\|\x9c|(?=[\n\x18\x1a])|\x1b(?!\\Z)")
 
 
 def pictured(text: str) -> str:

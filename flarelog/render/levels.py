@@ -6,9 +6,9 @@ logfmt, JSON lines. A line that tells no level belongs to the one before it if i
 
 from __future__ import annotations
 
-import re
 from enum import IntEnum
 
+from flarelog.late import late
 from flarelog.render.merge import GOES_ON, before_traceback
 
 _HEAD = 256  # characters that are looked at
@@ -40,9 +40,9 @@ _LETTERS = {"I": Level.INFO, "W": Level.WARNING, "E": Level.ERROR, "F": Level.FA
 _SHORTEST = min(map(len, _WORDS))  # characters of a line that tells a level
 _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 # Without \b before them: where a pattern begins with letters, the search skips to one of them.
-_CAPITALS = re.compile(rf"(?:{_WORD})(?!\w)")
-_LETTER = re.compile(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{3,4}\s\d\d:\d\d:\d\d")
-_SAID = re.compile(
+_CAPITALS = late(rf"(?:{_WORD})(?!\w)")
+_LETTER = late(r"\s*(?:\[[^\]]{1,40}\]:?\s*){0,3}([IWEFD])\d{3,4}\s\d\d:\d\d:\d\d")
+_SAID = late(
     rf"(?i:\b(?:level|levelname|severity|lvl)\"?\s?[=:]\s?\"?(?P<value>{_WORD})\b)"
     r"|(?i:(?:^|\d:\s)(?P<said>warning|error|fatal(?=\serror)|fatal):?\s)"
     r"|(?P<warning>[A-Za-z]Warning:)"

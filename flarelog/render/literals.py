@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections import deque
 
-_PIECE = re.compile(
+from flarelog.late import late
+
+_PIECE = late(
     r"""(?P<anchor>[\^$]|\\[AZbB])
     | (?P<some>\.|\\[dDsSwWnrtfva]|\[\^?\]?(?:\\.|[^\]\\])*\])
     | (?P<repeat>(?:[*+?]|\{(?!\})\d*(?:,\d*)?\})[?+]?)
@@ -20,7 +22,7 @@ _PIECE = re.compile(
     | (?P<char>\\[^A-Za-z0-9]|[^\\(\[])""",
     re.VERBOSE | re.DOTALL,
 )
-_FLAGS = re.compile(r"\(\?[aiLmsu]+\)")  # of the whole expression: it stands at the beginning
+_FLAGS = late(r"\(\?[aiLmsu]+\)")  # of the whole expression: it stands at the beginning
 _OPTIONAL = ("*", "?", "{0", "{,")
 
 

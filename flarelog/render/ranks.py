@@ -12,27 +12,29 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from flarelog.errors import InvalidOption
 from flarelog.globs import any_of, check
+from flarelog.late import late
 from flarelog.model import Attributes, Ended, Generation, StreamInfo
 from flarelog.render.merge import Blocks
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
+from flarelog.values import frozen
 
 # Strict: these forms alone, in a part of a log's name with or without an ending, are believed to name a rank.
-_NAME = re.compile(r"(?:.*[._-])?(?<!local[._-])(?:global[._-]?)?(rank|worker)[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
-_LOCAL_NAME = re.compile(r"(?:.*[._-])?local[._-]?rank[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
-_TORCHRUN_NAME = re.compile(r"(?:.*/)?attempt_\d+/(\d{1,7})/(?:stdout|stderr)\.log")
-_LOCAL_PREFIX = re.compile(r"\[default(\d{1,7})\]:")
-_PREFIX = re.compile(r"\[rank(\d{1,7})\]:")
-_MAP = re.compile(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
+_NAME = late(r"(?:.*[._-])?(?<!local[._-])(?:global[._-]?)?(rank|worker)[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
+_LOCAL_NAME = late(r"(?:.*[._-])?local[._-]?rank[._-]?(\d{1,7})(?:\.[a-z]{2,5})?")
+_TORCHRUN_NAME = late(r"(?:.*/)?attempt_\d+/(\d{1,7})/(?:stdout|stderr)\.log")
+_LOCAL_PREFIX = late(r"\[default(\d{1,7})\]:")
+_PREFIX = late(r"\[rank(\d{1,7})\]:")
+_MAP = late(r"(?P<glob>[^=]+?)(?::(?P<local>\d{1,7}))?=(?P<rank>\d{1,7})")
 _WORDS = ("rank", "local-rank", "group-rank", "world-size", "ranks")  # of Attributes, which may hold others
-_PAIR = re.compile(r"(\d{1,7})=(\d{1,7})")
+_PAIR = late(r"(\d{1,7})=(\d{1,7})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What is known of who says the lines of a stretch of a stream."""
 
@@ -47,7 +49,7 @@ class Known:
 NOTHING = Known(0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mapped:
     """One entry of a rank map: logs whose ``SITE/LOG`` is like *glob*, of them the lines of *local* if it is given."""
 
@@ -199,7 +201,7 @@ class Verdict(enum.Enum):
     WAIT = "wait"  # not known yet: do not read on; what has come meanwhile is shown from the stretch's start
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RankChoice:
     """Which ranks are shown. Raises InvalidOption."""
 

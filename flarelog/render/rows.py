@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import compress, groupby, repeat
 from typing import Literal, NamedTuple
 
+from flarelog.late import late
 from flarelog.render.sgr import RESET, painted
 
 WINDOW = 64  # rows that a cursor can still reach
@@ -19,12 +19,10 @@ ROOM = 8  # characters of a line that has room for the short mark
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
 TAB = 8
-_SHAPE = re.compile(
-    r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})"
-)  # what a text begins with, and what stands behind its first number
-_SIGNS = re.compile(r"[\W_]+")
+_SHAPE = late(r"(\D*)\d*(?:[.,]\d+)?(\D{0,2})")  # what a text begins with, and what stands behind its first number
+_SIGNS = late(r"[\W_]+")
 _ALIKE = {ord(char): None for char in "0123456789 #"}
-_WORDS = re.compile(r"[^\W\d_]{2,}")
+_WORDS = late(r"[^\W\d_]{2,}")
 _TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 
 Overlong = Literal["cut", "split", "drop"]

@@ -21,6 +21,7 @@ import codecs
 import re
 from itertools import accumulate, repeat
 
+from flarelog.late import late
 from flarelog.render.allowance import (
     COLOUR,
     DRAWN_AGAIN,
@@ -60,7 +61,7 @@ TOO_MUCH = (
     " are shown undrawn, control characters as pictures; -o raw shows the bytes"
 )
 
-_PERCENT = re.compile(r"(\d{1,3})(?:\.\d*)?%")
+_PERCENT = late(r"(\d{1,3})(?:\.\d*)?%")
 _SUBSTITUTED = "\udc00"  # no UTF-8 decodes to it: tells a substitution from a U+FFFD that was written
 codecs.register_error("flarelog.substitute", lambda error: (_SUBSTITUTED, error.end))  # type: ignore[attr-defined]
 

@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-SGR = re.compile(r"\x1b\[[0-9;:]*m")
+from flarelog.late import late
+
+SGR = late(r"\x1b\[[0-9;:]*m")
 RESET = "\x1b[0m"
 RESETS = (b"\x1b[0m", b"\x1b[m")  # behind one of them it is known which colours there are
-_SGR_BYTES = re.compile(rb"\x1b\[([0-9;:]*)m")
+_SGR_BYTES = late(rb"\x1b\[([0-9;:]*)m")
 
 # Each attribute: the codes that set it, and the one that takes it away.
 _SLOTS = (
@@ -87,6 +89,14 @@ def style_behind(style: str, data: bytes) -> str:
     for found in _SGR_BYTES.finditer(data):
         style = changed(style, found[1].decode())
     return style
+
+
+def sequences(data: bytes) -> bytes:
+    """The sequences in *data* that count behind it: ``style_behind`` makes of them what it makes of *data*."""
+    if b"\x1b" not in data:
+        return b""
+    last = max(data.rfind(reset) for reset in RESETS)
+    return b"".join(found[0] for found in _SGR_BYTES.finditer(data, max(0, last)))
 
 
 def painted(now: str, style: str) -> str:

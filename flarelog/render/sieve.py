@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from flarelog.errors import InvalidOption
 from flarelog.render.literals import needed
+from flarelog.values import frozen
 
 MAX_TEXTS, MAX_TEXT, MAX_CONTEXT = 128, 64, 10_000
 FEW = 16  # texts that an older receiver takes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sieve:
     """What is kept: lines with one of the texts *any_of*, UTF-8, with *before* and *after* lines around them.
 

@@ -11,9 +11,9 @@ was fed is kept as it is, unseen.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from flarelog.late import late
 from flarelog.render.controls import CODED, RARE_HEADS, has_rare
 from flarelog.render.rows import WINDOW, width
 from flarelog.render.sieve import Sieve
@@ -32,9 +32,9 @@ _SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; 
     for any_case in (False, True)
     for rare in (False, True)
 }
-_DIRT = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|" + CODED)
-_COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
-_MOVES = re.compile(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
+_DIRT = late(rb"[\x00-\x08\x0b-\x1f\x7f]|" + CODED)
+_COLOUR = late(rb"\x1b\[[0-9;:]*m")
+_MOVES = late(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
 _OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
 _OTHER_HEADS = {char[0] for char in _OTHER_CASES}
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, tzinfo
 from functools import cache, lru_cache
 
+from flarelog.late import late
 from flarelog.render.sgr import plain
 
 SECOND = 1_000_000_000  # nanoseconds
@@ -50,12 +51,12 @@ _START = rf"^\s*{_PREFIX}{{0,4}}[\[(<\"']?"
 
 _YEAR, _MONTH, _DAY_2 = r"(?P<Y>[12]\d{3})", r"(?P<m>0[1-9]|1[0-2])", r"(?P<d>0[1-9]|[12]\d|3[01])"
 _HOURS = r"(?:\s?(?P<z>Z\b|[+-]\d\d:?\d\d\b))?"
-_ISO = re.compile(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
+_ISO = late(rf"(?<![\w./-]){_YEAR}([-/]){_MONTH}\2{_DAY_2}[T _]{_CLOCK}{_HOURS}", re.ASCII)
 # Most stamps have neither a half of the day nor a zone's name: a look at two letters is a quarter of the time.
-_BEHIND = re.compile(_ZONE, re.ASCII)
+_BEHIND = late(_ZONE, re.ASCII)
 _BEHIND_BEGINS = {"AM", "PM", "am", "pm", *(name[:2] for name in _OFFSETS if name != "Z")}
 SHORTEST = 10  # characters of a stamp: those of the seconds since 1970
-_RFC_3339 = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_RFC_3339 = late(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 def stamp(line: str, *, zone: Zone = 0, now: int | None = None) -> int | None:

@@ -14,7 +14,7 @@ import re
 import shlex
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from flarelog.errors import InvalidFile, InvalidName, InvalidOption, NotAllowed,
 from flarelog.names import reader_name, site_name
 from flarelog.replace import replace_file
 from flarelog.security.pairs import at_work, keep, no_ca
+from flarelog.values import frozen
 
 try:
     from cryptography import x509
@@ -51,7 +52,7 @@ class Role(enum.Enum):
     READER = "reader"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Issued:
     """A certificate in the directory."""
 

@@ -12,7 +12,6 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import cast
@@ -21,6 +20,7 @@ from flarelog.contents import contents
 from flarelog.errors import InvalidFile, NotAllowed, NotAuthenticated, NotInstalled, Unavailable
 from flarelog.policy import NOBODY, Identity
 from flarelog.security.callers import name_of
+from flarelog.values import frozen
 
 try:
     from cryptography import x509
@@ -52,7 +52,7 @@ _KNOWN_IN_CRL = {
 }  # by which a list is not made to say less than it seems to
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Presented:
     """What a peer showed at its handshake, in PEM: its certificate, and those between that and its CA's."""
 
@@ -150,7 +150,7 @@ class Outdated(Unavailable):
     """A certificate that was believed once: its peer may have a newer one, and should connect again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RevocationList:
     """A CRL that one of the CAs signed."""
 

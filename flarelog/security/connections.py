@@ -13,9 +13,10 @@ import os
 import socket
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+from flarelog.values import frozen
 
 if TYPE_CHECKING:
     from flarelog.security.certificate import Presented
@@ -29,7 +30,7 @@ _DESCRIPTORS = "/proc/self/fd"
 Place = tuple[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connection:
     """*address*: as gRPC writes its peer. *since*: of the system's monotonic clock, in seconds."""
 

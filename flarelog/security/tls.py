@@ -12,13 +12,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from flarelog.contents import contents
 from flarelog.errors import FlarelogError, InvalidFile, InvalidOption
 from flarelog.names import parse_address
 from flarelog.options import option
+from flarelog.values import frozen
 from flarelog.watched import Watched
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _ALERTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tls:
     """The names of one end's PEM files: the CA alone only where a token says who this is. Raises InvalidOption."""
 
@@ -78,7 +78,7 @@ class Tls:
 
     def whole(self) -> None:
         """Raises InvalidOption unless all three are given."""
-        missing = [name for name in ("ca", "cert", "key") if not getattr(self, name)]
+        missing = [f"--tls-{name}" for name in ("ca", "cert", "key") if not getattr(self, name)]
         if missing:
             raise InvalidOption(f"TLS needs --tls-ca, --tls-cert and --tls-key; missing: {', '.join(missing)}")
 

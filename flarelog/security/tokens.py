@@ -20,7 +20,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from flarelog.errors import InvalidFile, InvalidOption, NotAllowed, NotFound
 from flarelog.policy import Identity, Role, run_patterns
 from flarelog.replace import make_directory, replace_file
 from flarelog.text import legible
+from flarelog.values import frozen
 from flarelog.watched import Watched
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ _LATEST = 253_402_300_799  # the last second of the year 9999
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     """What is known of a secret. Times are in whole seconds since 1970, UTC."""
 
@@ -356,7 +357,7 @@ def read_token(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         raise InvalidFile(f"the token file {path} cannot be read: {getattr(error, 'strerror', error)}") from error
     if stat.S_IMODE(status.st_mode) & (0o077 if status.st_uid else 0o037):
-        raise NotAllowed(f"the token file {path} is readable for others: chmod 600 it")
+        raise NotAllowed(f"other users can open the token file {path}: run chmod 600 {path}")
     if stat.S_ISREG(status.st_mode) and status.st_uid not in (0, os.geteuid()):
         log.warning("the token file %s belongs to user %d, who can read and change it", path, status.st_uid)
     secret = raw.removesuffix(b"\n").removesuffix(b"\r").decode("latin-1")

@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import grpc
 
@@ -35,6 +35,7 @@ from flarelog.sender.outcome import Outcome
 from flarelog.sender.runs import Runs
 from flarelog.sources import choose
 from flarelog.sources.base import Contents, Wanted
+from flarelog.values import frozen
 from flarelog.wire import listing
 from flarelog.wire.uplink import ENDED, REPLY_TIMEOUT
 
@@ -45,7 +46,7 @@ SHARE = 20  # a look that costs much is followed by a pause of so many times its
 RUNS_A_CONNECTION = 80  # a receiver takes 200 calls over a connection, and a run may make two at the same time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentOptions:
     """Which directories are runs, and when a run is over. Raises InvalidOption."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flarelog.delivery.producer import DeliveryOptions
 from flarelog.errors import InvalidOption
@@ -10,6 +10,7 @@ from flarelog.names import parse_address, run_name, site_name
 from flarelog.options import option
 from flarelog.security.tls import Tls
 from flarelog.sources.base import Wanted
+from flarelog.values import frozen
 from flarelog.wire.packing import AVAILABLE, COMPRESSIONS, Compression, check
 from flarelog.wire.uplink import HEARTBEAT
 
@@ -17,7 +18,7 @@ LEAST, LONGEST = 0.001, 1e9  # seconds
 DRAIN_TIMEOUT = 25.0  # seconds; a little less than what Kubernetes grants after SIGTERM if nothing moves
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SidecarOptions:
     """What is sent where. Raises InvalidName and InvalidOption."""
 

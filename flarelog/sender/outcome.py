@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from flarelog import errors
 from flarelog.errors import FlarelogError, StreamFenced
 from flarelog.model import Receipt, StreamId
 from flarelog.text import legible
+from flarelog.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamOutcome:
     """How one log ended."""
 
@@ -27,7 +27,7 @@ class StreamOutcome:
     unsent: int = 0  # bytes that its files hold, and that the receiver has not acknowledged
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a sidecar ended; ``exit_code`` is a command's."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from flarelog.backoff import delay
 from flarelog.sources.base import Contents
+from flarelog.values import frozen
 
 PAST_AT_ONCE = 8  # runs that were over already, and are sent at the same time
 FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds before a run that was not sent whole is tried again
@@ -34,7 +35,7 @@ class _Run:
     not_before: float = -math.inf
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steps:
     """What is to be done."""
 

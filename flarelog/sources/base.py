@@ -45,12 +45,12 @@ raised. ``sources/choose`` makes finders, and nobody else knows one by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from flarelog.exits import Exit
 from flarelog.model import Activity, Mark, Redaction, StreamInfo
 from flarelog.sources.consent import Consent
+from flarelog.values import frozen
 
 
 class Source(Protocol):
@@ -127,7 +127,7 @@ class Wanted(Protocol):
         """On whose file system the logs are; empty where they are on none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contents:
     """What a run's logs were at one moment. Another moment with equal contents has seen no write in between."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from flarelog.errors import ConsentChanged, InvalidFile, InvalidOption, NoConsent
 from flarelog.globs import any_of, check
 from flarelog.policy import strings, table
 from flarelog.sources.redaction.mask import UNREDACTED, Rules
+from flarelog.values import frozen
 from flarelog.watched import Stamp, stamp
 
 VARIABLE = "FLARELOG_SITE_POLICY"
@@ -25,7 +26,7 @@ MAX_FILE = 1 << 20  # bytes
 _KEYS = ("allow_log_streaming", "include", "exclude", "redact", "redact_patterns")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Consent:
     """What one file says."""
 

@@ -14,17 +14,18 @@ import contextlib
 import json
 import os
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from flarelog.exits import Exit
+from flarelog.values import frozen
 
 _MOST = 1 << 20  # bytes of such a file that are read
 _SEGMENT = re.compile(r"(.+)\.\d{8}")
 _NOTE = re.compile(r"(?<![^,])spool:([0-9a-f]{1,32}):([0-9]{1,19})(?![^,])")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """One file of a spool."""
 
@@ -41,7 +42,7 @@ class Segment:
         return f"spool:{self.token}:{self.base}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spooled:
     """Of which command's output a generation is, and where in it the generation's file begins."""
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self
@@ -34,6 +33,7 @@ from flarelog.lifecycle import RunState
 from flarelog.model import MAX_OFFSET, Buffer, Mark, Receipt, Removed, RunInfo, StreamId, StreamInfo
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import POINTS, Happening, Moment
+from flarelog.values import frozen
 
 Durability = Literal["disk", "memory"]
 """What a store promises of committed bytes: that they survive a power cut, or only that process."""
@@ -54,7 +54,7 @@ class RunRecord(NamedTuple):
     maker: str = ""  # the site that began it; empty: it was announced
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extent:
     """What a run, or a site of one, takes of a store."""
 

@@ -7,17 +7,18 @@ receiver's clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from flarelog.model import Health
+from flarelog.values import frozen
 
 MINUTE = 60_000
 _LEAST = ("disk_free", "inodes_free", "memory_max", "cores")  # of which little is worse than much
 _FIGURES = tuple(each.name for each in fields(Health) if each.name != "unread")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Point:
     """*health*: the worst until then."""
 

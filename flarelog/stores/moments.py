@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from flarelog.model import Health, Mark, StreamInfo
 from flarelog.stores import fares
 from flarelog.stores.fares import Point
+from flarelog.values import frozen
 
 NAMED, NAMES = 16, 2000  # logs that a line names, and characters that their names take
 LONGEST = 300  # characters of a reason
@@ -22,7 +23,7 @@ HEALTH = "health"
 HAPPENINGS = (OPENED, LEFT, PAUSED, RESUMED, SILENT, CLOSED, CALL, FORGOTTEN)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Happening:
     """What happened to streams of one site in one run.
 
@@ -45,7 +46,7 @@ class Happening:
         return replace(self, count=self.count + 1, logs=(*self.logs, log) if room else self.logs)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """What happened at one time."""
 

@@ -335,7 +335,7 @@ class Reply(_message.Message):
     def __init__(self, code: _Optional[_Union[Code, str]] = ..., committed: _Optional[int] = ..., digest: _Optional[int] = ..., marks: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., epoch: _Optional[int] = ..., reason: _Optional[str] = ..., ending: bool = ..., idle_timeout_ms: _Optional[int] = ..., window: _Optional[int] = ..., number: _Optional[int] = ..., codecs: _Optional[_Iterable[_Union[Codec, str]]] = ..., pace_ms: _Optional[int] = ..., elsewhere: bool = ..., exits: bool = ..., call_window: _Optional[int] = ..., several: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop")
+    __slots__ = ("stream", "start", "follow", "marks", "first_mark", "sieve", "stop", "count")
     STREAM_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
@@ -343,6 +343,7 @@ class ReadRequest(_message.Message):
     FIRST_MARK_FIELD_NUMBER: _ClassVar[int]
     SIEVE_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     stream: StreamId
     start: int
     follow: bool
@@ -350,7 +351,14 @@ class ReadRequest(_message.Message):
     first_mark: int
     sieve: Sieve
     stop: int
-    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ..., marks: bool = ..., first_mark: _Optional[int] = ..., sieve: _Optional[_Union[Sieve, _Mapping]] = ..., stop: _Optional[int] = ...) -> None: ...
+    count: Count
+    def __init__(self, stream: _Optional[_Union[StreamId, _Mapping]] = ..., start: _Optional[int] = ..., follow: bool = ..., marks: bool = ..., first_mark: _Optional[int] = ..., sieve: _Optional[_Union[Sieve, _Mapping]] = ..., stop: _Optional[int] = ..., count: _Optional[_Union[Count, _Mapping]] = ...) -> None: ...
+
+class Count(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: int
+    def __init__(self, digest: _Optional[int] = ...) -> None: ...
 
 class Sieve(_message.Message):
     __slots__ = ("any_of", "ignore_case", "before", "after")
@@ -365,14 +373,28 @@ class Sieve(_message.Message):
     def __init__(self, any_of: _Optional[_Iterable[bytes]] = ..., ignore_case: bool = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("offset", "mark", "data")
+    __slots__ = ("offset", "mark", "counted", "data")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
+    COUNTED_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     offset: int
     mark: MarkAt
+    counted: Counted
     data: bytes
-    def __init__(self, offset: _Optional[int] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., mark: _Optional[_Union[MarkAt, _Mapping]] = ..., counted: _Optional[_Union[Counted, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Counted(_message.Message):
+    __slots__ = ("end", "digest", "lines", "colours")
+    END_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    COLOURS_FIELD_NUMBER: _ClassVar[int]
+    end: int
+    digest: int
+    lines: _containers.RepeatedScalarFieldContainer[int]
+    colours: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, end: _Optional[int] = ..., digest: _Optional[int] = ..., lines: _Optional[_Iterable[int]] = ..., colours: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
     __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms")

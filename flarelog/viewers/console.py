@@ -7,23 +7,23 @@ write a line would take fifty times as long.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, tzinfo
-from json.encoder import encode_basestring
 from string import Formatter
 from typing import Literal, Protocol
 
 from flarelog.errors import InvalidOption
+from flarelog.late import late
 from flarelog.render.levels import STYLES as LEVEL_STYLES
 from flarelog.render.levels import Levels
 from flarelog.render.rows import Line, Note, width
 from flarelog.render.sgr import RESET, highlighted, painted, plain
 from flarelog.render.times import SECOND, shown, stamp
+from flarelog.values import frozen
 
 Output = Literal["text", "json"]
 DRAW_EVERY = 0.1  # seconds
@@ -45,7 +45,7 @@ class Writable(Protocol):
     def flush(self) -> object: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """Whose lines they are."""
 
@@ -56,7 +56,7 @@ class Label:
     rank: Callable[[Line], int | None] = lambda line: None  # that says a line; None: not known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConsoleOptions:
     """How lines are shown."""
 
@@ -91,6 +91,10 @@ class Console:
         self._levels: defaultdict[str, Levels] = defaultdict(Levels)  # by the name of the source
         self._drawn: list[str] = []  # the rows at the bottom
         self._next = 0.0  # when they may be drawn again: at once, if lines took their place
+        if options.output == "json":
+            from flarelog.viewers.dumped import dumped  # a reader of text needs no JSON
+
+            self._dumped = dumped
 
     def show(self, lines: Sequence[Line | None], source: Label | str = "") -> None:
         """Write *lines* of *source*, a label or the name of a file. Raises BrokenPipeError, and Enough."""
@@ -108,7 +112,9 @@ class Console:
             if options.colour and options.output == "text":
                 lines = self._coloured(lines, source)
             if options.output == "json":
-                head = "".join(f"{_dumped(name)}: {_dumped(value)}, " for name, value in source.fields.items())
+                head = "".join(
+                    f"{self._dumped(name)}: {self._dumped(value)}, " for name, value in source.fields.items()
+                )
                 texts += [self._object(line, source, head) for line in lines if line is not None]
             elif options.timestamps or options.highlight or options.template:
                 texts += [GAP if line is None else self._decorated(line, source) for line in lines]
@@ -208,13 +214,13 @@ class Console:
         """
         if isinstance(line, Note):
             event = {"event_name" if name == "event" else name: value for name, value in line.event.items()}
-            return _dumped({**source.fields, "offset": line.offset, **event})
+            return self._dumped({**source.fields, "offset": line.offset, **event})
         text = plain(line.text)
         level = self._levels[source.name].of(text)
         time, rank = self._time(line), source.rank(line)
         found = f'{{{head}"rank": {rank}, ' if rank is not None else f"{{{head}"
         if line.stream:
-            found += f'"log.iostream": {_dumped(line.stream)}, '
+            found += f'"log.iostream": {self._dumped(line.stream)}, '
         if self._options.offsets:
             found += f'"offset": {line.offset}, '
         if time is not None:
@@ -223,13 +229,13 @@ class Console:
             found += '"bar": true, '
         if level is not None:
             found += f'"severity_text": "{level.name}", "severity_number": {level.value}, '
-        return f'{found}"body": {_dumped(text)}}}'
+        return f'{found}"body": {self._dumped(text)}}}'
 
     def _time(self, line: Line) -> int | None:
         return line.time if line.time is not None else self._stamped(line.text) if line.text else None
 
 
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
+_CLOCK = late(r"\d\d:\d\d:\d\d(?:[.,](\d{1,9}))?(?!\d)", re.ASCII)
 
 
 def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:
@@ -240,15 +246,6 @@ def _as_exact(time: int, text: str, zone: tzinfo | None) -> str:
         return shown(time, zone)
     seconds, dot, rest = shown(time, zone).partition(".")
     return f"{seconds}{dot}{rest[:digits]}{rest[9:]}" if digits else seconds + rest[9:]
-
-
-_PARTING = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
-
-
-def _dumped(found: object) -> str:
-    """*found* as JSON in one line, for readers too that part lines as Python's ``splitlines`` or JavaScript do."""
-    text = encode_basestring(found) if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    return text if text.isascii() else text.translate(_PARTING)
 
 
 class Template:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flarelog.errors import InvalidOption
+from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.render.merge import HOLD, Blocks
 from flarelog.render.rows import Line, Note
@@ -25,7 +26,7 @@ if TYPE_CHECKING:  # who notes nothing does not wait for it
 # Of names, on dark and on light grounds; without red and yellow, which are for trouble.
 STYLES = ("36", "32", "35", "34", "96", "92", "95", "94", "38;5;108", "38;5;173")
 
-ERROR = re.compile(
+ERROR = late(
     r"Traceback \(most recent call last\):"
     r"|\b(?:ERROR|CRITICAL|FATAL|PANIC)\b"
     r"|(?:[A-Za-z_.]|\b)(?:Error|Exception):"

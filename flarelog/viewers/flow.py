@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flarelog.exits import Exit
@@ -23,6 +23,7 @@ from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sieve import Sieve, sieve
 from flarelog.render.times import stamp
 from flarelog.text import legible
+from flarelog.values import frozen
 
 if TYPE_CHECKING:  # who wants no times does not wait for it
     from flarelog.render.zones import Stamps
@@ -65,7 +66,7 @@ class Display(Protocol):
         """Whether nothing more is wanted; *caught_up*: what there was at the beginning was shown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """How a stream becomes lines."""
 

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 from flarelog.errors import FlarelogError
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, State, StreamId, StreamInfo
-from flarelog.receiver import states
+from flarelog.receiver import phases
 from flarelog.render.merge import Merge
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.rows import Line
@@ -288,9 +288,9 @@ class Follow:
                 known = State(linked=True, grown=now - each.heard)
             infos.append(replace(each.info, state=known, sealed=each.info.sealed or each.ended))
         if self._reading.away is None:
-            return [*rows, states.summary(infos)]
-        name, since = self._reading.origin.name, states.spoken(now - self._reading.away)
-        return [*rows, f"no connection to {name} for {since}: retrying"]
+            return [*rows, phases.summary(infos)]
+        name, since = self._reading.origin.name, phases.spoken(now - self._reading.away)
+        return [*rows, f"no connection for {since}: retrying {name}"]  # on few columns the name is what is cut off
 
     def _end(self, each: Stream) -> None:
         if not each.ended:

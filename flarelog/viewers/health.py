@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from flarelog.model import Health, StreamInfo
-from flarelog.receiver.states import spoken
+from flarelog.receiver.phases import spoken
 from flarelog.text import legible
 
 _FULL = 0.95  # of the memory

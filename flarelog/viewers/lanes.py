@@ -21,7 +21,7 @@ from typing import NamedTuple
 from flarelog.exits import Exit
 from flarelog.model import Ended, Gap, Health
 from flarelog.names import natural
-from flarelog.receiver.states import QUIET_AFTER
+from flarelog.receiver.phases import QUIET_AFTER
 from flarelog.stores import fares
 from flarelog.stores.fares import Point
 from flarelog.stores.moments import CLOSED, LEFT, OPENED, PAUSED, RESUMED, SILENT, Happening, Moment

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from flarelog.lifecycle import RunState
 from flarelog.model import Buffer, Mark, RunInfo, StreamId, StreamInfo
+from flarelog.render.counting import Counted
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.stores.moments import POINTS, Moment, in_order
@@ -26,6 +28,10 @@ _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if not
 
 Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
+
+
+Counts = Counted | Buffer
+"""What was counted, or bytes, in which somebody else counts."""
 
 
 class Origin(Protocol):
@@ -69,6 +75,11 @@ class Origin(Protocol):
         piece may begin behind the end of the one before, and be empty.
 
         Raises NotFound, NotAllowed, CannotConnect, Unavailable.
+        """
+
+    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
+        """What is counted of *stream* from *start*, where its digest is *digest*, to *stop*, or its bytes, each with
+        where it begins. Raises as ``find``.
         """
 
 
@@ -126,6 +137,9 @@ class ReceiverOrigin:
         self, stream: StreamId, start: int, first_mark: int, *, follow: bool, sieve: Sieve | None = None, stop: int = 0
     ) -> AsyncGenerator[Found, None]:
         return self._client.find(stream, start, first_mark, follow=follow, sieve=sieve, stop=stop)
+
+    def counted(self, stream: StreamId, start: int, digest: int, stop: int) -> AsyncGenerator[tuple[int, Counts], None]:
+        return self._client.counted(stream, start, digest, stop)
 
 
 class StoreOrigin:
@@ -198,3 +212,11 @@ class StoreOrigin:
                     break
         for piece in [] if sieving is None else sieving.close():
             yield piece
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, Counts], None]:
+        async with aclosing(self.find(stream, start, sys.maxsize, follow=False, stop=stop)) as pieces:
+            async for offset, what in pieces:
+                if isinstance(what, Buffer):
+                    yield offset, what

@@ -11,7 +11,7 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from flarelog import globs
@@ -23,6 +23,7 @@ from flarelog.render.container import may_be_records
 from flarelog.render.rows import WINDOW, Note
 from flarelog.render.sgr import RESETS
 from flarelog.render.sieve import Sieve
+from flarelog.values import frozen
 from flarelog.viewers.clocks import Clocks, arrived_at, times_of
 from flarelog.viewers.flow import Bytes, Flow, Item, View
 from flarelog.viewers.origin import Origin
@@ -39,7 +40,7 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
 PATIENCE = 30.0  # seconds for which a read that is to end is tried again
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Which streams of *run*, and from where on. Raises InvalidOption."""
 
@@ -175,8 +176,8 @@ class Reading:
             found.old = info.lengths[-1]
         found.over = over
         if start > info.committed:
-            there = f"{stream.site}/{stream.log} {'ended at' if over else 'has'} {info.committed:,} bytes"
-            self.say(f"{there}: byte {start:,} does not exist{'' if over else ' yet'}")
+            there = f"{stream.site}/{stream.log} {'ended at' if info.sealed else 'has'} {info.committed:,} bytes"
+            self.say(f"{there}: byte {start:,} does not exist{'' if info.sealed else ' yet'}")
         return found
 
     def _flow(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from flarelog.globs import any_of
@@ -17,6 +17,7 @@ from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
 from flarelog.render.times import SECOND
+from flarelog.values import frozen
 from flarelog.viewers.flow import Block
 
 LOOKED = 1024  # characters of a line
@@ -33,7 +34,7 @@ _RESULT = re.compile(r"\bgot result from client ([A-Za-z0-9._-]{1,128}) for task
 _MILLISECOND = SECOND // 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Round:
     """Times are milliseconds since 1970, by the receiver's clock."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from flarelog.detect.base import Finding
 from flarelog.model import State, StreamId, StreamInfo
 from flarelog.placeholders import LogUrls, look
-from flarelog.receiver.states import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
+from flarelog.receiver.phases import QUIET_AFTER, Phase, Standing, lag, missing, spoken, standing
 from flarelog.records import exit_record
 from flarelog.text import legible
 from flarelog.viewers import health

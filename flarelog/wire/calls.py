@@ -63,17 +63,19 @@ def channel(address: str, tls: Tls | None, token: str = "", *, ahead: int = 0) -
 
     Raises InvalidOption when the files of *tls* make no sense, and for a token without TLS.
     """
-    window = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead)] if ahead else []
+    # Whoever reads is a person, or is watched by one: a receiver that comes back is found within a second.
+    reads = [("grpc.http2.bdp_probe", 0), ("grpc.http2.lookahead_bytes", ahead), ("grpc.max_reconnect_backoff_ms", 500)]
+    options = dict(CHANNEL_OPTIONS) | (dict(reads) if ahead else {})
     if tls is None:
         if token:
             raise InvalidOption(
                 "a token needs TLS: give --tls-ca, the CA that signed the receiver's"
                 " certificate, or leave out the token"
             )
-        made = grpc.aio.insecure_channel(address, options=[*CHANNEL_OPTIONS, *window])
+        made = grpc.aio.insecure_channel(address, options=[*options.items()])
     else:
         name = [("grpc.ssl_target_name_override", tls.server_name)] if tls.server_name else []
-        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*CHANNEL_OPTIONS, *window, *name])
+        made = grpc.aio.secure_channel(address, tls.channel_credentials(), options=[*options.items(), *name])
     relieve()
     return cast(grpc.aio.Channel, _Showing(made, token)) if token else made
 

@@ -7,7 +7,6 @@ that are compressed are small, and left to the generated code.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -47,6 +46,7 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.names import log_name, run_name, site_name
+from flarelog.render.counting import BLOCK, Counted, stretches
 from flarelog.render.sieve import Sieve
 from flarelog.stores.moments import HAPPENINGS, HEALTH, LONGEST, Happening, Moment
 from flarelog.text import legible
@@ -538,10 +538,13 @@ class Wanted(NamedTuple):
     first_mark: int | None = None  # None: no marks
     sieve: Sieve | None = None
     stop: int = 0  # only bytes before it; 0: all
+    counts: int | None = None  # answer what is counted: the digest of what stands before start
 
 
 Found = tuple[int, Buffer | Mark]
 """What a Read gives: bytes with their offset, or a mark with its number."""
+Piece = tuple[int, Buffer | Mark | Counted]
+"""The same of a Read that may count."""
 
 
 def encode_read(request: tuple[Any, ...]) -> bytes:
@@ -554,6 +557,9 @@ def encode_read(request: tuple[Any, ...]) -> bytes:
         message.sieve.any_of.extend(wanted.sieve.any_of)
         message.sieve.ignore_case = wanted.sieve.ignore_case
         message.sieve.before, message.sieve.after = wanted.sieve.before, wanted.sieve.after
+    if wanted.counts is not None:
+        message.count.SetInParent()
+        message.count.digest = wanted.counts
     return message.SerializeToString()
 
 
@@ -573,24 +579,38 @@ def read_request(message: pb.ReadRequest) -> Wanted:
         except InvalidOption as error:
             raise Malformed(str(error)) from error
     marks = message.first_mark if message.marks else None
-    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve, message.stop)
+    counts = message.count.digest if message.HasField("count") else None
+    return Wanted(_stream(message.stream), message.start, message.follow, marks, sieve, message.stop, counts)
 
 
-def encode_piece(piece: Found) -> bytes:
+def encode_piece(piece: Piece) -> bytes:
     number, what = piece
+    if isinstance(what, Counted):
+        counted = pb.Counted(end=what.end, digest=what.digest, lines=what.lines, colours=what.colours)
+        return pb.ReadResponse(offset=number, counted=counted).SerializeToString()
     if isinstance(what, Mark):
         return pb.ReadResponse(mark=pb.MarkAt(index=number, mark=_mark_to_pb(what))).SerializeToString()
     return pb.ReadResponse(offset=number, data=bytes(what)).SerializeToString()
 
 
 def decode_piece(raw: bytes) -> tuple[int, Any]:
-    """A Found. Raises Malformed."""
+    """A Piece. Raises Malformed."""
     message = _parse(pb.ReadResponse, raw)
     if max(message.offset, message.mark.index) > MAX_OFFSET:
         raise Malformed(f"bytes or marks of a stream lie behind offset {MAX_OFFSET}")
     if message.HasField("mark"):
         return message.mark.index, _mark(message.mark.mark)
+    if message.HasField("counted"):
+        return message.offset, _counted(message.offset, message.counted)
     return message.offset, message.data
+
+
+def _counted(begin: int, said: pb.Counted) -> Counted:
+    """Raises Malformed."""
+    wanted = stretches(begin, said.end) if begin < said.end <= MAX_OFFSET else 0
+    if not wanted or not len(said.lines) == len(said.colours) == wanted or max(said.lines, default=0) > BLOCK:
+        raise Malformed("what a receiver counted is not of the bytes that were asked for")
+    return Counted(said.end, said.digest, tuple(said.lines), tuple(said.colours))
 
 
 def _text(text: str) -> str:
@@ -823,6 +843,8 @@ def found_in_messages(found: FoundIn) -> Iterator[FoundIn]:
 
 
 def encode_found(found: FoundIn) -> bytes:
+    import json  # most calls are not about findings
+
     said = [json.dumps(kept_record(each)) for each in found.findings]
     message = pb.Found(seen=found.seen, more=found.more, zone=found.zone, findings=said)
     _set_stream(message.stream, found.stream)
@@ -839,6 +861,8 @@ def decode_found(raw: bytes) -> FoundIn:
 
 
 def _finding(stream: StreamId, said: str) -> Finding | None:
+    import json
+
     try:
         return finding_of(stream, json.loads(said))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

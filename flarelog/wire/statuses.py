@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import grpc
 
 from flarelog.errors import (
@@ -20,6 +18,7 @@ from flarelog.errors import (
     TimedOut,
     Unavailable,
 )
+from flarelog.late import late
 from flarelog.text import legible
 from flarelog.wire.codec import (
     MAJOR,
@@ -73,11 +72,13 @@ def error_of(error: grpc.RpcError, address: str) -> FlarelogError:
 
 _AGED = "max connection age"  # as gRPC says it
 # In what gRPC wraps the cause of a lost connection; whatever it does not wrap may hold colons of its own.
-_WRAPPING = re.compile(
+_WRAPPING = late(
     r"failed to connect to all addresses; last error: |(?:[A-Z_]+: )?(?:ipv4|ipv6|unix|unix-abstract|vsock):\S+: "
     r"|Failed to connect to remote host: |connect: |getsockopt\(SO_ERROR\): "
 )
-_RESOLVING = re.compile(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+_RESOLVING = late(r"errors resolving \S+: \[field:hostname lookup error:(.*)\]")
+
+_CLOSED = ("Socket closed", "Stream removed", "Stream removed (Socket closed)")
 
 
 def _cause(details: str) -> str:
@@ -88,4 +89,4 @@ def _cause(details: str) -> str:
     at = 0
     while wrapping := _WRAPPING.match(details, at):
         at = wrapping.end()
-    return details[at:]
+    return "the connection was closed" if details[at:] in _CLOSED else details[at:]

@@ -46,11 +46,16 @@ def relieve() -> bool:
 def _woken(fd: int, take_events: Callable[[], None]) -> None:
     """Take the events that are there, and then their bytes, which nobody needs any more.
 
-    An event of a loop that is closed makes *take_events* raise before it has taken what lies behind: then the bytes
-    stay, and wake the loop again.
+    An event of a loop that is closed, as of a call that ended with it, makes *take_events* raise before it has taken
+    what lies behind: then the bytes stay, and wake the loop again. Nobody waits for such an event.
     """
     waiting = int.from_bytes(fcntl.ioctl(fd, termios.FIONREAD, bytes(4)), sys.byteorder)
-    take_events()
+    try:
+        take_events()
+    except RuntimeError as error:
+        if str(error) != "Event loop is closed":
+            raise
+        return
     if waiting > _LEFT:
         with contextlib.suppress(BlockingIOError):
             os.read(fd, waiting - _LEFT)

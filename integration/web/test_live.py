@@ -117,6 +117,43 @@ def test_a_receiver_that_is_gone_is_said_within_two_seconds_and_so_is_its_return
         assert tab.violations() == []  # the browser itself complains of answers that say that the receiver is gone
 
 
+def test_a_log_that_is_opened_while_its_receiver_is_away_is_shown_when_it_returns(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    _, receiver, web = growing
+    with tab_of(browser, web) as tab:
+        receiver.program.kill()
+        page = tab.open(LIVE)
+        expect(page.locator(".trouble")).to_be_visible()
+        receiver.again()
+        expect(row(page, "000499 step")).to_be_in_viewport()
+        expect(page.locator(".trouble")).to_be_hidden()
+        assert tab.violations() == []
+
+
+def test_a_question_that_failed_late_is_no_word_on_the_others(
+    browser: Browser, growing: tuple[Place, Receiver, Web]
+) -> None:
+    place, _, web = growing
+    with tab_of(browser, web) as tab:
+        page = tab.show(LIVE)
+        comes_true(page, "document.querySelector('log-page').live")
+        gone = "new Response(JSON.stringify({ error: 'nobody is there' }), { status: 503 })"
+        page.evaluate(
+            f"""() => {{
+                const asked = window.fetch;
+                window.fetch = async (where, how) => (where === "/api/window" ? {gone} : asked(where, how));
+                setTimeout(() => (window.fetch = asked), 1500);
+                document.querySelector("log-list").scrollTop = 0;
+            }}"""
+        )
+        expect(page.locator(".trouble")).to_have_text("nobody is there.")
+        expect(page.locator(".trouble")).to_be_hidden()  # though the stream of new lines never broke
+        append(place.log, numbered(5, 500))
+        expect(page.locator(".news")).to_be_visible()
+        assert tab.violations() == []
+
+
 HIDE = """(state) => {
     Object.defineProperty(document, "visibilityState", { configurable: true, get: () => state });
     document.dispatchEvent(new Event("visibilitychange"));

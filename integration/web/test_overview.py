@@ -43,6 +43,38 @@ def test_the_first_error_of_all_sites_is_shown_and_one_key_goes_there(tab: Tab) 
     expect(page.locator(".row.marked").first).to_be_in_viewport()
 
 
+def test_findings_that_are_alike_are_told_once_with_all_their_places(browser: Browser, place: Place) -> None:
+    oom = b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    logs = {f"kyoto/rank-{rank}/stderr.log": numbered(5) + oom for rank in range(3)}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        page = tab.open("/run/run-1")
+        others = page.get_by_role("region", name="Findings")
+        expect(others.get_by_role("heading")).to_have_text("2 more findings")
+        expect(others.get_by_role("listitem")).to_have_count(1)
+        expect(others.get_by_role("link")).to_have_text(["kyoto/rank-1/stderr.log", "kyoto/rank-2/stderr.log"])
+        expect(page.get_by_text("The GPU has no memory left")).to_have_count(1)
+        tab.is_clean()
+
+
+def test_a_long_name_before_a_row_keeps_both_its_ends(browser: Browser, place: Place) -> None:
+    site = "a-very-long-name-of-a-site-in-the-north"
+    logs = {f"{site}/rank-{rank}/stderr.log": b"2026-11-20 08:00:00 INFO begins\n" for rank in range(2)}
+    with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
+        tags = tab.show("/run/run-1?merged=time").locator("log-list .row:not(.note) .tag")
+        expect(tags).to_have_text(["a-very-long-na…-0/stderr.log", "a-very-long-na…-1/stderr.log"])
+        expect(tags.first).to_have_attribute("title", f"{site}/rank-0/stderr.log")
+        tab.is_clean()
+
+
+def test_a_page_without_sites_says_why(tab: Tab) -> None:
+    page = tab.open("/run/none")
+    expect(page.get_by_role("alert")).to_contain_text("has no run none")
+    expect(page.get_by_role("table")).to_be_hidden()
+    tab.complaints.clear()  # of the answer 404
+    tab.open("/run/run-1").get_by_role("searchbox", name="Show sites that contain").fill("nowhere")
+    expect(page.get_by_text("No site matches.")).to_be_visible()
+
+
 def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser, place: Place) -> None:
     receiver = place.serve()
     append(place.log, b"round 1\n")
@@ -53,6 +85,7 @@ def test_what_a_site_is_doing_is_told_in_words_a_shape_and_bars(browser: Browser
         page = tab.open("/run/run-1")
         row = page.get_by_role("row").filter(has=page.get_by_role("link", name="site-1"))
         expect(row).to_contain_text("live")
+        expect(page.locator(".sum")).to_have_text("running: 1 site: 1 live")
         append(place.root / "rank-0.log", b"\repoch 1:  10%|#         |\repoch 1:  40%|####      |")
         bar = page.get_by_role("progressbar")
         expect(bar).to_have_attribute("aria-valuenow", "40")
@@ -143,12 +176,5 @@ def test_a_page_that_was_seen_before_asks_for_no_file_of_its_own(tab: Tab) -> No
     tab.show("/run/run-1/berlin/train.log")
     tab.show("/run/run-1/kyoto/rank-1.log")
     entries = 'performance.getEntriesByType("resource").filter((one) => one.name.includes("/static/"))'
-    sizes = tab.page.evaluate(f"{entries}.map((one) => one.transferSize)")
-    assert len(sizes) > 20
-    assert set(sizes) == {0}
-
-
-def test_every_module_is_asked_for_at_once() -> None:
-    static = Path(flarelog.__file__).parent / "viewers" / "web" / "static"
-    told = re.findall(r'rel="modulepreload" href="/static/([^"]+)"', (static / "index.html").read_text())
-    assert sorted(told) == sorted(path.name for path in static.glob("*.js") if path.name != "matcher.js")
+    asked = tab.page.evaluate(f"{entries}.map((one) => [one.name.split('/').pop(), one.transferSize])")
+    assert sorted(asked) == [["icon.svg", 0], ["page.css", 0], ["page.js", 0]]

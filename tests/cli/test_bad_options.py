@@ -29,7 +29,9 @@ SERVE = "serve --store s --listen 127.0.0.1:0"
         pytest.param(f"{SIDECAR} --ignore-older -1", "--ignore-older must be a positive number of", id="ignore-older"),
         pytest.param(f"{SIDECAR} --include /x", "the pattern '/x' can match nothing", id="include"),
         pytest.param(
-            f"{SIDECAR} --tls-cert x", "TLS needs --tls-ca, --tls-cert and --tls-key; missing: ca, key", id="tls"
+            f"{SIDECAR} --tls-cert x",
+            "TLS needs --tls-ca, --tls-cert and --tls-key; missing: --tls-ca, --tls-key",
+            id="tls",
         ),
         pytest.param(
             f"{SERVE} --idle-timeout 0", "--idle-timeout must be a number of seconds from 0.1 to", id="idle-timeout"

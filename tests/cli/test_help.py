@@ -44,6 +44,19 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert "Send the logs under a directory to a receiver." in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        pytest.param("folow", "there is no command folow: did you mean follow?", id="like-another"),
+        pytest.param("zzz", "there is no command zzz: flarelog --help lists the commands", id="like-none"),
+    ],
+)
+def test_a_command_that_there_is_not(name: str, sentence: str) -> None:
+    done = CliRunner().invoke(main, [name, "job-1"])
+    assert done.exit_code == 2
+    assert done.output.splitlines()[-1] == f"Error: {sentence}"
+
+
 def options() -> Iterator[tuple[str, click.Option]]:
     for names in commands(main):
         command: click.Command = main

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,8 +60,7 @@ def judged(work: Path, pieces: list[Piece], exit_code: int) -> SiteVerdict:
                 if isinstance(piece, bytes):
                     await appender.append(appender.committed, piece)
                 else:
-                    fields = {name: getattr(piece, name) for name in type(piece).__slots__}
-                    await appender.mark(type(piece)(**fields | {"offset": appender.committed}))
+                    await appender.mark(replace(piece, offset=appender.committed))
             await appender.sync()
             await appender.seal(Receipt(appender.committed, appender.digest, len(appender.marks)))
         (verdict,), _ = await judge(Evidence(work, PocOptions(sites=1), {"site-1": exit_code}))

@@ -8,7 +8,8 @@ import pytest
 
 from flarelog.model import Activity, Health, News, State, StreamId, StreamInfo
 from flarelog.receiver import states
-from flarelog.receiver.states import Phase, Standing, States, lag, spoken, standing, summary
+from flarelog.receiver.phases import Phase, Standing, lag, spoken, standing, summary
+from flarelog.receiver.states import States
 
 STREAM, OTHER = StreamId("run-1", "site-1", "a.log"), StreamId("run-1", "site-1", "b.log")
 PRODUCER, NEWER = b"p" * 16, b"q" * 16

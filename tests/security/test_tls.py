@@ -78,16 +78,16 @@ def test_a_certificate_that_cannot_be_used_is_refused_with_a_sentence(
 
 
 def test_a_receiver_and_a_sidecar_need_all_three_files() -> None:
-    with pytest.raises(InvalidOption, match="missing: key"):
+    with pytest.raises(InvalidOption, match="missing: --tls-key"):
         Tls("ca.crt", "me.crt")
-    with pytest.raises(InvalidOption, match="missing: ca"):
+    with pytest.raises(InvalidOption, match="missing: --tls-ca"):
         Tls("", "me.crt", "me.key")
     for end in (
         lambda: ServerOptions(tls=Tls("ca.crt")),
         lambda: SidecarOptions("localhost:1", "run-1", "site-1", SourceOptions("/"), tls=Tls("ca.crt")),
         lambda: Tls("ca.crt").check("server"),
     ):
-        with pytest.raises(InvalidOption, match="missing: cert, key"):
+        with pytest.raises(InvalidOption, match="missing: --tls-cert, --tls-key"):
             end()
 
 

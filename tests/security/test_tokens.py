@@ -311,7 +311,7 @@ def test_a_file_that_holds_no_token_is_refused_and_not_quoted(tmp_path: Path, ra
 
 @pytest.mark.parametrize("mode", [0o604, 0o644, 0o602, 0o620, 0o660, 0o601])
 def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(NotAllowed, match="is readable for others: chmod 600 it"):
+    with pytest.raises(NotAllowed, match=r"other users can open the token file .*: run chmod 600 "):
         read_token(token_file(tmp_path, b"secret\n", mode))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Ended, Generation, Mark, State, StreamId, StreamInfo
+from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
@@ -31,7 +31,7 @@ from flarelog.viewers.console import Console, ConsoleOptions
 from flarelog.viewers.display import ERROR, BytesDisplay, FirstError, label
 from flarelog.viewers.flow import Block, Flow, View
 from flarelog.viewers.follow import Follow, Order
-from flarelog.viewers.origin import Found, StoreOrigin
+from flarelog.viewers.origin import Counts, Found, StoreOrigin
 from flarelog.viewers.pipe import Pipe
 from flarelog.viewers.reading import Reading, Selection
 
@@ -44,13 +44,13 @@ class Held:
 
     name = "here"
 
-    def __init__(self, logs: dict[str, bytes], size: int = 1 << 17) -> None:
+    def __init__(self, logs: dict[str, bytes], size: int = 1 << 17, sealed: bool = True) -> None:
         self._logs = {StreamId(RUN, *name.split("/", 1)): data for name, data in logs.items()}
-        self._size = size
+        self._size, self._sealed = size, sealed
         self.asked: list[tuple[StreamId, int, Sieve | None]] = []
 
     async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
-        return [StreamInfo(stream, 0, len(data), 0, True) for stream, data in self._logs.items()]
+        return [StreamInfo(stream, 0, len(data), 0, self._sealed) for stream, data in self._logs.items()]
 
     async def runs(self) -> list[str]:
         return [RUN]
@@ -60,6 +60,13 @@ class Held:
 
     async def findings(self, run: str, site: str = "") -> None:
         return None
+
+    async def counted(
+        self, stream: StreamId, start: int, digest: int, stop: int
+    ) -> AsyncGenerator[tuple[int, Counts], None]:
+        async for offset, what in self.find(stream, start, 0, follow=False, stop=stop):
+            if isinstance(what, Buffer):
+                yield offset, what
 
     async def timeline(self, run: str, site: str = "", points: int = 0) -> list[Moment]:
         return []
@@ -200,6 +207,14 @@ def test_a_place_behind_the_end_of_a_log_is_no_place(follow: bool) -> None:
     assert shown.lines == [f"a: ── ended at {len(data)} bytes, its receipt is complete ──"]
 
 
+def test_a_place_behind_what_is_stored_of_a_log_is_no_place_yet() -> None:
+    heard: list[str] = []
+    selection = Selection(RUN, starts={("a", "l"): 9})
+    reading = Reading(Held({"a/l": b"one\n"}, sealed=False), selection, View(), heard.append)
+    asyncio.run(Batch(reading, Shown()).run())
+    assert heard == ["a/l has 4 bytes: byte 9 does not exist yet"]
+
+
 def test_the_last_lines_of_a_log_that_grows_are_looked_for_in_so_many_bytes_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -262,7 +277,7 @@ def test_while_nobody_answers_no_site_is_called_live() -> None:
     shown = Watched()
     said: list[str] = []
     asyncio.run(Follow(Reading(Away(TWO), Selection(RUN), View(), said.append), shown).run())
-    assert shown.rows[-1] == "no connection to here for 0 s: retrying"
+    assert shown.rows[-1] == "no connection for 0 s: retrying here"
     assert len(said) == 1
 
 

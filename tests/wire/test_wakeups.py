@@ -47,7 +47,7 @@ def test_what_woke_the_loop_a_hundred_times_wakes_it_a_few_times() -> None:
 
 def test_events_of_a_loop_that_is_closed_hide_none_that_come_behind_them() -> None:
     events = [False] * 50 + [True] * 50  # whether it is this loop's
-    taken = 0
+    taken, said = 0, []
 
     class Queue(PollerCompletionQueue):
         def take_events(self, _: object = None) -> None:
@@ -60,10 +60,25 @@ def test_events_of_a_loop_that_is_closed_hide_none_that_come_behind_them() -> No
 
     Queue.__name__ = PollerCompletionQueue.__name__
     loop = asyncio.new_event_loop()
-    loop.set_exception_handler(lambda loop, context: None)
+    loop.set_exception_handler(lambda loop, context: said.append(context))
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(_turns(Queue(), relieved=True))
     assert taken == 50
+    assert said == [], "a person who reads two times in one process sees no stack of it"
+
+
+def test_another_error_is_told() -> None:
+    class Queue(PollerCompletionQueue):
+        def take_events(self, _: object = None) -> None:
+            super().take_events()
+            raise RuntimeError("something else")
+
+    Queue.__name__ = PollerCompletionQueue.__name__
+    loop, said = asyncio.new_event_loop(), []
+    loop.set_exception_handler(lambda loop, context: said.append(str(context["exception"])))
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(_turns(Queue(), relieved=True))
+    assert set(said) == {"something else"}
 
 
 def test_grpcs_own_queue_is_found() -> None:

@@ -44,6 +44,7 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
 )
+from flarelog.render.counting import BLOCK, Counted
 from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
@@ -112,11 +113,15 @@ def test_reading_and_listing_there_and_back() -> None:
         codec.Wanted(STREAM),
         codec.Wanted(STREAM, 0, False, 0),
         codec.Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3), BIG),
+        codec.Wanted(STREAM, 7, stop=BIG, counts=0),
+        codec.Wanted(STREAM, 7, stop=BIG, counts=2**32 - 1),
     ):
         assert codec.read_request(codec.decode_read(codec.encode_read(wanted))) == wanted
     assert codec.read_request(codec.decode_read(codec.encode_read((STREAM, 5, True)))) == codec.Wanted(STREAM, 5, True)
     assert codec.decode_piece(codec.encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
     assert codec.decode_piece(codec.encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
+    counted = Counted(3 * BLOCK - 1, 7, (BLOCK, 0, 5), (b"\x1b[31m", b"", b"\xff"))
+    assert codec.decode_piece(codec.encode_piece((9, counted))) == (9, counted)
     assert codec.decode_list(codec.encode_list(codec.Listing("run-1", "", True))) == (
         "run-1",
         "",
@@ -405,6 +410,24 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
 
 
 @pytest.mark.parametrize(
+    ("begin", "counted"),
+    [
+        pytest.param(0, Counted(2 * BLOCK, 0, (1,), (b"",)), id="too-few-stretches"),
+        pytest.param(0, Counted(BLOCK, 0, (1, 1), (b"", b"")), id="too-many-stretches"),
+        pytest.param(BLOCK - 1, Counted(BLOCK + 1, 0, (1,), (b"",)), id="of-two-blocks"),
+        pytest.param(0, Counted(BLOCK, 0, (1,), ()), id="colours-are-missing"),
+        pytest.param(0, Counted(BLOCK, 0, (BLOCK + 1,), (b"",)), id="more-lines-than-bytes"),
+        pytest.param(5, Counted(5, 0, (), ()), id="of-nothing"),
+        pytest.param(BLOCK, Counted(5, 0, (), ()), id="backwards"),
+        pytest.param(0, Counted(2**63, 0, (1,), (b"",)), id="behind-all-offsets"),
+    ],
+)
+def test_counts_that_are_not_of_the_bytes_that_were_asked_for_are_malformed(begin: int, counted: Counted) -> None:
+    with pytest.raises(Malformed):
+        codec.decode_piece(codec.encode_piece((begin, counted)))
+
+
+@pytest.mark.parametrize(
     "said",
     [
         pytest.param(lambda: codec.decode_reply(pb.Reply(committed=2**63).SerializeToString()), id="a-reply"),
@@ -492,9 +515,10 @@ NO_HOST = "address lookup failed for r:1: Domain name not found"
         ),
         pytest.param(
             f"failed to connect to all addresses; last error: UNAVAILABLE: ipv4:{HERE}: Socket closed",
-            "Socket closed",
+            "the connection was closed",
             id="what-grpc-wraps",
         ),
+        pytest.param("Stream removed (Socket closed)", "the connection was closed", id="a-connection-that-breaks"),
         pytest.param(
             "failed to connect to all addresses; last error: UNKNOWN: unix:/run/r.sock: No such file or directory",
             "No such file or directory",

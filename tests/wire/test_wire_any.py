@@ -107,7 +107,11 @@ MESSAGES: dict[str, Coded] = {
     "reply": (replies, codec.encode_reply, codec.decode_reply),
     "info": (infos, codec.encode_info, codec.decode_info),
     "read": (
-        st.builds(codec.Wanted, streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
+        st.builds(
+            codec.Wanted,
+            *(streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
+            st.none() | st.integers(0, 2**32 - 1),
+        ),
         codec.encode_read,
         lambda raw: codec.read_request(codec.decode_read(raw)),
     ),

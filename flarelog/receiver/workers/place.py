@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
 from flarelog.delivery.quota import Limits
 from flarelog.errors import InvalidOption
+from flarelog.values import frozen
 
 HOME = 0
 MAX_WORKERS = 64
@@ -19,7 +20,7 @@ _DIVIDED = ("max_connections", "max_streams", "max_in_flight")
 L = TypeVar("L", bound=Limits)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """What a worker is told when it is started. Raises InvalidOption."""
 

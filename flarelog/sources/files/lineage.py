@@ -12,9 +12,9 @@ import functools
 import math
 import os
 import re
-from dataclasses import dataclass
 
 from flarelog.model import BORN
+from flarelog.values import frozen
 
 # With a sign before it: rank-10.log is not what became of rank-1.log.
 _ADDED = re.compile(r"[._-](?:\d[\d._:TZ-]*|old|bak|backup|orig|prev|previous|last)", re.IGNORECASE)
@@ -24,7 +24,7 @@ _BIRTH = re.compile(rf"(?<![^,]){BORN}:([0-9]{{1,19}})(?![^,])")
 _COUNTER = re.compile(r"[._-](\d{1,5})[._-]?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Age:
     """What is known of when one generation of a log came to be, and of what it is called by now."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from flarelog.errors import InvalidOption
@@ -13,6 +12,7 @@ from flarelog.render.zones import zone_of
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.lineage import names_of
 from flarelog.sources.redaction.mask import Rules
+from flarelog.values import frozen
 
 NOT_LOGS = (
     *("*.gz", "*.bz2", "*.xz", "*.zst", "*.zip", "*.tar", "*.tgz"),
@@ -24,7 +24,7 @@ NOT_LOGS = (
 expect(NOT_LOGS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceOptions:
     """Which files are sent. Raises InvalidOption.
 

@@ -15,6 +15,7 @@ from flarelog.model import EMPTY_DIGEST, Attributes, Ended, Gap, Generation, Str
 from flarelog.sources.files.file import MARKER, SourceFile
 from flarelog.sources.redaction.mask import Rules
 from flarelog.text import legible
+from flarelog.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Held:
         return crc
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """The last stretch of one generation that the receiver holds."""
 
@@ -82,7 +83,7 @@ def shipped(info: StreamInfo) -> dict[str, Piece]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settled:
     """What a file was read for that still holds the bytes of a piece."""
 

@@ -33,6 +33,7 @@ from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.gaps import missing
 from flarelog.sources.files.lineage import birth_note, born_of, compare
 from flarelog.sources.files.record import settled_on, shipped
+from flarelog.values import frozen
 
 ROTATION_GRACE = 1.0  # seconds that a rotated file that nobody has closed may hold up its successor
 QUIET = 2.0  # seconds without a new byte after which a file may lend its descriptor to others
@@ -44,7 +45,7 @@ HELD_BACK = 60.0  # seconds of quiet after which an unfinished line of such a fi
 HOLE = 64 << 20  # bytes that nobody wrote which are sent as NULs, at most; more in one piece are a gap
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Segment:
     """From *offset* of the stream on, bytes come from *file*, beginning at *source_offset*."""
 

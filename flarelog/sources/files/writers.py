@@ -26,6 +26,7 @@ from flarelog.sources.files.activity import Fares, Process
 from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.openers import PROC, Inode, pids, writes
+from flarelog.values import frozen
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ _LOCAL_SIZE = b"LOCAL_WORLD_SIZE"
 _NUMBER = re.compile(rb"[0-9]{1,7}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Written:
     """What is known of a file's writers. *words*: as in ``Attributes``."""
 

@@ -15,13 +15,14 @@ import signal
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from flarelog.values import frozen
 
 NOT_FOUND, NOT_STARTED = 127, 126
 _SIZE_OF_TERMINAL = "HHHH"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """A command that was started, or why it was not."""
 

@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from flarelog.exits import Exit
 from flarelog.sources.process import command as commands
@@ -28,6 +28,7 @@ from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.sending import Sending
 from flarelog.sources.process.shared import Shared
 from flarelog.sources.process.spooler import Stream, only_empty, spool
+from flarelog.values import frozen
 
 PIPE = 1 << 20  # bytes
 PASSED_ON = (
@@ -42,7 +43,7 @@ AGAIN = 0.1  # seconds before a spooler is started again that failed by itself
 _FAILED = 70
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What is to be run, and what becomes of its output."""
 

@@ -13,10 +13,10 @@ import re
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from flarelog.names import log_name, run_name, site_name
 from flarelog.replace import make_directory
+from flarelog.values import frozen
 
 MANY = 1000  # commands of one name at once
 _BRACES = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -64,7 +64,7 @@ def own_directory(env: Mapping[str, str]) -> str:
     raise trouble or FileNotFoundError(base)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where one command's logs are. The lock is held until the descriptor is closed everywhere."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from flarelog.errors import InvalidOption
 from flarelog.options import option
+from flarelog.values import frozen
 
 SPOOL_MAX = 1 << 30
 LEAST = 32 << 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions:
     """How a command is run. Raises InvalidOption."""
 

@@ -12,17 +12,17 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass
 
 from flarelog.sources.process.segments import Segments
 from flarelog.sources.process.shared import Shared
+from flarelog.values import frozen
 
 PAUSE = 0.003  # seconds behind a piece that is not SMALL
 SMALL = 1 << 17  # bytes
 RETRY_EVERY = 0.5  # seconds, while a spool cannot be written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stream:
     """One of the command's outputs."""
 

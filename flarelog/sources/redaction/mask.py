@@ -22,6 +22,7 @@ from itertools import chain
 from flarelog.errors import InvalidOption
 from flarelog.model import REDACTED, extend
 from flarelog.sources.redaction.patterns import OwnPattern
+from flarelog.values import frozen
 
 NAMES = ("tokens", "passwords", "keys", "email")
 
@@ -41,7 +42,7 @@ _KEY_END = re.compile(rb"-{4,5} ?END [A-Z0-9 ]{0,32}PRIVATE KEY")
 _SHOWN = re.compile(rb"[^\r\n]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """What is masked: *names* of NAMES, and a site's *own* regular expressions, of bytes. Raises InvalidOption."""
 

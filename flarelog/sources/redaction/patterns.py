@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from flarelog.linear import compiled
+from flarelog.values import frozen
 
 WINDOW, OVERLAP = (
     4 << 10,
@@ -21,7 +22,7 @@ WINDOW, OVERLAP = (
 MOST = 1024  # matches of a pattern in one such piece
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OwnPattern:
     """*text* is a regular expression of bytes. Raises InvalidOption."""
 

@@ -52,7 +52,7 @@ def _take(root: Path) -> int:
         holder = os.pread(lock, 20, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(lock)
         raise StoreLocked(
-            f"another receiver (process {holder}) uses the store {root}: stop it, or name another directory",
+            f"another receiver (process {holder}) uses the store {str(root)!r}: stop it, or name another directory",
             holder=int(holder) if holder.isascii() and holder.isdecimal() else 0,
         ) from error
     with contextlib.suppress(OSError):  # a full disk is no reason not to serve what is held

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import median
 
 from flarelog.detect.base import Finding
 from flarelog.model import StreamId
-from flarelog.receiver.states import spoken
+from flarelog.receiver.phases import spoken
+from flarelog.values import frozen
 from flarelog.viewers.lanes import Lane, Lanes
 from flarelog.viewers.rounds import Round, slowest_of
 
@@ -36,7 +36,7 @@ WORST = tuple(Stands)
 _BAD = (Stands.GAP, Stands.FAILED, Stands.CLOSED, Stands.SILENT, Stands.LOST)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ending:
     """How a command ended."""
 
@@ -46,7 +46,7 @@ class Ending:
     at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SiteFacts:
     """What is known of one site."""
 
@@ -70,7 +70,7 @@ class SiteFacts:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class First:
     """What went wrong first. *lines*: text and whether it is what was found."""
 
@@ -81,7 +81,7 @@ class First:
     time: int = 0  # milliseconds since 1970, by the site's clock; 0: nobody knows
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """Of one run. Times are milliseconds since 1970, by the receiver's clock."""
 

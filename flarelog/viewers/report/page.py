@@ -9,10 +9,11 @@ import base64
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flarelog.detect.base import Finding
 from flarelog.records import moment
+from flarelog.values import frozen
 from flarelog.version import __version__
 from flarelog.viewers.health import table_of
 from flarelog.viewers.lanes import Lane
@@ -35,7 +36,7 @@ ICONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Room:
     """How much a report shows of what grows with its run."""
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flarelog.errors import FlarelogError, NotFound
+from flarelog.errors import NotFound
 from flarelog.lifecycle import RunState
 from flarelog.model import StreamId, StreamInfo
 from flarelog.names import run_name
 from flarelog.records import ordered
 from flarelog.viewers.web import overview
-from flarelog.viewers.web.asking import answer, offset, stream
+from flarelog.viewers.web.asking import answer, as_json, offset, stream
 from flarelog.viewers.web.lasts import Lasts
+from flarelog.viewers.web.lately import Lately
 from flarelog.viewers.web.logins import Logins
 from flarelog.viewers.web.origins import Rights
 from flarelog.viewers.web.timelines import BUCKETS, Timelines, lanes
@@ -30,26 +30,21 @@ from flarelog.viewers.web.windows import info_of
 
 FRESH = 0.5  # seconds for which what was listed is shown again
 ONE = 0.3  # seconds for which the length of one log is believed
-SHARE = 4  # so many times what listing took passes before it is listed again
-KEPT = 100  # lists
+KEPT = 100  # lengths of logs
 
 
-@dataclass(slots=True)
-class Listed:
-    """A run, as it was at *at*, of a monotonic clock; *took* seconds."""
+class Listed(NamedTuple):
+    """A run, as it was when it was listed."""
 
     infos: list[StreamInfo]
     state: RunState
-    at: float
-    took: float
 
 
 class Lists:
     """What was listed lately: several tabs ask for the same."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[bytes, str], Listed] = {}
-        self._locks: dict[tuple[bytes, str], asyncio.Lock] = {}
+        self._kept = Lately[Listed](FRESH)
         self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
 
     async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
@@ -66,28 +61,17 @@ class Lists:
 
     async def of(self, rights: Rights, run: str) -> Listed:
         """Raises NotFound, NotAllowed, CannotConnect."""
-        key = (rights.key, run)
-        try:
-            async with self._locks.setdefault(key, asyncio.Lock()):
-                return await self._listed(rights, run, key)
-        except FlarelogError:
-            self._locks.pop(key, None)  # of a run that is none nothing is remembered
-            raise
+        return await self._kept.of((rights.key, run), (), partial(self._listed, rights, run))
 
-    async def _listed(self, rights: Rights, run: str, key: tuple[bytes, str]) -> Listed:
-        kept, now = self._kept.get(key), time.monotonic()
-        if kept is not None and now - kept.at < max(FRESH, SHARE * kept.took):
-            return kept
+    async def _listed(self, rights: Rights, run: str) -> Listed:
         infos = ordered(await rights.origin.streams(run))
         state = await rights.origin.state(run)
         if not infos and state is RunState.UNKNOWN:
             raise NotFound(f"{rights.origin.name} has no run {run}")
-        found = self._kept[key] = Listed(infos, state, time.monotonic(), time.monotonic() - now)
-        if len(self._kept) > KEPT:
-            oldest = min(self._kept, key=lambda one: self._kept[one].at)
-            del self._kept[oldest]
-            self._locks.pop(oldest, None)
-        return found
+        return Listed(infos, state)
+
+    async def close(self) -> None:
+        await self._kept.close()
 
 
 class Answers:
@@ -95,9 +79,13 @@ class Answers:
         self._logins, self._how = logins, how
         self.lists, self.timelines = Lists(), Timelines()
         self._troubles, self._lasts = Troubles(), Lasts()
+        self._runs, self._lanes = Lately[tuple[bytes, str]](), Lately[bytes]()
 
     async def close(self) -> None:
         await self._troubles.close()
+        await self._lasts.close()
+        for kept in (self.lists, self._runs, self._lanes):
+            await kept.close()
 
     async def runs(self, request: Request) -> Response:
         origin = request.state.session.of.origin
@@ -110,13 +98,24 @@ class Answers:
         infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
         if not infos and wanted:
             raise NotFound(f"there is no such site in run {run}")
-        record = overview.run_record(run, listed.state, infos, await self._lasts.of(rights, infos), now=_now())
-        record["receiver"] = self._logins.name
-        body = json.dumps({**record, "now": 0}, ensure_ascii=False).encode("utf-8", "replace")
-        etag = f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+        made = partial(self._sites, rights, run, listed.state, infos)
+        body, etag = await self._runs.of((rights.key, run, frozenset(wanted)), (listed,), made)
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"etag": etag})
-        return answer(record, {"etag": etag})
+        body = body[:-1] + b',"now":%d}' % _now()
+        return Response(body, media_type="application/json", headers={"etag": etag})
+
+    async def _sites(self, rights: Rights, run: str, state: RunState, infos: Sequence[StreamInfo]) -> tuple[bytes, str]:
+        """The record of a run but for the time, and its name; of 10,000 logs it takes a while, beside others."""
+        lasts, reading = await self._lasts.of(rights, infos)
+
+        def encoded() -> tuple[bytes, str]:
+            record = overview.run_record(run, state, infos, lasts, now=_now())
+            record |= {"receiver": self._logins.name, "reading": reading}
+            body = as_json(record)
+            return body, f'"{hashlib.sha256(body).hexdigest()[:20]}"'
+
+        return await asyncio.to_thread(encoded)
 
     async def first_error(self, request: Request) -> Response:
         look, looking = await self._look(request)
@@ -136,8 +135,9 @@ class Answers:
         moments = await self.timelines.of(rights, run)
         look, _ = await self._look(request)
         begin, end, buckets = (offset(query, name) or 0 for name in ("from", "to", "buckets"))
-        record = await lanes(moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
-        return answer(record)
+        made = partial(lanes, moments, look.rounds, begin=begin, end=end, buckets=buckets or BUCKETS, now=_now())
+        record = await self._lanes.of((rights.key, run, begin, end, buckets), (moments, look.rounds), made)
+        return Response(record, media_type="application/json")
 
     async def command(self, request: Request) -> Response:
         """A command that shows the same in a terminal."""

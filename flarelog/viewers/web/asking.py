@@ -23,10 +23,13 @@ class Refused(Exception):
         self.status = status
 
 
+def as_json(what: Any) -> bytes:
+    return json.dumps(what, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def answer(what: Any, headers: dict[str, str] | None = None) -> Response:
     """*what* as JSON."""
-    body = json.dumps(what, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Response(body, media_type="application/json", headers=headers)
+    return Response(as_json(what), media_type="application/json", headers=headers)
 
 
 async def said(request: Request) -> dict[str, Any]:

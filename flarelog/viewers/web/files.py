@@ -1,7 +1,8 @@
 """The files of the page: modules and styles of the package, and the one page that they make.
 
-Which there are is known beforehand, so that no path of a request is ever a path of the file system. The page names them
-below ``static/VERSION/``, which a browser may keep for ever: a page that is opened again asks for itself alone.
+Which there are is known beforehand, so that no path of a request is ever a path of the file system. All modules are one
+file, and all styles another one. The page names them below ``static/VERSION/``, which a browser may keep for ever: a
+page that is opened again asks for itself alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from flarelog.viewers.web.bundle import bundled
+
 INDEX = "index.html"
+PAGE, STYLE = "page.js", "page.css"  # all modules, and all styles
+STYLES = ("style.css", "rows.css")
 FOR_EVER = "public, max-age=31536000, immutable"
 KINDS = {
     ".js": "text/javascript; charset=utf-8",
@@ -51,6 +56,10 @@ def files() -> dict[str, File]:
                 found[f"{before}{entry.name}"] = File(data, kind, _etag(data))
 
     look(resources.files(__package__).joinpath("static"), "")
+    modules = {name.removesuffix(".js"): one.data.decode() for name, one in found.items() if name.endswith(".js")}
+    styles = b"".join(found[name].data for name in STYLES)
+    for name, data in ((PAGE, bundled(modules, "app").encode()), (STYLE, styles)):
+        found[name] = File(data, KINDS[name[name.rfind(".") :]], _etag(data))
     page = found[INDEX]
     data = page.data.replace(b"/static/", f"/static/{_version(found)}/".encode())
     return found | {INDEX: File(data, page.kind, _etag(data))}

@@ -1,7 +1,8 @@
 """Where the lines of a log are, and which colours go on, for each BLOCK bytes: a cache of the page's own.
 
 It is a twentieth of a thousandth of the log. It is believed only while the digest of the bytes that were counted is the
-one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads.
+one that the journal has: otherwise it is made anew. Pure; ``Indexes`` reads, and holds still while somebody waits for
+rows.
 """
 
 from __future__ import annotations
@@ -12,24 +13,29 @@ import hashlib
 import itertools
 import json
 import logging
-import sys
+import time
 from array import array
 from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flarelog.errors import FlarelogError
-from flarelog.model import EMPTY_DIGEST, Buffer, StreamId, StreamInfo, extend
+from flarelog.model import EMPTY_DIGEST, StreamId, StreamInfo
+from flarelog.render.counting import BLOCK, Counted, Counting
 from flarelog.render.sgr import style_behind
 from flarelog.replace import make_directory, replace_file
 from flarelog.viewers.origin import Origin
-from flarelog.viewers.web.windows import BLOCK, gathered
+from flarelog.viewers.web.windows import gathered
 
 log = logging.getLogger(__name__)
 
 KEPT = 200  # indexes in memory
 AT_ONCE = 2  # that are made side by side
 SAVED = 16 << 20  # bytes from which on an index is worth a file
+STEP = 32 << 20  # bytes that are counted in one go
+PATIENCE = 0.5  # seconds for which that much waits at most
+CALM = 0.15  # seconds after the last answer with rows before lines are counted: a browser draws meanwhile
 
 
 @dataclass(slots=True)
@@ -47,18 +53,21 @@ class Index:
 
     def feed(self, data: bytes) -> None:
         """Count on in *data*, which stands at ``position``."""
-        self.digest = extend(self.digest, data)
-        at = 0
-        while at < len(data):
-            stop = min(len(data), at + BLOCK - self.position % BLOCK)
-            self.lines += data.count(b"\n", at, stop)
-            self.style = style_behind(self.style, data[at:stop])
-            self.position += stop - at
+        counting = Counting(self.position, self.digest)
+        counting.feed(data)
+        self.take(counting.taken())
+
+    def take(self, counted: Counted) -> None:
+        """Go on with what was *counted* from ``position`` on."""
+        for lines, colours in zip(counted.lines, counted.colours, strict=True):
+            self.lines += lines
+            self.style = style_behind(self.style, colours)
+            self.position = min(counted.end, (self.position // BLOCK + 1) * BLOCK)
             if not self.position % BLOCK:
                 self.ends.append(self.lines)
                 if self.style:
                     self.styles[len(self.ends)] = self.style
-            at = stop
+        self.digest = counted.digest
 
     def style_at(self, block: int) -> str | None:
         """The colours that go on at the beginning of *block*; None while that is not known."""
@@ -124,6 +133,29 @@ class Indexes:
         self._found: dict[StreamId, Index] = {}
         self._making: dict[StreamId, asyncio.Task[None]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
+        self._waiting, self._answered = 0, 0.0  # for rows; when there were some last, of a monotonic clock
+        self._free = asyncio.Event()
+
+    @contextlib.contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing is counted meanwhile, and CALM longer: whoever opens a log waits for its rows."""
+        self._waiting += 1
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._waiting, self._answered = self._waiting - 1, time.monotonic()
+            if not self._waiting:
+                self._free.set()
+
+    async def _calm(self) -> None:
+        """Return when nobody waits for rows, or after PATIENCE: somebody may scroll for minutes."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while self._waiting:
+                    await self._free.wait()
+                    while not self._waiting and (left := self._answered + CALM - time.monotonic()) > 0:
+                        await asyncio.sleep(left)
 
     def of(self, origin: Origin, info: StreamInfo) -> Index:
         """As far as it is made; it goes on by itself, up to what *info* says, with the rights of *origin*."""
@@ -151,12 +183,12 @@ class Indexes:
         began, failed = index.position, False
         async with self._places:
             try:
-                found = origin.find(info.stream, index.position, sys.maxsize, follow=False, stop=info.committed)
-                async with contextlib.aclosing(found) as pieces:
-                    async for offset, what in pieces:
-                        if isinstance(what, Buffer) and offset == index.position:
-                            index.feed(bytes(what[: info.committed - offset]))
-                            await asyncio.sleep(0)
+                while index.position < info.committed:
+                    await self._calm()
+                    position = index.position
+                    await self._counted(origin, info.stream, index, min(info.committed, position + STEP))
+                    if index.position == position:
+                        break  # the log has another length by now
             except FlarelogError as error:
                 failed = True
                 log.debug("the lines of %s are not counted: %s", info.stream, error)
@@ -164,6 +196,18 @@ class Indexes:
             self._found.pop(info.stream, None)
         elif not failed and index.position - began >= SAVED:
             await asyncio.to_thread(self._save, info.stream, index.saved())
+
+    async def _counted(self, origin: Origin, stream: StreamId, index: Index, stop: int) -> None:
+        """Go on with *index* up to *stop*."""
+        async with contextlib.aclosing(origin.counted(stream, index.position, index.digest, stop)) as found:
+            async for offset, what in found:
+                if offset != index.position:
+                    continue
+                if isinstance(what, Counted):
+                    index.take(what)
+                else:
+                    index.feed(bytes(what[: stop - offset]))
+                await asyncio.sleep(0)
 
     def style_of(self, origin: Origin, info: StreamInfo, block: int) -> str | None:
         """The colours that go on where *block* begins; None while that is not known."""

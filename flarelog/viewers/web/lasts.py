@@ -1,8 +1,12 @@
-"""The last line of each log, and the state of its bar, for the overview: of those that have grown, the latest first."""
+"""The last line of each log, and the state of its bar, for the overview: of those that have grown, the latest first.
+
+Who opens a run sees its sites after WAIT at most; the lines that are not there by then come with the next answer.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,11 +19,14 @@ from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.origins import Rights
 from flarelog.viewers.web.windows import gathered
 
+log = logging.getLogger(__name__)
+
 READ = 4 << 10  # bytes at the end of a log
 LONGEST = 300  # characters
 AT_ONCE = 60  # logs that are read for one answer
 SIDE_BY_SIDE = 8
 KEPT = 20_000
+WAIT = 0.05  # seconds that an answer waits for lines
 
 
 class Last(NamedTuple):
@@ -33,27 +40,47 @@ class Last(NamedTuple):
 class Lasts:
     def __init__(self) -> None:
         self._kept: dict[tuple[bytes, StreamId], Last] = {}
+        self._reading: dict[tuple[bytes, StreamId], asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(SIDE_BY_SIDE)
 
-    async def of(self, rights: Rights, infos: Sequence[StreamInfo]) -> Mapping[StreamId, Last]:
-        """As far as they are known; a few of those that are not are read."""
+    async def close(self) -> None:
+        for task in list(self._reading.values()):
+            task.cancel()
+        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+
+    async def of(self, rights: Rights, infos: Sequence[StreamInfo]) -> tuple[Mapping[StreamId, Last], bool]:
+        """As far as they are known, and whether more are being read."""
+        old = [info for info in infos if info.committed and self._length(rights, info) != info.committed]
+        newest = sorted(old, key=lambda info: -info.grown)[:AT_ONCE]
+        tasks = [self._begun(rights, info) for info in newest]
+        reading = bool(tasks) and bool((await asyncio.wait(tasks, timeout=WAIT))[1])
         found = {info.stream: self._kept.get((rights.key, info.stream)) for info in infos}
-        old = [info for info in infos if (last := found[info.stream]) is None or last.committed != info.committed]
-        turns = asyncio.Semaphore(SIDE_BY_SIDE)
-
-        async def read(info: StreamInfo) -> None:
-            async with turns:
-                begin = max(0, info.committed - READ)
-                try:
-                    data = await gathered(rights.origin, info.stream, begin, info.committed)
-                except FlarelogError:
-                    return
-            found[info.stream] = self._kept[rights.key, info.stream] = drawn(info, begin, data)
-
-        newest = sorted((info for info in old if info.committed), key=lambda info: -info.grown)[:AT_ONCE]
-        await asyncio.gather(*map(read, newest))
         while len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return {stream: last for stream, last in found.items() if last is not None}
+        return {stream: last for stream, last in found.items() if last is not None}, reading
+
+    def _length(self, rights: Rights, info: StreamInfo) -> int:
+        last = self._kept.get((rights.key, info.stream))
+        return -1 if last is None else last.committed
+
+    def _begun(self, rights: Rights, info: StreamInfo) -> asyncio.Task[None]:
+        key = (rights.key, info.stream)
+        task = self._reading.get(key)
+        if task is None:
+            task = self._reading[key] = asyncio.create_task(self._read(rights, info))
+            task.add_done_callback(lambda _: self._reading.pop(key, None))
+        return task
+
+    async def _read(self, rights: Rights, info: StreamInfo) -> None:
+        begin = max(0, info.committed - READ)
+        try:
+            async with self._turns:
+                data = await gathered(rights.origin, info.stream, begin, info.committed)
+            self._kept[rights.key, info.stream] = drawn(info, begin, data)
+        except FlarelogError:
+            return
+        except Exception:
+            log.exception("the last line of a log is not known")  # nobody waits for it: the next answer tries again
 
 
 def drawn(info: StreamInfo, begin: int, data: bytes) -> Last:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flarelog.errors import InvalidOption
 from flarelog.names import is_loopback, parse_address
 from flarelog.options import option
+from flarelog.values import frozen
 
 LISTEN = "127.0.0.1:4780"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WebOptions:
     """Raises InvalidOption."""
 

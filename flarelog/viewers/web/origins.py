@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flarelog.errors import NotAllowed
+from flarelog.values import frozen
 from flarelog.viewers.origin import RunsOrigin
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """Where the page's process reads. *own*: with its own rights. *of_token*: with those of a token; None: no token can
     be judged. *how*: the options by which a command reads there.

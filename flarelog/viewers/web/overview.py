@@ -7,7 +7,7 @@ from typing import Any
 
 from flarelog.lifecycle import RunState
 from flarelog.model import RunInfo, State, StreamId, StreamInfo
-from flarelog.receiver.states import Phase, Standing, sites, standing
+from flarelog.receiver.phases import Phase, Standing, sites, standing
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.text import legible
 from flarelog.viewers.standings import called
@@ -74,7 +74,6 @@ def run_record(
     return {
         "run": run,
         "state": "sealed" if state is RunState.RUNNING and sealed else state.value,
-        "now": now,
         "sites": records,
     }
 

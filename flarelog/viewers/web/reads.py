@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,35 +59,43 @@ class Reads:
     async def window(self, request: Request) -> Response:
         session = request.state.session
         async with self._logins.place(session, "window"):
-            origin, asked = session.of.origin, await said(request)
-            info = await self._lists.one(session.of, stream(asked.get("stream")))
-            line = whole(asked, "line")
-            about = False
-            if line is not None:
-                at, about = await self._indexes.offset_of(origin, info, max(1, line))
-            else:
-                place = Place(whole(asked, "at"), share(asked, "share"), whole(asked, "time"), bool(asked.get("end")))
-                at = await offset_at(origin, info, place)
-            rows, before = (min(MOST_ROWS, whole(asked, name) or 0) for name in ("rows", "before"))
-            view = await self._view_of(request, asked, info)
-            drawn = await self.windows.drawn(origin, info, Wanted(at, rows, min(before, MOST_ROWS - rows)), view)
-            number = await self._indexes.line_of(origin, info, drawn.begin)
-            return _page(
-                {
-                    "stream": named(info.stream),
-                    "first": info.first,
-                    "committed": info.committed,
-                    "sealed": info.sealed,
-                    "line": number,
-                    "about": about or number is None,
-                    "looked": [drawn.looked, drawn.end],
-                },
-                Encoder().rows(drawn.rows),
-                begin=drawn.begin,
-                end=drawn.end,
-                at=at,
-                opened=[bar(drawn.end, one) for one in drawn.open],
-            )
+            asked = await said(request)
+            # Who asks for one row asks for its number, which counting tells.
+            alone = whole(asked, "rows") == 1 and not asked.get("before")
+            with contextlib.nullcontext() if alone else self._indexes.still():
+                return await self._window(request, asked)
+
+    async def _window(self, request: Request, asked: Mapping[str, Any]) -> Response:
+        session = request.state.session
+        origin = session.of.origin
+        info = await self._lists.one(session.of, stream(asked.get("stream")))
+        line = whole(asked, "line")
+        about = False
+        if line is not None:
+            at, about = await self._indexes.offset_of(origin, info, max(1, line))
+        else:
+            place = Place(whole(asked, "at"), share(asked, "share"), whole(asked, "time"), bool(asked.get("end")))
+            at = await offset_at(origin, info, place)
+        rows, before = (min(MOST_ROWS, whole(asked, name) or 0) for name in ("rows", "before"))
+        view = await self._view_of(request, asked, info)
+        drawn = await self.windows.drawn(origin, info, Wanted(at, rows, min(before, MOST_ROWS - rows)), view)
+        number = await self._indexes.line_of(origin, info, drawn.begin)
+        return _page(
+            {
+                "stream": named(info.stream),
+                "first": info.first,
+                "committed": info.committed,
+                "sealed": info.sealed,
+                "line": number,
+                "about": about or number is None,
+                "looked": [drawn.looked, drawn.end],
+            },
+            Encoder().rows(drawn.rows),
+            begin=drawn.begin,
+            end=drawn.end,
+            at=at,
+            opened=[bar(drawn.end, one) for one in drawn.open],
+        )
 
     async def merged(self, request: Request) -> Response:
         session = request.state.session

@@ -12,7 +12,6 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -25,6 +24,7 @@ from flarelog.render.levels import Level
 from flarelog.render.rows import Line, Note
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import FEW, MAX_TEXT, Sieve, sieve
+from flarelog.values import frozen
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.asking import named
@@ -41,7 +41,7 @@ LONGEST = 200  # characters of a pattern or a text
 Matches = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """What is looked for. *exact*: what is given out matches; otherwise the browser has to look."""
 

@@ -177,10 +177,10 @@ class Tail:
             part.feed, number, asked = feed, feed.number_of(part.position), time.monotonic()
             joined: int | None = part.position
             while viewer.refused is None and number >= feed.first:
-                self._lose(part, feed.lost)
                 if time.monotonic() - asked >= AGAIN:
                     asked = time.monotonic()
                     await self._permits.demand(self._origin, part.info.stream)
+                self._lose(part, feed.lost)  # nothing is awaited from here to the wait for news: none is missed
                 batch = feed.batch(number)
                 if batch is not None:
                     rows = batch.rows if joined is None else _behind(batch, joined)

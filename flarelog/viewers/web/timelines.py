@@ -7,11 +7,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flarelog.stores.moments import Moment
 from flarelog.viewers.lanes import BUCKETS as MOST
 from flarelog.viewers.lanes import lanes_of, lanes_record
+from flarelog.viewers.web.asking import as_json
 from flarelog.viewers.web.origins import Rights
 
 FRESH = 1.0  # seconds
@@ -46,11 +47,12 @@ class Timelines:
 
 async def lanes(
     moments: Sequence[Moment], rounds: Sequence[tuple[int, str]], *, begin: int, end: int, buckets: int, now: int
-) -> dict[str, Any]:
-    """The lanes of a run's sites, as JSON has them."""
+) -> bytes:
+    """The lanes of a run's sites, as JSON."""
     count = min(MOST, max(1, buckets))
-    found = await asyncio.to_thread(lanes_of, moments, begin=begin, end=end, buckets=count, now=now)
-    return lanes_record(found, rounds)
+    return await asyncio.to_thread(
+        lambda: as_json(lanes_record(lanes_of(moments, begin=begin, end=end, buckets=count, now=now), rounds))
+    )
 
 
 def arrivals(moments: Sequence[Moment]) -> Mapping[tuple[str, str], list[tuple[int, int]]]:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from flarelog.errors import NotFound
 from flarelog.model import Buffer, StreamId, StreamInfo
 from flarelog.render.container import Renderer, may_be_records
+from flarelog.render.counting import BLOCK
 from flarelog.render.sgr import style_behind
+from flarelog.render.sieve import Sieve
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.drawing import BEFORE, LATER, LINE, Drawing, Drawn, Wanted
@@ -25,8 +27,8 @@ ANSWER = 2 << 20  # bytes
 DRAWN = 4 << 20  # bytes behind the place that are drawn at most
 SCANNED = 128 << 20  # bytes in which the end of a line is looked for
 STEP = 64 << 10
-BLOCK = 64 << 10  # bytes, at whose multiples an index knows which colours go on
 FIRST_LINES = 16  # lines without a record that tell that there is none
+COLOURED = Sieve((b"\x1b[",), ignore_case=False)
 HEAD = 64 << 10  # bytes that tell whether a container runtime wrote the log
 
 
@@ -48,12 +50,12 @@ async def info_of(origin: Origin, stream: StreamId, times: tuple[int, ...] = ())
     raise NotFound(f"there is no log {stream}")
 
 
-async def gathered(origin: Origin, stream: StreamId, begin: int, end: int) -> bytes:
-    """The bytes of *stream* from *begin* to *end*, as many as there are."""
+async def gathered(origin: Origin, stream: StreamId, begin: int, end: int, sieve: Sieve | None = None) -> bytes:
+    """The bytes of *stream* from *begin* to *end*, as many as there are; without the lines that *sieve* leaves out."""
     if end <= begin:
         return b""
     found = bytearray()
-    pieces = origin.find(stream, begin, sys.maxsize, follow=False, stop=end)
+    pieces = origin.find(stream, begin, sys.maxsize, follow=False, sieve=sieve, stop=end)
     async with contextlib.aclosing(pieces):
         async for offset, what in pieces:
             if isinstance(what, Buffer):
@@ -109,11 +111,15 @@ class Windows:
             data = await gathered(origin, info.stream, block * BLOCK, min(info.committed, at + behind))
             style = self._style_of(origin, info, block)
             if style is None:  # the index is not there yet
-                above = await gathered(origin, info.stream, max(0, block * BLOCK - BEFORE), block * BLOCK)
-                style = style_behind("", above)
+                style = await self._style_above(origin, info, block * BLOCK)
             if await asyncio.to_thread(drawing.begin, block * BLOCK, data, style):
                 return
             before *= 4
+
+    async def _style_above(self, origin: Origin, info: StreamInfo, end: int) -> str:
+        """The colours that go on at *end*, as BEFORE bytes above it tell: of these only lines with a sequence come."""
+        above = await gathered(origin, info.stream, max(0, end - BEFORE), end, COLOURED)
+        return style_behind("", above)
 
     async def flow_at(self, origin: Origin, info: StreamInfo, at: int, view: View) -> Flow:
         """A flow that stands at *at*, as if it had drawn and given out what lies before."""

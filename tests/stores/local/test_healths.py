@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def test_a_week_of_minutes_stays_small_and_keeps_its_worst_minute(tmp_path: Path
     path = tmp_path / "run-1" / name_of("site-1")
     worst, most = 2 * 24 * 60, 0
     for minute in range(7 * 24 * 60):
-        health = Health(**{**{n: getattr(BUSY, n) for n in BUSY.__slots__}, "io_pressure": 99.0 * (minute == worst)})
+        health = replace(BUSY, io_pressure=99.0 * (minute == worst))
         healths.write(tmp_path, "run-1", "site-1", [Point(minute * MINUTE, health)])
         most = max(most, path.stat().st_size)
     assert most <= LIMIT

@@ -10,11 +10,11 @@ import pytest
 
 from flarelog.model import Gap, StreamId, StreamInfo, extend
 from flarelog.render.container import Renderer
+from flarelog.render.counting import BLOCK
 from flarelog.render.rows import Line
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
-from flarelog.viewers.web.windows import BLOCK
 
 STREAM = StreamId("run", "site", "log.txt")
 ROOT = Path(__file__).parent.parent.parent.parent

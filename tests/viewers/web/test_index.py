@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable
 
 import pytest
 
 from flarelog.model import extend
+from flarelog.render.counting import BLOCK, Counting
+from flarelog.render.sgr import style_behind
 from flarelog.viewers.web.index import Index
-from flarelog.viewers.web.windows import BLOCK
 
 
 def log(size: int, seed: int = 1) -> bytes:
@@ -37,6 +39,30 @@ def test_the_number_of_a_line_is_that_of_the_line_feeds_before_it(cuts: tuple[in
     assert (index.position, index.digest, index.lines) == (len(data), extend(0, data), data.count(b"\n"))
     for offset in (0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, len(data) - 1, len(data)):
         assert number(index, data, offset) == data.count(b"\n", 0, offset) + 1
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (BLOCK - 1, BLOCK + 1), (5, 3 * BLOCK + 7, 4 * BLOCK)])
+def test_what_a_receiver_counts_in_any_pieces_makes_the_same_index(cuts: tuple[int, ...]) -> None:
+    chance = random.Random(2)
+    words = (b"text ", b"\x1b[1m", b"\x1b[31;4m", b"\x1b[0m", b"\x1b[m", b"\x1b[", b"\n")
+    data = b"".join(chance.choices(words, (500, 3, 3, 1, 1, 1, 50), k=BLOCK))
+    whole, counted = made(data), Index()
+    for begin, end in itertools.pairwise((0, *cuts, len(data))):
+        counting = Counting(counted.position, counted.digest)
+        for at in range(begin, end, 50_000):
+            counting.feed(data[at : min(end, at + 50_000)])
+        counted.take(counting.taken())
+    assert counted.styles == {block: style_behind("", data[: block * BLOCK]) for block in whole.styles}
+    assert (counted.position, counted.lines, counted.ends) == (whole.position, whole.lines, whole.ends)
+    assert (counted.digest, counted.style) == (extend(0, data), style_behind("", data))
+
+
+def test_a_count_is_full_before_it_is_too_large_for_a_message() -> None:
+    counting, hostile = Counting(0, 0), b"\x1b[31m" * BLOCK
+    while not counting.full:
+        counting.feed(hostile[: 2 * BLOCK])
+    assert sum(map(len, counting.taken().colours)) < 1 << 20
+    assert not counting.full
 
 
 def test_a_line_is_found_by_its_number() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flarelog.receiver.states import Phase, Standing
+from flarelog.receiver.phases import Phase, Standing
 from flarelog.viewers.web.overview import standing_of, words_of
 
 

@@ -9,11 +9,12 @@ import pytest
 
 from flarelog.model import StreamId
 from flarelog.render.container import Renderer
+from flarelog.render.counting import BLOCK
 from flarelog.stores.local.store import LocalStore
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import StoreOrigin
 from flarelog.viewers.web.drawing import BEFORE, Wanted
-from flarelog.viewers.web.windows import BLOCK, Windows, info_of
+from flarelog.viewers.web.windows import Windows, info_of
 
 STREAM = StreamId("run-1", "kyoto", "log.txt")
 RED = b"\x1b[31m"

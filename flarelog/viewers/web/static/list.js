@@ -14,7 +14,8 @@ export class LogList extends HTMLElement {
   constructor() {
     super();
     this.lines = new Lines();
-    this.names = [""]; // of the logs, by k
+    this.names = [""]; // of the logs, by k, as short as they are shown
+    this.titles = [""]; // whole
     this.colours = [0];
     this.follow = false;
     this.current = null; // key of the row that is opened
@@ -143,7 +144,7 @@ export class LogList extends HTMLElement {
     const open = index === this.opened;
     const before = node.item;
     if (node.row !== item.row || node.open !== open || before?.tail !== item.tail || before?.hidden !== item.hidden || before?.number !== item.number || node.about !== this.lines.about) {
-      fill(node, item, { about: this.lines.about, names: this.names, colours: this.colours, open });
+      fill(node, item, { about: this.lines.about, names: this.names, titles: this.titles, colours: this.colours, open });
       node.about = this.lines.about;
     }
     const y = `translateY(${this.top(index)}px)`;

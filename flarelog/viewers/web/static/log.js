@@ -25,6 +25,7 @@ export class LogPage extends Choosing {
     this.run = wanted.run;
     this.stream = wanted.stream ?? null;
     this.source = this.stream ? new OneLog(this.stream) : new Merged({ run: this.run, ...wanted.merged });
+    this.troubles = new Map(); // by what was asked: why nobody answers
     this.fresh = 0; // rows that came behind the screen
     return this;
   }
@@ -44,6 +45,7 @@ export class LogPage extends Choosing {
     this.quiet();
     clearTimeout(this.glance);
     clearTimeout(this.counting);
+    clearTimeout(this.again);
     this.matching = null;
     this.unkey();
     document.removeEventListener("copy", this.oncopy);
@@ -186,7 +188,7 @@ export class LogPage extends Choosing {
       if (row) this.show({ ...this.stream, offset: row[1], end: row[2] });
       else say(this.told, "There is no error behind this place.");
     } catch (error) {
-      this.lost(error);
+      this.lost("error", error);
     }
   }
 
@@ -196,7 +198,7 @@ export class LogPage extends Choosing {
       if (found) this.show({ ...found.stream, offset: found.offset, end: found.end });
       else say(this.told, looking ? "No error so far; the logs are still being read." : "There is no error in this run.");
     } catch (error) {
-      this.lost(error);
+      this.lost("error", error);
     }
   }
 

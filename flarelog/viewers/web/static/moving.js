@@ -7,8 +7,11 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { several } from "./words.js";
+import { several, short } from "./words.js";
 
+const COUNTED = 300; // ms after which it is asked again whether the lines are counted
+const AGAIN = 1000; // ms after which a question that nobody answered is asked again
+const TAG = 28; // characters of a log's name before its rows
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
 export class Moving extends HTMLElement {
@@ -18,18 +21,20 @@ export class Moving extends HTMLElement {
   async go(where, share = 0.35) {
     this.asking?.abort();
     const asking = (this.asking = new AbortController());
+    clearTimeout(this.again);
     this.quiet();
     try {
       const answer = await this.source.open(where, asking.signal);
       this.taken(answer, where, share);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost(error, () => this.go(where, share));
+      if (error.name !== "AbortError") this.lost("rows", error, () => this.go(where, share));
     }
   }
 
   taken(answer, where, share) {
     const { list, source } = this;
-    this.lost(null);
+    this.lost("rows", null);
+    this.lost("error", null);
     const lines = list.lines;
     lines.replace(answer.rows, answer);
     this.known(source.streams);
@@ -58,7 +63,7 @@ export class Moving extends HTMLElement {
     try {
       const number = await this.source.line(row[1], this.asking.signal);
       const at = lines.rows.indexOf(row);
-      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), 1000);
+      if (number === null || at < 0) this.counting = setTimeout(() => this.count(), COUNTED);
       else {
         lines.number = number - lines.rows.slice(0, at).filter((one) => !(one[4] & NOTE)).length;
         lines.about = false;
@@ -103,6 +108,8 @@ export class Moving extends HTMLElement {
     if (!seen || this.loading || this.dragged) return;
     const lines = list.lines;
     const held = lines.rows;
+    const asking = this.asking;
+    clearTimeout(this.again);
     try {
       this.loading = true;
       if (seen.before < NEAR && (!list.follow || list.whole < 2 * list.clientHeight)) {
@@ -124,8 +131,9 @@ export class Moving extends HTMLElement {
         }
         if (source.ends(lines) && !source.sealed && !this.live) this.listen();
       }
+      if (asking === this.asking) this.lost("rows", null);
     } catch (error) {
-      if (error.name !== "AbortError") this.lost(error, () => this.more());
+      if (error.name !== "AbortError") this.lost("rows", error, () => this.more());
     } finally {
       this.loading = false;
     }
@@ -144,7 +152,7 @@ export class Moving extends HTMLElement {
         list.draw();
       },
       at: (places) => source.at(list.lines, places),
-      lost: (sentence) => this.lost(sentence && new Refused(0, sentence)),
+      lost: (sentence) => this.lost("tail", sentence && new Refused(0, sentence)),
       done: () => {
         this.live = null;
         if (this.stream) source.state.sealed = true;
@@ -160,6 +168,7 @@ export class Moving extends HTMLElement {
   quiet() {
     this.live?.stop();
     this.live = null;
+    this.lost("tail", null);
   }
 
   came(rows) {
@@ -186,11 +195,11 @@ export class Moving extends HTMLElement {
     this.glance = setTimeout(async () => {
       try {
         if (document.visibilityState === "visible") await this.source.look(this.asking.signal);
-        this.lost(null);
+        this.lost("length", null);
         this.list.draw();
       } catch (error) {
         if (error.name === "AbortError") return;
-        this.lost(error);
+        this.lost("length", error);
       }
       this.watch();
     }, 1500);
@@ -224,24 +233,31 @@ export class Moving extends HTMLElement {
     this.source.streams = streams.map((stream) => ({ run: this.run, ...stream }));
     const sites = [...new Set(streams.map((stream) => stream.site))].sort();
     const alone = (site) => streams.filter((stream) => stream.site === site).length === 1;
-    this.list.names = streams.map(({ site, log }) => (alone(site) && streams.length > 1 ? site : `${site}/${log}`));
+    this.list.titles = streams.map(({ site, log }) => `${site}/${log}`);
+    this.list.names = streams.map(({ site }, k) => short(alone(site) && streams.length > 1 ? site : this.list.titles[k], TAG));
     this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
     if (!this.stream) {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));
       const widest = Math.max(4, ...this.list.names.map((name) => name.length));
-      this.style.setProperty("--tag", `${Math.min(widest, 28)}ch`);
+      this.style.setProperty("--tag", `${widest}ch`);
       this.classList.add("tagged");
       if (this.source.left) say(this.told, `${several(this.source.left, "log")} more in this run: choose fewer to merge them.`);
     }
   }
 
-  /** Says that the page's server, or the receiver, does not answer; null: it does. */
-  lost(error, again) {
-    this.trouble.hidden = !error;
-    say(this.trouble, error ? (/[.!]$/.test(error.message) ? error.message : `${error.message}.`) : "");
-    if (again && error.status === 0) {
+  /**
+   * Says that nobody answers for *what*; *error* null: somebody does. Each kind of question is told of by itself: one that
+   * failed late is no word on another one that is answered again. *again* asks once more, where that may help.
+   */
+  lost(what, error, again) {
+    this.troubles.delete(what);
+    if (error) this.troubles.set(what, error);
+    const shown = [...this.troubles.values()].pop();
+    this.trouble.hidden = !shown;
+    say(this.trouble, shown ? (/[.!]$/.test(shown.message) ? shown.message : `${shown.message}.`) : "");
+    if (error && again && [0, 503].includes(error.status)) {
       clearTimeout(this.again);
-      this.again = setTimeout(() => this.isConnected && again(), 1000);
+      this.again = setTimeout(() => this.isConnected && again(), AGAIN);
     }
   }
 }

@@ -73,7 +73,7 @@ export function blank() {
 
 /**
  * Shows *item* of a view in *node*.
- * @param {{about: boolean, names: string[], colours: number[], open: boolean}} how
+ * @param {{about: boolean, names: string[], titles: string[], colours: number[], open: boolean}} how
  */
 export function fill(node, item, how) {
   const { row, number, hidden, tail } = item;
@@ -89,6 +89,7 @@ export function fill(node, item, how) {
   node.time.textContent = time ? clock(time, true) : "";
   if (how.names.length > 1) {
     node.tag.textContent = how.names[k] ?? "";
+    node.tag.title = how.titles[k] ?? "";
     node.tag.className = `tag c${how.colours[k] ?? 0}`;
   } else if (node.tag.textContent) node.tag.textContent = "";
   const nodes = painted(text, spans, how.open ? OPENED : CLIPPED);

@@ -14,7 +14,9 @@ const ORDER = ["failed", "lost link", "silent", "gap", "paused", "hung", "gone",
 const WEIGHT = { bad: 0, warn: 1, good: 2, calm: 2 };
 const SHOWN = 200; // sites that are shown at first
 const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text that a meter shows better
+const PLACES = 12; // of findings that are alike
 const SLOWER = 10_000; // ms between two looks for errors and findings
+const SOON = 300; // ms after which last lines that were being read are asked for
 
 export class RunPage extends HTMLElement {
   begin(run, site) {
@@ -35,24 +37,26 @@ export class RunPage extends HTMLElement {
     this.filter = h("input", { type: "search", "aria-label": "Show sites that contain", placeholder: "Site", value: this.site, on: { input: () => this.draw() } });
     this.only = h("select", { "aria-label": "Standing", on: { change: () => this.draw() } }, h("option", { value: "" }, "All sites"), h("option", { value: "bad" }, "In trouble"), h("option", { value: "open" }, "Not ended"));
     this.body = h("div", { class: "body", role: "rowgroup" });
+    this.empty = h("p", { class: "empty", hidden: true });
     this.more = h("button", { type: "button", class: "more", hidden: true, on: { click: () => this.all() } });
     const names = ["Site", "Standing", "Last line", "Bytes", "Bytes/s", "Clock", "Missing"];
     const base = path(this.run);
     this.append(
       h("div", { class: "title" }, h("h1", {}, h("bdi", {}, this.run)), this.sum),
       this.trouble, this.first, this.findings, (this.place = document.createComment("lanes")),
-      h("div", { class: "tools" }, this.filter, this.only, h("span", { class: "spring" }),
+      (this.tools = h("div", { class: "tools", hidden: true }, this.filter, this.only, h("span", { class: "spring" }),
         h("a", { class: "button", href: `${base}?merged=time` }, "All logs by time"), h("a", { class: "button", href: `${base}?merged=arrival` }, "All logs by arrival"),
-        h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site")),
-      h("div", { class: "table sites", role: "table", "aria-label": `Sites of ${this.run}` },
-        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body),
-      this.more,
+        h("a", { class: "button", href: `${base}?merged=time&rank=0` }, "Rank 0 of each site"))),
+      (this.table = h("div", { class: "table sites", hidden: true, role: "table", "aria-label": `Sites of ${this.run}` },
+        h("div", { class: "head", role: "rowgroup" }, h("div", { class: "line", role: "row" }, ...names.map((name) => h("span", { role: "columnheader" }, name)))), this.body)),
+      this.empty, this.more,
     );
     this.stop = [again(this, () => this.look())];
   }
 
   disconnectedCallback() {
     for (const stop of this.stop) stop();
+    clearTimeout(this.reading);
   }
 
   async look() {
@@ -65,6 +69,8 @@ export class RunPage extends HTMLElement {
       this.etag = response.headers.get("ETag");
       this.draw();
       this.whole();
+      clearTimeout(this.reading);
+      if (this.record.reading && this.isConnected) this.reading = setTimeout(() => this.look(), SOON);
     } catch (error) {
       trouble(this.trouble, error);
     }
@@ -96,10 +102,11 @@ export class RunPage extends HTMLElement {
     if (!found || this.first.dataset.is === found.id + found.offset) return;
     this.first.dataset.is = found.id + found.offset;
     this.first.dataset.id = found.id;
+    this.first.dataset.told = `${found.meaning ?? ""} ${found.action ?? ""}`.trim();
     const { site, log } = found.stream;
     const jump = h("a", { class: "button main", href: `${path(this.run, site, log)}#bytes=${found.offset}-${found.end ?? found.offset + 1}` }, "Show it (E)");
     this.first.replaceChildren(
-      h("h2", {}, icon("failed"), " First error of all sites"),
+      h("h2", {}, icon("failed"), "First error of all sites"),
       h("p", { class: "where" }, h("bdi", {}, `${site}/${log}`), found.time ? ` at ${moment(found.time)} UTC` : "", `, byte ${count(found.offset)}`),
       h("p", { class: "what" }, found.text),
       found.meaning && h("p", { class: "meaning" }, found.meaning, found.action && ` ${found.action}`),
@@ -114,15 +121,28 @@ export class RunPage extends HTMLElement {
     if (this.findings.dataset.is === text) return;
     this.findings.dataset.is = text;
     const title = several(others.length, this.first.hidden ? "finding" : "more finding");
-    this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...others.slice(0, 50).map((one) => this.finding(one))));
+    const alike = new Map(); // many ranks say the same: it is shown once, with all the places
+    for (const one of others.slice(0, 200)) {
+      const same = JSON.stringify([one.event_name, one.body, one.meaning, one.action]);
+      alike.set(same, [...(alike.get(same) ?? []), one]);
+    }
+    this.findings.replaceChildren(h("h2", {}, icon("gap"), title), h("ul", {}, ...[...alike.values()].slice(0, 50).map((ones) => this.finding(ones))));
   }
 
-  finding(one) {
+  /** What *ones*, which are alike, tell. */
+  finding(ones) {
+    const [one] = ones;
+    const told = `${one.meaning ?? ""} ${one.action ?? ""}`.trim();
+    const places = ones.slice(0, PLACES).flatMap((each, at) => [at ? ", " : " in ", this.where(each)]);
+    const more = ones.length > PLACES ? ` and ${several(ones.length - PLACES, "more place")}` : "";
+    return h("li", {}, h("p", {}, h("b", {}, one.event_name ?? ""), ...places, more),
+      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), told !== this.first.dataset.told && h("p", { class: "meaning" }, told));
+  }
+
+  where(one) {
     const href = one.log ? `${path(this.run, one.site, one.log)}#bytes=${one.offset}-${one.offset + Math.max(1, one.length ?? 1)}` : null;
     const name = h("bdi", {}, one.log ? `${one.site}/${one.log}` : (one.site ?? ""));
-    const often = one.count > 1 ? `, ${count(one.count)} times` : "";
-    return h("li", {}, h("p", {}, h("b", {}, one.event_name ?? ""), " in ", href ? h("a", { href }, name) : name, often),
-      one.body && h("p", { class: "what" }, one.body.slice(0, 500)), h("p", { class: "meaning" }, `${one.meaning ?? ""} ${one.action ?? ""}`.trim()));
+    return h("span", {}, href ? h("a", { href }, name) : name, one.count > 1 ? ` (${count(one.count)} times)` : "");
   }
 
   // The sites.
@@ -140,7 +160,7 @@ export class RunPage extends HTMLElement {
     const { sites, state } = this.record;
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
-    const parts = ORDER.filter((name) => counts.has(name)).map((name) => `${count(counts.get(name))} ${name}`);
+    const parts = ORDER.filter((name) => counts.has(name)).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
     say(this.sum, `${state}: ${several(sites.length, "site")}${parts.length ? `: ${parts.join(", ")}` : ""}`);
     const wanted = this.wanted();
     const nodes = [];
@@ -158,6 +178,9 @@ export class RunPage extends HTMLElement {
     }
     this.rows = kept;
     arrange(this.body, nodes);
+    this.tools.hidden = this.table.hidden = false;
+    this.empty.hidden = wanted.length > 0;
+    say(this.empty, sites.length ? "No site matches." : "No site has sent a byte yet.");
     this.more.hidden = wanted.length <= this.most;
     say(this.more, `Show ${several(wanted.length - this.most, "more site")}`);
     this.lanes.order(wanted.slice(0, this.most).map((site) => site.site));

@@ -86,7 +86,7 @@ export class RunsPage extends HTMLElement {
     const standing = run.failed ? "failed" : (STANDINGS[run.state] ?? "open");
     if (state.dataset.is !== `${standing}${run.state}`) {
       state.dataset.is = `${standing}${run.state}`;
-      state.replaceChildren(icon(standing), ` ${run.state}`);
+      state.replaceChildren(icon(standing), run.state);
     }
     state.className = "state";
     say(sites, several(run.sites, "site"));

@@ -33,6 +33,7 @@ export class SearchBar extends HTMLElement {
     this.run = run;
     this.stream = stream;
     this.streams = streams; // of a merged page
+    if (this.own) say(this.own, stream ? "this log" : "these logs");
   }
 
   connectedCallback() {
@@ -40,7 +41,8 @@ export class SearchBar extends HTMLElement {
     this.input = h("input", { type: "search", name: "pattern", "aria-label": "Search", placeholder: "Search", autocomplete: "off", autocapitalize: "off", spellcheck: "false", enterkeyhint: "search", maxlength: "1000" });
     this.regex = h("input", { type: "checkbox" });
     this.ignore = h("input", { type: "checkbox", checked: true });
-    this.scope = h("select", { "aria-label": "Where to search" }, h("option", { value: "log" }, "this page"), h("option", { value: "run" }, "the whole run"));
+    this.own = h("option", { value: "log" }, this.stream ? "this log" : "these logs");
+    this.scope = h("select", { "aria-label": "Where to search" }, this.own, h("option", { value: "run" }, "the whole run"));
     this.said = h("output", { class: "found", "aria-live": "polite" });
     this.list = h("ol", { class: "hits", hidden: true, "aria-label": "Lines found" });
     const button = (text, title, act) => h("button", { type: "button", title, "aria-label": title, on: { click: act } }, text);

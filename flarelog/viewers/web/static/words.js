@@ -12,6 +12,12 @@ export function several(number, one, more = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : more}`;
 }
 
+/** *text*, of *most* characters at most: what is left out stands in the middle, since names differ at their ends. */
+export function short(text, most) {
+  const half = (most - 1) / 2;
+  return text.length > most ? `${text.slice(0, Math.ceil(half))}\u2026${text.slice(-Math.floor(half))}` : text;
+}
+
 /** *size* in bytes: "12.3 MB". */
 export function bytes(size) {
   let unit = 0;

@@ -1,0 +1,79 @@
+"""Bare gRPC: what a line, and bulk, can have at best where grpcio carries them both ways in one call.
+
+The sender follows one file with inotify, and sends what was added to it as it is, at most 2 MiB a message, in a
+bidirectional call of ``grpc.aio``; the receiver writes that to its file and answers each message with its length. No
+protobuf, no checksum, no journal, no other file, nothing that is checked: what flarelog does beside is not here.
+
+    python -m bench.bare serve READY-FILE FILE
+    python -m bench.bare send HOST:PORT FILE
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from typing import Any
+
+import grpc
+
+METHOD = "/bench.Bare/Push"
+PIECE = 2 << 20
+_LARGE = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+_MODIFY = 2  # of inotify
+
+
+async def serve(ready: str, path: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+
+    async def push(_: Any, context: grpc.aio.ServicerContext[bytes, bytes]) -> None:
+        while isinstance(data := await context.read(), bytes):
+            os.write(fd, data)
+            await context.write(len(data).to_bytes(4, "big"))
+
+    service, method = METHOD[1:].split("/")
+    server = grpc.aio.server(options=_LARGE)
+    handler: Any = grpc.stream_stream_rpc_method_handler(push)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    with open(f"{ready}.new", "w") as file:
+        file.write(f"127.0.0.1:{port}\n")
+    os.replace(f"{ready}.new", ready)
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
+    await server.stop(None)
+
+
+async def send(receiver: str, path: str) -> None:
+    loop, added = asyncio.get_running_loop(), asyncio.Event()
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    libc.inotify_add_watch(watch, os.fsencode(path), _MODIFY)
+
+    def modified() -> None:
+        os.read(watch, 1 << 16)
+        added.set()
+
+    loop.add_reader(watch, modified)
+    async with grpc.aio.insecure_channel(receiver, options=_LARGE) as channel:
+        call: Any = channel.stream_stream(METHOD)()
+        answers = asyncio.create_task(_heard(call))
+        with open(path, "rb", buffering=0) as file:
+            while not answers.done():
+                added.clear()
+                while data := file.read(PIECE):
+                    await call.write(data)
+                await added.wait()
+
+
+async def _heard(call: Any) -> None:
+    while isinstance(await call.read(), bytes):
+        pass
+
+
+if __name__ == "__main__":
+    asyncio.run({"serve": serve, "send": send}[sys.argv[1]](*sys.argv[2:]))

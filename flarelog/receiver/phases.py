@@ -1,0 +1,146 @@
+"""What a stream, or a site, is called: live, quiet, silent, paused, ended and so on."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections import Counter
+from collections.abc import Iterable
+
+from flarelog.model import Activity, State, StreamInfo
+from flarelog.values import frozen
+
+QUIET_AFTER = 10.0  # seconds without a byte after which a stream is called quiet
+HUNG_AFTER = 60.0  # seconds without a byte, and without work of its writers, after which it is called hung
+
+
+class Phase(enum.StrEnum):
+    LIVE = "live"
+    QUIET = "quiet"  # its producer is there, and sends no byte
+    BUSY = "busy"  # quiet, and the processes that write it compute
+    HUNG = "hung"  # quiet, and the processes that write it do nothing, for a while
+    GONE = "gone"  # quiet, and the processes that wrote it have ended
+    SILENT = "silent"  # open, and not even a heartbeat comes
+    LOST = "lost link"  # nobody has it open, and it has not ended
+    PAUSED = "paused"  # the receiver has told its producer to wait
+    OPEN = "open"  # not ended; only a receiver would know more
+    ENDED = "ended"
+
+
+@frozen
+class Standing:
+    """What a stream, or a site, is called. *age*: seconds that it has been so, where that says something."""
+
+    phase: Phase
+    age: float | None = None
+    why: str = ""  # of what is paused: the receiver's sentence; of what has ended: receipt or timeout
+
+
+def standing(info: StreamInfo, quiet_after: float = QUIET_AFTER) -> Standing:
+    """What *info* comes to. *quiet_after*: seconds."""
+    state = info.state or State()
+    if info.sealed:
+        return Standing(Phase.ENDED, why="receipt")
+    if state.linked is None:
+        return Standing(Phase.OPEN, state.grown)
+    if state.held:
+        return Standing(Phase.PAUSED, why=state.held)
+    if not state.linked:
+        away = state.changed or 0.0
+        return Standing(Phase.ENDED, away, "timeout") if 0 < state.idle_timeout <= away else Standing(Phase.LOST, away)
+    # Heartbeats come three times as often as the timeout wants something.
+    if state.heard is not None and 0 < state.idle_timeout < 2 * state.heard:
+        return Standing(Phase.SILENT, state.heard)
+    still = state.grown if state.grown is not None else state.changed or 0.0
+    return _quiet(still, state.activity) if still > quiet_after else Standing(Phase.LIVE)
+
+
+def _quiet(still: float, activity: Activity | None) -> Standing:
+    """What a stream is called that has been *still* for so many seconds, whose writers have that *activity*."""
+    if activity is None:
+        return Standing(Phase.QUIET, still)
+    if not activity.processes:
+        return Standing(Phase.GONE, still, "the processes that wrote it have ended")
+    those = f"{activity.processes} process{'' if activity.processes == 1 else 'es'}"
+    if not activity.idle:
+        cores = f"{activity.cpu:.0%} of a core" if activity.cpu < 1 else f"{activity.cpu:.1f} cores"
+        return Standing(Phase.BUSY, still, f"its {those} use{'s' * (activity.processes == 1)} {cores}")
+    why = f"its {those} used less than 1 % of a core for {spoken(activity.idle)}"
+    return Standing(Phase.HUNG if min(still, activity.idle) >= HUNG_AFTER else Phase.QUIET, still, why)
+
+
+_MISSING = {
+    Phase.LOST: "no sidecar sends it, and it has not ended",
+    Phase.SILENT: "its sidecar is connected, and no heartbeat comes",
+    Phase.ENDED: "its sidecar went away before the receipt",
+}
+
+
+def missing(one: Standing) -> str:
+    """Why what a site has of a log called so cannot be had now; empty: it can, or only a receiver would know."""
+    if one.phase is Phase.PAUSED:
+        return one.why
+    return "" if one.why == "receipt" else _MISSING.get(one.phase, "")
+
+
+def lag(info: StreamInfo) -> int | None:
+    """Bytes that the source has and the receiver has not, as far as the producer has told; None when it has not."""
+    if info.sealed or info.state is None or not info.state.end:
+        return None
+    return max(0, info.state.end - info.committed)
+
+
+# What is said of a site is what is worst of its logs, as far as people can do something; then what is best.
+_FIRST = (
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.LIVE),
+    *(Phase.HUNG, Phase.BUSY, Phase.GONE, Phase.QUIET, Phase.OPEN),
+)
+
+
+def sites(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> dict[tuple[str, str], Standing]:
+    """What each (run, site) is called: it has ended when all its logs have."""
+    found: dict[tuple[str, str], list[Standing]] = {}
+    for info in infos:
+        found.setdefault((info.stream.run, info.stream.site), []).append(standing(info, quiet_after))
+    return {site: _of_several(standings) for site, standings in found.items()}
+
+
+def _of_several(standings: list[Standing]) -> Standing:
+    for phase in _FIRST:
+        those = [one for one in standings if one.phase is phase]
+        if those:
+            return min(those, key=lambda one: math.inf if one.age is None else one.age)
+    return next((one for one in standings if one.why != "receipt"), standings[0])
+
+
+_SAID = (
+    *(Phase.LIVE, Phase.BUSY, Phase.QUIET, Phase.HUNG, Phase.GONE),
+    *(Phase.SILENT, Phase.LOST, Phase.PAUSED, Phase.OPEN, Phase.ENDED),
+)
+
+
+def summary(infos: Iterable[StreamInfo], quiet_after: float = QUIET_AFTER) -> str:
+    """One line: ``7 sites: 5 live, 1 quiet 42 s, 1 ended``. An age stands where one site is so."""
+    found = sites(infos, quiet_after)
+    counts = Counter(one.phase for one in found.values())
+    ages = {one.phase: one.age for one in found.values() if one.age is not None and counts[one.phase] == 1}
+    parts = [
+        f"{counts[phase]} {phase}{f' {spoken(ages[phase])}' if phase in ages and phase is not Phase.ENDED else ''}"
+        for phase in _SAID
+        if counts[phase]
+    ]
+    sentence = f"{len(found)} site{'' if len(found) == 1 else 's'}"
+    return f"{sentence}: {', '.join(parts)}" if parts else sentence
+
+
+def spoken(seconds: float) -> str:
+    """A time as people say it: ``42 s``, ``3 min``, ``2 h 5 min``, ``3 d 4 h``."""
+    whole = int(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    large, small, units = (3600, 60, "h min") if whole < 86400 else (86400, 3600, "d h")
+    first, second = whole // large, whole % large // small
+    name, other = units.split()
+    return f"{first} {name} {second} {other}" if second else f"{first} {name}"

@@ -1,0 +1,116 @@
+"""Values: classes whose fields never change. ``@frozen`` makes what ``@dataclass(frozen=True, slots=True)`` makes.
+
+The standard library compiles six functions for each such class, and makes the class twice: 1 ms for eight fields, and
+most commands import fifty of them before they show anything. Here a class shares all functions but one with the others,
+and its ``__init__`` is compiled when the first instance is made. ``fields``, ``replace`` and ``asdict`` of
+``dataclasses`` take a value, ``field`` says more of a field than its default, and ``__post_init__`` is called. Two
+things are not: a value has no order but the one that its class writes down, and no fields are inherited from it or by
+it. A class that another one extends stays a dataclass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, Field, FrozenInstanceError, field, make_dataclass
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """*cls* again, with slots for its annotated fields. Raises TypeError if a base class has fields."""
+    for base in cls.__mro__[1:]:
+        if hasattr(base, "__dataclass_fields__"):
+            raise TypeError(f"{cls.__qualname__} cannot inherit the fields of {base.__qualname__}")
+    body = dict(cls.__dict__)
+    types = {name: each for name, each in inspect.get_annotations(cls).items() if not str(each).startswith("ClassVar")}
+    declared = {}
+    for name in types:
+        default = body.pop(name, MISSING)
+        declared[name] = default if isinstance(default, Field) else field(default=default)
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    body["__slots__"] = tuple(types)
+    body["__match_args__"] = tuple(name for name, each in declared.items() if each.init and each.kw_only is not True)
+    body["__dataclass_fields__"] = _Fields(types, declared)
+    body.update({name: each for name, each in _methods(declared).items() if name not in body})
+    kind: Any = type(cls)
+    made: type[T] = kind(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
+
+    def first(self: object, *given: object, **named: object) -> None:
+        type.__setattr__(made, "__init__", _init(made, types, declared))
+        made.__init__(self, *given, **named)
+
+    type.__setattr__(made, "__init__", first)
+    return made
+
+
+class _Fields:
+    """What ``dataclasses`` knows a class by: it is made when somebody asks."""
+
+    def __init__(self, types: dict[str, Any], declared: dict[str, Field[Any]]) -> None:
+        self._types, self._declared = types, declared
+
+    def __get__(self, instance: object, owner: type) -> dict[str, Field[Any]]:
+        listed = [(name, kind, self._declared[name]) for name, kind in self._types.items()]
+        said = {"__doc__": owner.__name__}  # a class that says nothing would get its signature, at 1 ms
+        made: Any = make_dataclass(owner.__name__, listed, namespace=said, init=False, repr=False, eq=False)
+        type.__setattr__(owner, "__dataclass_fields__", made.__dataclass_fields__)
+        found: dict[str, Field[Any]] = made.__dataclass_fields__
+        return found
+
+
+def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> Callable[..., None]:
+    """The ``__init__`` of *cls*."""
+    known: dict[str, Any] = {"__name__": cls.__module__, "_missing": MISSING}
+    plain, named, lines = ["self"], list[str](), list[str]()
+    for name, each in declared.items():
+        known[f"_set_{name}"] = getattr(cls, name).__set__
+        default, given = "", name
+        if each.default is not MISSING:
+            known[f"_default_{name}"], default = each.default, f"=_default_{name}"
+        elif each.default_factory is not MISSING:
+            known[f"_make_{name}"], default = each.default_factory, "=_missing"
+            given = f"_make_{name}() if {name} is _missing else {name}"
+        if each.init:
+            (named if each.kw_only is True else plain).append(name + default)
+            lines.append(f"    _set_{name}(self, {given})")
+    parameters = ", ".join([*plain, *(["*", *named] if named else [])])
+    after = ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
+    exec("\n".join([f"def __init__({parameters}):", *(lines + after or ["    pass"])]), known)  # noqa: S102  # of names
+    made: Callable[..., None] = known["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    made.__annotations__ = {**{name: kind for name, kind in types.items() if declared[name].init}, "return": None}
+    return made
+
+
+def _methods(declared: dict[str, Field[Any]]) -> dict[str, Callable[..., Any]]:
+    """What all values do alike."""
+    shown = [name for name, each in declared.items() if each.repr]
+    compared = [name for name, each in declared.items() if each.compare]
+    of: Callable[[Any], object] = attrgetter(*compared) if compared else lambda self: ()
+
+    def __repr__(self: object) -> str:
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    def __eq__(self: object, other: object) -> bool:
+        return of(self) == of(other) if type(self) is type(other) else NotImplemented
+
+    def __hash__(self: object) -> int:
+        return hash(of(self))
+
+    def __setattr__(self: object, name: str, to: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self: object, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __setstate__(self: object, state: tuple[None, dict[str, object]]) -> None:
+        for name, each in state[1].items():
+            object.__setattr__(self, name, each)
+
+    return {each.__name__: each for each in (__repr__, __eq__, __hash__, __setattr__, __delattr__, __setstate__)}

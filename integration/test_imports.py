@@ -1,0 +1,58 @@
+"""What a reader does not import before its first output: each of these took a share of its start that was measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from integration.harness.places import Place, append
+
+CODE = """\
+import contextlib, sys
+from flarelog.cli import main
+with contextlib.suppress(SystemExit):
+    main(sys.argv[1:])
+print()
+print(*sys.modules)
+"""
+STANDARD = {"json", "random", "shlex", "ctypes", "tempfile", "multiprocessing", "http", "sqlite3"}
+OTHERS = {
+    *("tenacity", "cryptography", "aiohttp", "flarelog.detect.table", "flarelog.receiver.states"),
+    *("flarelog.receiver.server", "flarelog.stores.local.store", "flarelog.cli.runs"),
+}
+OF_A_RUN = {"asyncio", "grpc", "google.protobuf", "flarelog.model", "flarelog.client", "flarelog.cli.asked"}
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules that a command has imported when it has shown something and ended."""
+    done = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, check=True)
+    shown, _, modules = done.stdout.rstrip("\n").rpartition("\n")
+    assert shown.strip()
+    return set(modules.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "late"),
+    [
+        pytest.param(["status", "run-1"], {"flarelog.viewers.console", "flarelog.viewers.follow"}, id="status"),
+        pytest.param(["follow", "run-1"], {"flarelog.viewers.batch", "flarelog.cli.status"}, id="follow"),
+        pytest.param(["logs", "run-1"], {"flarelog.cli.status"}, id="logs"),
+    ],
+)
+def test_a_reader_of_a_receiver(place: Place, command: Sequence[str], late: set[str]) -> None:
+    receiver = place.serve()
+    append(place.log, b"2026-11-20 08:00:00 INFO one\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+    found = imported(*command, "--receiver", receiver.address)
+    assert "grpc" in found
+    assert found & (STANDARD | OTHERS | late) == set()
+
+
+def test_a_reader_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("2026-11-20 08:00:00 INFO one\n")
+    assert imported("view", str(tmp_path / "log.txt")) & (STANDARD | OTHERS | OF_A_RUN) == set()

@@ -1,0 +1,193 @@
+"""``@frozen`` makes what ``@dataclass(frozen=True, slots=True)`` makes; both are compared."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+
+from flarelog.values import frozen
+
+
+def plain(make: Callable[[type], type]) -> type:
+    @make
+    class Plain:
+        """Its own."""
+
+        number: int
+        text: str = "nothing"
+        UNITS: ClassVar[tuple[str, ...]] = ("B", "kB")
+
+        @property
+        def twice(self) -> int:
+            return 2 * self.number
+
+    return Plain
+
+
+def partly(make: Callable[[type], type]) -> type:
+    @make
+    class Partly:
+        number: int
+        at: int = field(default=0, compare=False, kw_only=True)
+        secret: str = field(default="hidden", repr=False)
+        facts: list[int] = field(default_factory=list)
+        last: str = field(default="", metadata={"unit": "bytes"})
+
+    return Partly
+
+
+def checked(make: Callable[[type], type]) -> type:
+    @make
+    class Checked:
+        number: int
+        _half: float = field(init=False, repr=False, compare=False)
+
+        def __post_init__(self) -> None:
+            if self.number < 0:
+                raise ValueError("below 0")
+            object.__setattr__(self, "_half", self.number / 2)
+
+        def __repr__(self) -> str:
+            return f"half of {self.number} is {self._half}"
+
+    return Checked
+
+
+def empty(make: Callable[[type], type]) -> type:
+    @make
+    class Empty:
+        """Nothing in it."""
+
+    return Empty
+
+
+KINDS = [
+    pytest.param(plain, [((1,), {}), ((1, "a"), {}), ((), {"text": "a", "number": 1}), ((2,), {})], id="plain"),
+    pytest.param(
+        partly,
+        [((1,), {}), ((1,), {"at": 5}), ((1, "other"), {}), ((1,), {"facts": [1]}), ((1, "hidden", [1], "x"), {})],
+        id="partly",
+    ),
+    pytest.param(checked, [((1,), {}), ((4,), {})], id="checked"),
+    pytest.param(empty, [((), {})], id="empty"),
+]
+WRONG = [((), {"nobody": 1}), ((1, 2, 3, 4, 5, 6), {}), ((-1,), {"nobody": 1})]
+Calls = list[tuple[tuple[object, ...], dict[str, object]]]
+
+
+def outcome(work: Callable[[], object]) -> object:
+    """What *work* returns, or the class of what it raises."""
+    try:
+        return work()
+    except Exception as error:
+        return type(error)
+
+
+def called(made: Any, given: tuple[object, ...], named: Mapping[str, object]) -> object:
+    return made(*given, **named)
+
+
+def equally_hashed(one: object, other: object) -> bool:
+    return hash(one) == hash(other)
+
+
+def parameters(made: type) -> list[tuple[str, object, object]]:
+    """What it takes; the standard library has a mark of its own where the default is made."""
+    taken = inspect.signature(made).parameters.values()
+    return [(each.name, each.kind, each.annotation) for each in taken]
+
+
+def known(made: Any) -> list[object]:
+    return [(each.name, each.type, each.default, each.init, each.kw_only, dict(each.metadata)) for each in fields(made)]
+
+
+@pytest.mark.parametrize(("kind", "calls"), KINDS)
+def test_a_value_is_as_the_standard_librarys(kind: Callable[[Any], Any], calls: Calls) -> None:
+    ours: Any = kind(frozen)
+    theirs: Any = kind(dataclass(frozen=True, slots=True))
+    for name in ("__name__", "__qualname__", "__module__", "__slots__", "__match_args__"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    made = [(ours(*given, **named), theirs(*given, **named)) for given, named in calls]
+    assert parameters(ours) == parameters(theirs)
+    assert known(ours) == known(theirs)
+    assert is_dataclass(ours)
+    for a, b in made:
+        assert repr(a) == repr(b)
+        assert asdict(a) == asdict(b)
+        assert not hasattr(a, "__dict__")
+        assert copy.copy(a) == copy.deepcopy(a) == a
+        for c, d in made:
+            assert (a == c) == (b == d)
+            assert outcome(partial(equally_hashed, a, c)) == outcome(partial(equally_hashed, b, d))
+        assert a != b
+        assert a != 1
+        with pytest.raises(FrozenInstanceError, match="cannot assign to field 'number'"):
+            a.number = 1
+        with pytest.raises(FrozenInstanceError, match="cannot delete field 'number'"):
+            del a.number
+    for given, named in WRONG:
+        refused = outcome(partial(called, ours, given, named))
+        assert refused in (TypeError, ValueError)
+        assert refused == outcome(partial(called, theirs, given, named))
+
+
+@frozen
+class Kept:
+    number: int
+    text: str = ""
+
+
+def test_the_first_instance_and_the_second_are_made_alike() -> None:
+    kind = plain(frozen)
+    assert kind(1, text="a") == kind(1, text="a")
+    with pytest.raises(TypeError, match=r"Plain\.__init__\(\) missing 1 required positional argument: 'number'"):
+        plain(frozen)()
+
+
+def test_a_value_can_be_pickled_replaced_and_matched() -> None:
+    one = Kept(1, "a")
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert replace(one, number=2) == Kept(2, "a")
+    match one:
+        case Kept(number, text):
+            assert (number, text) == (1, "a")
+
+
+def test_a_value_that_refuses_what_it_is_made_of_is_not_made() -> None:
+    kind = checked(frozen)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="below 0"):
+            kind(-1)
+    assert repr(replace(kind(2), number=6)) == "half of 6 is 3.0"
+
+
+def test_fields_are_not_inherited() -> None:
+    with pytest.raises(TypeError, match="Second cannot inherit the fields of Kept"):
+
+        @frozen
+        class Second(Kept):
+            more: int = 0
+
+
+def test_a_class_may_write_its_own_comparison() -> None:
+    @frozen
+    class Ordered:
+        name: str
+
+        def __lt__(self, other: Ordered) -> bool:
+            return self.name < other.name
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Ordered) and self.name.lower() == other.name.lower()
+
+        def __hash__(self) -> int:
+            return hash(self.name.lower())
+
+    assert sorted([Ordered("b"), Ordered("a")]) == [Ordered("A"), Ordered("B")]

@@ -1,0 +1,58 @@
+"""The page's modules as one file: each once, behind those that it imports, and no module that cannot be put there."""
+
+from __future__ import annotations
+
+import pytest
+
+from flarelog.viewers.web.bundle import bundled
+from flarelog.viewers.web.files import PAGE, files
+
+MODULES = {
+    "app": 'import { twice } from "./sums.js";\nimport "./said.js";\n\nsay(twice(2));\n',
+    "sums": 'import { two } from "./said.js";\n\nexport function twice(of) {\n  return two * of;\n}\n',
+    "said": "export const two = 2;\nexport async function* none() {}\nexport class Of {}\n",
+    "other": "nobody();\n",
+}
+
+
+def test_a_module_stands_behind_those_that_it_imports_and_returns_what_it_exports() -> None:
+    text = bundled(MODULES, "app")
+    assert [text.index(begin) for begin in ("const $said", "const $sums", "const $app")] == sorted(
+        text.index(f"const ${name} = (() => {{") for name in ("said", "sums", "app")
+    )
+    assert "const { two } = $said;" in text
+    assert "const { twice } = $sums;" in text
+    assert "return { two, none, Of };" in text
+    assert "return { twice };" in text
+    assert "return {  };" in text
+    assert "nobody" not in text
+    assert "import " not in text
+    assert "export " not in text
+    assert text.count("const two = 2;") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param('import said from "./said.js";', id="a-default"),
+        pytest.param('import { a as b } from "./said.js";', id="another-name"),
+        pytest.param('import * as all from "./said.js";', id="all-names"),
+        pytest.param('import { a } from "https://elsewhere/said.js";', id="another-place"),
+        pytest.param('const found = await import("./said.js");', id="later"),
+        pytest.param("export default 2;", id="a-default-export"),
+        pytest.param("export { two };", id="an-export-of-names"),
+        pytest.param("export let two = 2;", id="an-export-that-changes"),
+        pytest.param("await begin();", id="a-wait"),
+        pytest.param('import { b } from "./b.js";', id="missing"),
+        pytest.param('import { a } from "./app.js";', id="itself"),
+    ],
+)
+def test_what_cannot_be_put_into_one_file_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="app"):
+        bundled({**MODULES, "app": f"{line}\n"}, "app")
+
+
+def test_every_module_of_the_page_is_in_its_file_once() -> None:
+    text = files()[PAGE].data.decode()
+    names = {name.removesuffix(".js") for name in files() if name.endswith(".js")} - {"matcher", "page"}
+    assert {name: text.count(f"const ${name} = (() => {{") for name in names} == dict.fromkeys(names, 1)

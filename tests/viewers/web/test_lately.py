@@ -1,0 +1,102 @@
+"""An answer that took long to make is given again, as long as it is made of the same."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from flarelog.errors import CannotConnect
+from flarelog.viewers.web.lately import KEPT, OLD, SHARE, SLOW, Lately
+
+
+class Making:
+    """What makes answers, each of which takes *took* seconds."""
+
+    def __init__(self, took: float) -> None:
+        self.made, self.now, self._took = 0, 100.0, took
+
+    async def __call__(self) -> int:
+        self.made += 1
+        number = self.made
+        await asyncio.sleep(0)
+        self.now += self._took
+        return number
+
+    def kept(self) -> Lately[int]:
+        return Lately(clock=lambda: self.now)
+
+
+def test_an_answer_is_given_again_for_as_long_as_its_making_is_worth() -> None:
+    async def play() -> None:
+        make, listed = Making(0.02), object()
+        kept = make.kept()
+        assert [await kept.of("run", (listed,), make) for _ in range(3)] == [1, 1, 1]
+        make.now += 0.02 * SHARE - 0.001
+        assert await kept.of("run", (listed,), make) == 1
+        assert await kept.of("other", (listed,), make) == 2
+        make.now += 0.002
+        assert await kept.of("run", (listed,), make) == 3
+        assert await kept.of("run", (object(),), make) == 4  # it was listed anew
+
+    asyncio.run(play())
+
+
+def test_nobody_waits_for_what_takes_long_and_can_be_shown_one_of_before() -> None:
+    async def play() -> None:
+        make, listed = Making(2 * SLOW), object()
+        kept = make.kept()
+        assert await kept.of("run", (listed,), make) == 1
+        assert await kept.of("run", (object(),), make) == 1
+        await asyncio.sleep(0.01)
+        assert (make.made, await kept.of("run", (listed,), make)) == (2, 2)
+        make.now += 2 * OLD
+        assert await kept.of("run", (listed,), make) > 2  # that was made too long ago
+        await kept.close()
+
+    asyncio.run(play())
+
+
+def test_what_failed_beside_is_told_to_whoever_asks_next() -> None:
+    async def fails() -> int:
+        raise CannotConnect("nobody answers")
+
+    async def play() -> None:
+        make, listed = Making(2 * SLOW), object()
+        kept = make.kept()
+        assert await kept.of("run", (listed,), make) == 1
+        assert await kept.of("run", (object(),), fails) == 1
+        await asyncio.sleep(0.01)
+        with pytest.raises(CannotConnect):
+            await kept.of("run", (listed,), fails)
+
+    asyncio.run(play())
+
+
+def test_those_who_wait_for_the_same_have_one_answer_and_another_key_does_not_wait() -> None:
+    async def play() -> None:
+        make, listed = Making(0.02), object()
+        kept = make.kept()
+        assert await asyncio.gather(*(kept.of("run", (listed,), make) for _ in range(5))) == [1] * 5
+        found = await asyncio.gather(*(kept.of(key, (listed,), make) for key in "ab"))
+        assert found == [2, 3]
+
+    asyncio.run(play())
+
+
+def test_an_error_is_not_kept_and_the_oldest_answers_are_forgotten() -> None:
+    async def fails() -> int:
+        raise ValueError("nobody answers")
+
+    async def play() -> None:
+        make, listed = Making(0.001), object()
+        kept = make.kept()
+        for _ in range(2):
+            with pytest.raises(ValueError, match="nobody"):
+                await kept.of("run", (listed,), fails)
+        assert await kept.of("run", (listed,), make) == 1
+        for key in range(KEPT):
+            await kept.of(key, (listed,), make)
+        assert await kept.of("run", (listed,), make) == KEPT + 2
+
+    asyncio.run(play())
