@@ -5,7 +5,8 @@ The forms are those of common log writers: RFC 3339 and ISO 8601 (container runt
 TensorFlow, JSON lines), syslog, glog (PyTorch, Kubernetes), Apache, rich, ctime, seconds or milliseconds since 1970,
 with AM or PM, and with the names of the zones of Europe and North America, UTC and Japan. What stands before
 a stamp may be colours, prefixes in brackets (``[rank1]:``), a level, a name. A stamp without a zone is in the zone that
-the caller names; one without a year is of the year that puts it nearest to the time that the caller tells.
+the caller names; one without a year is of the year that puts it nearest to the time that the caller tells, and not more
+than ``AHEAD`` behind it: nobody writes a line half a year before its time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ SECOND = 1_000_000_000  # nanoseconds
 Zone = int | Callable[[int], int]
 """Seconds east of UTC, or what tells them of the seconds since 1970 that a clock shows."""
 
+AHEAD = 7  # days by which a stamp without a year may be in the future: of clocks, zones, and what is shown again
 _HEAD = 96  # characters that are looked at
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -184,7 +186,7 @@ def _nearest(month: int, day: int, now: int) -> int | None:
     today = now // 86400
     year = datetime.fromtimestamp(now, UTC).year
     found = [days for one in (year - 1, year, year + 1) if (days := _days(one, month, day)) is not None]
-    return min(found, key=lambda days: abs(days - today), default=None)
+    return min((days for days in found if days <= today + AHEAD), key=lambda days: abs(days - today), default=None)
 
 
 def _offset(text: str | None, zone: Zone, local: int) -> int:

@@ -20,8 +20,10 @@ DAY = "2026-11-20T08:12:03"
         pytest.param("2026-11-20 08:12:03.1234567890 +0000 x", f"{DAY}.123456789Z", id="more-digits-than-nine"),
         pytest.param("<34>1 2003-10-11T22:14:15.003Z host app", "2003-10-11T22:14:15.003000000Z", id="syslog-5424"),
         pytest.param("<34>Nov 20 08:12:03 host su: x", f"{DAY}.000000000Z", id="syslog-3164"),
-        pytest.param("Dec 31 23:59:59 host x", "2026-12-31T23:59:59.000000000Z", id="no-year-the-nearest"),
-        pytest.param("Jan  1 00:00:01 host x", "2027-01-01T00:00:01.000000000Z", id="no-year-the-next"),
+        pytest.param("Nov 27 23:59:59 host x", "2026-11-27T23:59:59.000000000Z", id="no-year-the-nearest"),
+        pytest.param("Nov 28 00:00:01 host x", "2025-11-28T00:00:01.000000000Z", id="no-year-and-no-week-ahead"),
+        pytest.param("Dec 31 23:59:59 host x", "2025-12-31T23:59:59.000000000Z", id="no-year-the-one-before"),
+        pytest.param("Feb 29 08:12:03 host x", None, id="no-year-has-that-day"),
         pytest.param("[rank0]:[W1120 08:12:03.500000 9 a.py:1] x", f"{DAY}.500000000Z", id="pytorch"),
         pytest.param("I1120 08:12:03.5 9 a.go:1] x", f"{DAY}.500000000Z", id="glog"),
         pytest.param(
@@ -29,7 +31,8 @@ DAY = "2026-11-20T08:12:03"
             "2026-06-26T06:24:44.903881913Z",
             id="pytorch-in-june",
         ),
-        pytest.param("[E111 06:24:44.9 a.cpp:6] x", "2027-01-11T06:24:44.900000000Z", id="pytorch-in-january"),
+        pytest.param("[E111 06:24:44.9 a.cpp:6] x", "2026-01-11T06:24:44.900000000Z", id="pytorch-in-january"),
+        pytest.param("May 24 08:12:03 host x", "2026-05-24T08:12:03.000000000Z", id="no-year-and-long-ago"),
         pytest.param("2026/11/20 08:12:03 main.go:7: x", f"{DAY}.000000000Z", id="go"),
         pytest.param("2026-11-20 08:12:03.123456: I tensorflow/core x", f"{DAY}.123456000Z", id="tensorflow"),
         pytest.param("::1 - - [20/Nov/2026:00:12:03 -0800] GET", f"{DAY}.000000000Z", id="apache"),
@@ -86,6 +89,12 @@ def test_a_line_s_own_time(line: str, time: str | None) -> None:
 
 def test_a_stamp_without_a_zone_is_in_the_one_that_is_told() -> None:
     assert stamp("2026-11-20 13:42:03", zone=19800) == stamp("2026-11-20 13:42:03Z", zone=5) - 19800 * 10**9  # type: ignore[operator]
+
+
+def test_a_stamp_without_a_year_may_be_of_the_next_one() -> None:
+    found = stamp("Jan  1 00:00:01 host x", now=stamp("2026-12-31T23:59:59Z"))
+    assert found is not None
+    assert shown(found) == "2027-01-01T00:00:01.000000000Z"
 
 
 def test_a_stamp_without_a_year_is_not_believed_when_no_time_is_told() -> None:
