@@ -53,6 +53,18 @@ def test_a_reader_of_a_receiver(place: Place, command: Sequence[str], late: set[
     assert found & (STANDARD | OTHERS | late) == set()
 
 
+@pytest.mark.parametrize("command", ["status", "streams", "logs", "follow", "runs", "findings"])
+def test_a_reader_of_a_store_needs_no_grpc(place: Place, command: str) -> None:
+    receiver = place.serve()
+    append(place.log, b"2026-11-20 08:00:00 INFO one\nRuntimeError: CUDA out of memory.\n")
+    assert place.sidecar(receiver, "--once").ends() == 0
+    assert place.call("run-end", "run-1", "--receiver", receiver.address).ends() == 0
+    receiver.stop()
+    run = [] if command == "runs" else ["run-1"]
+    found = imported(command, *run, "--store", str(receiver.store))
+    assert found & {"grpc", "google.protobuf", "flarelog.client", "flarelog.wire.codec"} == set()
+
+
 def test_a_reader_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "log.txt").write_text("2026-11-20 08:00:00 INFO one\n")
     assert imported("view", str(tmp_path / "log.txt")) & (STANDARD | OTHERS | OF_A_RUN) == set()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,7 +18,6 @@ from flarelog.cli.completion import complete_run, complete_site
 from flarelog.cli.options import Finite, Place, asks, place_options
 from flarelog.cli.running import aligned, checked, narrowed, run, terminal_size, width
 from flarelog.cli.streams import look
-from flarelog.client import Client
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
 from flarelog.errors import CannotConnect, NotAllowed, NotFound, TimedOut
@@ -41,6 +40,9 @@ from flarelog.viewers.standings import (
     trouble_lines,
     trouble_of,
 )
+
+if TYPE_CHECKING:  # who reads a store needs no gRPC
+    from flarelog.client import Client
 
 log = logging.getLogger(__name__)
 

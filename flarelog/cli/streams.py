@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from flarelog.cli.completion import complete_run
 from flarelog.cli.options import Place, option, place_options
 from flarelog.cli.running import aligned, narrowed, redaction_text, run, terminal_columns
-from flarelog.client import Client
 from flarelog.errors import FlarelogError, NotFound
 from flarelog.model import BORN, REDACTED, SPOOL, StreamInfo
 from flarelog.names import meant, run_name
 from flarelog.records import exit_lines, ordered, stream_record
 from flarelog.text import legible
+
+if TYPE_CHECKING:  # who reads a store needs no gRPC
+    from flarelog.client import Client
 
 
 @click.command
