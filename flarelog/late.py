@@ -11,6 +11,7 @@ class _Late:
 
     def __init__(self, text: Any, flags: int) -> None:
         self._expression = text, flags
+        self.pattern = text
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(re.compile(*self._expression), name)

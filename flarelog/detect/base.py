@@ -7,11 +7,11 @@ and each gap has a bound. A pattern's named groups are a finding's facts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Literal
 
+from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.render.levels import Level
 from flarelog.text import legible
@@ -105,7 +105,7 @@ def signature(
 ) -> Signature:
     """A row of a table."""
     texts = (literals,) if isinstance(literals, str) else literals
-    return Signature(id, role, severity, texts, re.compile(pattern) if pattern else None, meaning, action, key, more)
+    return Signature(id, role, severity, texts, late(pattern) if pattern else None, meaning, action, key, more)
 
 
 @frozen
