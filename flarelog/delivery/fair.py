@@ -76,14 +76,15 @@ class Fair:
 class Gathering:
     """How long the little that many logs say waits for more of it, so that it leaves as one message.
 
-    A message costs what a hundred lines do. Few logs wait for nothing, and what leaves anyway takes all along.
+    A message costs what a hundred lines do. Few logs wait for nothing, and what leaves anyway takes all along. What
+    waits was not read yet: whoever copies and truncates a log within that time takes it away.
     """
 
     FEW = 8  # logs that speak within a second
-    EACH = 0.0004  # seconds, for each log more
+    EACH = 0.0002  # seconds, for each log more
     HURRIED = 0.005  # seconds at most, for what has a reason not to wait
 
-    def __init__(self, most: float = 0.1) -> None:
+    def __init__(self, most: float = 0.05) -> None:
         self._most = most  # seconds
         self._left_at = -math.inf  # when the latest message left
         self._since = -math.inf

@@ -209,8 +209,10 @@ class Uplink:
         try:
             await self._may_write.wait()
             await self._begin()
+            made = False
             while not self.over:
-                await self._gathered()
+                if not made:  # else it is the rest of what was gathered
+                    await self._gathered()
                 made = self._made()
                 batch, self._batch = self._batch, Batch()
                 for raw in batch.messages(several=self._window is not None):

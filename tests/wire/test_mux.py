@@ -409,6 +409,28 @@ def test_what_many_logs_say_little_of_may_be_gathered_and_nothing_else(tmp_path:
     between(tmp_path, play)
 
 
+def test_what_was_gathered_leaves_without_another_wait_however_many_turns_it_takes(
+    tmp_path: Path, mocker: MockerFixture
+) -> None:
+    class Counted(Gathering):
+        waits = 0
+
+        def wait(self, now: float, pace: float = 0.0, *, hurries: bool = False) -> float:
+            Counted.waits += 1
+            return super().wait(now, pace, hurries=hurries)
+
+    async def play(ends: Ends) -> None:
+        logs = [ends.log(f"{number}.log", several=True) for number in range(200)]
+        await asyncio.gather(*(log.opened() for log in logs))
+        mocker.patch.object(mux, "LONGEST_TURN", 0.0002)  # seconds, in which a few of them say what they have
+        Counted.waits = 0
+        await asyncio.gather(*(log.says(b"a line\n") for log in logs))
+        assert Counted.waits < 10
+
+    mocker.patch.object(mux, "Gathering", Counted)
+    between(tmp_path, play)
+
+
 def test_very_many_messages_are_asked_for_at_a_pace_and_answered_by_and_by(
     tmp_path: Path, mocker: MockerFixture
 ) -> None:
