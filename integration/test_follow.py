@@ -244,6 +244,9 @@ def test_exit_status_tells_of_what_is_missing(place: Place, ended: Receiver) -> 
     ("arguments", "code", "sentence"),
     [
         pytest.param(["logs", RUN], 2, "no place was given", id="nowhere"),
+        pytest.param(
+            ["logs", RUN, "--store", ".", "--receiver", "127.0.0.1:1"], 2, "two places were given", id="in-two-places"
+        ),
         pytest.param(["logs", RUN, "--store", "nowhere"], 3, "there is no store at nowhere", id="no-store"),
         pytest.param(["logs", RUN, "--store", "."], 3, ". has no run run-1", id="no-run"),
         pytest.param(["logs", "..", "--store", "."], 2, "the run's name", id="a-name"),

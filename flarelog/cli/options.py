@@ -212,7 +212,8 @@ def one_source(context: click.Context, store: str | None, receiver: str | None) 
             (receiver if weights[1] >= weights[0] else None),
         )
     if (store is None) == (receiver is None):
-        raise click.UsageError("no place was given: give either --store DIR or --receiver HOST:PORT")
+        said = "no place was given" if store is None else "two places were given"
+        raise click.UsageError(f"{said}: give either --store DIR or --receiver HOST:PORT")
     return store, receiver
 
 
