@@ -111,7 +111,7 @@ def test_both_addresses_are_told_and_who_reads_the_ready_file_reads_one_line(pla
         pytest.param("reader", ["OTHER-CA", "TOKEN"], 5, "its certificate is not trusted", id="another-ca"),
         pytest.param("localhost", ["CA", "TOKEN"], 0, "", id="by-its-name"),
         pytest.param("reader", ["CA", "--token-file", "nowhere"], 78, "nowhere cannot be read", id="no-file"),
-        pytest.param("reader", ["CA", "--token-file", "open"], 5, "chmod 600 it", id="a-file-for-all"),
+        pytest.param("reader", ["CA", "--token-file", "open"], 5, "run chmod 600", id="a-file-for-all"),
     ],
 )
 def test_what_is_said_to_a_client_that_is_not_let_in(
