@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from integration.harness.places import RUN, Place, Program, append, until
+from integration.harness.places import RUN, Place, Receiver, append, until
 
 HOSTILE = b"\x1b[2Jx\x1b[64;1024Hy\x1b[1;1H\a\n\b\n" * 100_000  # some MB, of which each costs what it may
 LINES = 40
@@ -36,21 +36,22 @@ class Shown:
         return look
 
 
-def two_sites(place: Place) -> tuple[str, list[Program]]:
+def two_sites(place: Place) -> Receiver:
     """A receiver, to which a hostile site and an honest one send."""
     receiver = place.serve()
     for site, data in (("honest", b"honest line begin\n"), ("mallory", HOSTILE)):
         root = place.directory / site
         root.mkdir()
         append(root / "log.txt", data)
-    sidecars = [place.sidecar(receiver, root=place.directory / site, site=site) for site in ("honest", "mallory")]
+    for site in ("honest", "mallory"):
+        place.sidecar(receiver, root=place.directory / site, site=site)
     until(lambda: len(receiver.stored("log.txt", "mallory")) == len(HOSTILE), "the hostile log is there", 120.0)
-    return receiver.address, sidecars
+    return receiver
 
 
 def test_who_follows_sees_the_other_sites_lines_while_a_hostile_log_takes_its_time(place: Place) -> None:
-    address, _ = two_sites(place)
-    follower = place.start("follow", RUN, "--tail", "-1", "--receiver", address)
+    receiver = two_sites(place)
+    follower = place.start("follow", RUN, "--tail", "-1", "--receiver", receiver.address)
     shown = Shown(place.directory / f"{len(place.programs) - 1}.out")
     until(shown.has(b"honest line begin\n"), "it shows the honest site")
     late = []
@@ -68,10 +69,10 @@ def test_who_follows_sees_the_other_sites_lines_while_a_hostile_log_takes_its_ti
 
 
 def test_logs_shows_an_honest_site_before_the_rest_of_a_hostile_one(place: Place) -> None:
-    address, _ = two_sites(place)
+    receiver = two_sites(place)
     append(place.directory / "honest" / "log.txt", b"".join(b"honest line %d\n" % number for number in range(2000)))
-    until(lambda: b"line 1999" in (place.directory / "store" / RUN / "honest" / "log.txt").read_bytes(), "it is there")
-    shown = place.start("logs", RUN, "--receiver", address)
+    until(lambda: b"line 1999" in receiver.stored("log.txt", "honest"), "it is there")
+    shown = place.start("logs", RUN, "--receiver", receiver.address)
     assert shown.ends(240.0) == 0
     names = [line.split("/", 1)[0].strip() for line in shown.printed.splitlines()]
     last = max(at for at, name in enumerate(names) if name == "honest")

@@ -19,7 +19,7 @@ from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
 from flarelog.wire import calls, codec, listing
-from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place, until
 from tests.certificates import Authority
 
 files = Tls.arguments
@@ -162,6 +162,7 @@ class Federation:
         append(place.log, DATA)
         program = place.once(self.receiver, *files(self.certificates[SITE]))
         assert program.process.returncode == 0, program.talk()
+        until(lambda: self.call("reader", findings) is True, "the receiver has looked through it")
 
     def _made(self, name: str, ago: float = 0) -> str:
         """The secret of a token that was made *ago* seconds ago, for an hour."""
