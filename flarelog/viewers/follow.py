@@ -33,6 +33,7 @@ LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
 LOOK_AT_LEAST = 10.0  # seconds: where a look takes half a second or more
 TICK = 0.05  # seconds between two looks at what is complete
 LIVE_READS = 64  # streams that are read as they grow; of more each is read when a look shows that it has grown
+LOOK_SHARE = 4  # a look at those takes a fifth of the time at most
 GROWN_EVERY = 0.25  # seconds between two looks at which of those have grown, where a receiver tells that
 OVERLAP = 0.5  # seconds of growth that two such looks both tell of: what has come is committed a little later
 SIDE_BY_SIDE = 16  # such reads at a time
@@ -116,23 +117,25 @@ class Follow:
 
     async def _look_at_grown(self, group: asyncio.TaskGroup) -> None:
         """Have those of many streams read that have grown, between two looks at all of them."""
-        began, pause = time.monotonic(), GROWN_EVERY
+        since, pause = time.monotonic(), GROWN_EVERY
         while True:
             await asyncio.sleep(pause)
-            before, began, pause = began, time.monotonic(), GROWN_EVERY
+            began, pause = time.monotonic(), GROWN_EVERY
             if self._over or len(self._reading.streams) <= LIVE_READS or self._reading.away is not None:
+                since = began
                 continue
             try:
-                infos = await self._reading.grown(began - before + OVERLAP)
+                infos = await self._reading.grown(began - since + OVERLAP)
             except FlarelogError:
-                began = before  # the look at all of them says what is wrong
-                continue
+                continue  # the look at all of them says what is wrong
             if infos is None:
                 return
-            begun = self._grown(infos, group)
-            if begun:
+            looked = time.monotonic() - began
+            if looked < OVERLAP:  # else the receiver may have told of a time that begins too late
+                since = began
+            if begun := self._grown(infos, group):
                 await asyncio.wait(begun, timeout=LOOK_AT_LEAST)
-            pause = max(GROWN_EVERY, time.monotonic() - began)
+            pause = max(GROWN_EVERY, LOOK_SHARE * looked, time.monotonic() - began)
 
     def _grown(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Read on what has grown; the tasks that do. What is being read just now is looked at again."""
@@ -181,6 +184,8 @@ class Follow:
             elif each.reading is None or (each.done and (behind or not (each.info.sealed or many or over))):
                 each.ended, each.last = False, over
                 each.reading = group.create_task(self._read(each, follow=not (many or over)))
+            elif many and behind:
+                self._grew.add(each.info.stream)
         self._over = over
 
     async def _read(self, each: Stream, *, follow: bool) -> None:

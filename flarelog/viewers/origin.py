@@ -8,7 +8,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -52,8 +52,9 @@ class Origin(Protocol):
         """
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        """The open streams of *run*, or of *sites* in it, of which bytes came within so many seconds, without their
-        marks; None where that is not known without a look at all. Raises CannotConnect, NotAllowed.
+        """The streams of *run*, or of *sites* in it, of which bytes came within so many seconds, or since this or
+        ``streams`` told of them; their marks may be missing. None where that is not known without a look at all. Raises
+        CannotConnect, NotAllowed.
         """
 
     async def runs(self) -> list[str]:
@@ -164,6 +165,7 @@ class StoreOrigin:
         from flarelog.stores import choose  # who reads from a receiver does not wait for it
 
         self._store = choose.reader(root)
+        self._listed: dict[StreamId, tuple[str, StreamInfo]] = {}  # with the file of its bytes
 
     async def __aenter__(self) -> StoreOrigin:
         return self
@@ -176,12 +178,22 @@ class StoreOrigin:
     async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
         found = [info async for info in self._store.list(f"{run}/", wanted=wanted)]
+        self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
         if not times:
             return found
         return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        return None
+        found = []
+        for stream, (path, info) in self._listed.items():
+            with suppress(OSError):
+                if os.stat(path).st_size <= info.committed:
+                    continue
+                committed = await self._store.last_offset(stream) or 0
+                if committed > info.committed:  # else the file has grown and its journal does not say so yet
+                    found.append(replace(info, committed=committed))
+        self._listed |= {info.stream: (self._listed[info.stream][0], info) for info in found}
+        return found
 
     async def runs(self) -> list[str]:
         return list(await self._store.runs())

@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
+from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
 from flarelog.viewers import batch
 from flarelog.viewers import follow as live
@@ -485,6 +487,31 @@ def test_the_bytes_of_one_log() -> None:
 def test_a_store_is_read_as_a_receiver_is(tmp_path: object) -> None:
     with pytest.raises(NotFound, match="there is no store at"):
         StoreOrigin(f"{tmp_path}/nowhere")
+
+
+def test_a_store_tells_which_of_its_logs_have_grown(tmp_path: Path) -> None:
+    async def go() -> None:
+        names = [StreamId(RUN, "a", f"{number}.log") for number in range(3)]
+        async with LocalStore(tmp_path, durability="memory") as store:
+            appenders = [await store.appender(stream, b"x" * 16) for stream in names]
+            for appender in appenders:
+                await appender.append(0, b"first\n")
+                await appender.sync()
+            origin = StoreOrigin(tmp_path)
+            assert await origin.grown(RUN, (), 1.0) == []
+            await origin.streams(RUN)
+            assert await origin.grown(RUN, (), 1.0) == []
+            await appenders[1].append(6, b"second\n")
+            await appenders[1].sync()
+            assert [(info.stream, info.committed) for info in await origin.grown(RUN, (), 1.0) or ()] == [
+                (names[1], 13)
+            ]
+            assert await origin.grown(RUN, (), 1.0) == []
+            with open(tmp_path / str(names[2]), "ab") as file:  # the journal does not say so yet
+                file.write(b"third\n")
+            assert await origin.grown(RUN, (), 1.0) == []
+
+    asyncio.run(go())
 
 
 # --- the first error
