@@ -14,10 +14,11 @@ from typing import Any, Literal
 from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.render.levels import Level
+from flarelog.render.rows import TAIL
 from flarelog.text import legible
 from flarelog.values import frozen
 
-LOOKED = 4096  # characters of a line in which anything is looked for
+LOOKED = TAIL  # characters of a line in which anything is looked for, at each of its ends
 SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
@@ -83,6 +84,13 @@ class Signature:
             return None
         facts = {name: as_fact(value) for name, value in found.groupdict().items() if value is not None}
         return self.more(facts) if self.more is not None else facts
+
+
+def ends(text: str) -> tuple[str, ...]:
+    """What of the line *text* is looked at."""
+    if len(text) <= LOOKED:
+        return (text,)
+    return text[:LOOKED], text[max(LOOKED, len(text) - LOOKED) :]
 
 
 def as_fact(value: str) -> Fact:

@@ -15,18 +15,19 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, signature
+from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
 MOST = 1000  # findings of one log
+STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
@@ -89,6 +90,7 @@ class Detector:
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
         self._before: deque[tuple[Line, str]] = deque(maxlen=BEFORE)
+        self._states: dict[int, list[str]] = {}  # of rows that are not final, by their offsets: those with a piece
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
         self._missed: set[int] = set()
         self._latest: tuple[int, Line] | None = None
@@ -118,7 +120,9 @@ class Detector:
                 self._closed(new)
                 self._before.clear()
                 run = []
-            elif not isinstance(item, Note) and not item.bar:
+            elif item.bar:
+                self._state(item)
+            elif not isinstance(item, Note):
                 run.append(item)
         self._look(run, new)
         return new
@@ -131,6 +135,14 @@ class Detector:
             self._watch(now, self._latest[1], self._latest[1].text, new, at_end=True)
         return new
 
+    def _state(self, item: Line) -> None:
+        text = plain(item.text)
+        states = self._states.get(item.offset, [])
+        if len(states) < STATES and text not in states and self._table.has(text):
+            if not states and len(self._states) >= ROWS:
+                del self._states[next(iter(self._states))]
+            self._states[item.offset] = [*states, text]
+
     def _look(self, lines: Sequence[Line], new: list[Finding]) -> None:
         texts = [line.text for line in lines]
         block = "\n".join(texts)
@@ -138,6 +150,8 @@ class Detector:
             texts = [plain(text) for text in texts]
             block = "\n".join(texts)
         hits = self._hit(block, texts)
+        if self._states:
+            hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
         if self._table.absences:
             for line, text in zip(lines, texts, strict=True):
                 time = self._told(line, text)
@@ -176,11 +190,24 @@ class Detector:
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
             self._traceback(each, new)
+        states = self._states.pop(line.offset, []) if hit else []
         if hit and not inside:
-            found = self._table.of(text)
-            if found is not None and not (found[0].id in _OURS and _quotes(text, found[0])):
-                self._add(*found, line, line.end, text, self._time(line, text), new)
+            known = set[str]()
+            for said in (text, *states):
+                found = self._known(said)
+                if found is not None and found[0].id not in known:
+                    known.add(found[0].id)
+                    self._add(*found[:2], line, line.end, found[2], self._time(line, text), new)
         self._before.append((line, text))
+
+    def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
+        """The signature that the line *text* is one of, its facts, and where in the line it was found."""
+        for part in ends(text):
+            found = self._table.of(part)
+            if found is not None and not (found[0].id in _OURS and _quotes(text, part, found[0])):
+                at = min((at for one in found[0].literals if (at := part.find(one)) >= 0), default=0)
+                return *found, part[at - SHOWN // 4 :] if at > SHOWN // 2 else part
+        return None
 
     def _closed(self, new: list[Finding]) -> None:
         for each in self._tracebacks.close():
@@ -280,10 +307,10 @@ class Detector:
         )
 
 
-def _quotes(text: str, signature: Signature) -> bool:
-    """Whether what *signature* finds in the line *text* stands in quotes there, in a prompt or a setting say. A line
-    that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
+def _quotes(text: str, part: str, signature: Signature) -> bool:
+    """Whether what *signature* finds in *part* of the line *text* stands in quotes there, in a prompt or a setting say.
+    A line that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
     """
     if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
         return False
-    return signature.facts(_QUOTED.sub("", text)) is None
+    return signature.facts(_QUOTED.sub("", part)) is None

@@ -42,8 +42,14 @@ class Table:
     pieces: Sequence[str] = PIECES  # a line without any of them is none of a signature's
     absences: Sequence[Absence] = ()
 
+    def has(self, text: str) -> bool:
+        """Whether *text* has a piece."""
+        return any(piece in text for piece in self.pieces)
+
     def of(self, text: str, *, general: bool = True) -> tuple[Signature, dict[str, Fact]] | None:
-        """The signature that the line *text* is one of, and its facts. Without *general* not one of any program's."""
+        """The signature that *text* is one of, a line or one end of it, and its facts. Without *general* not one of any
+        program's.
+        """
         asked: set[int] = set()
         for piece, literals in self._literals.items():
             if piece in text:

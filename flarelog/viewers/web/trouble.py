@@ -29,7 +29,7 @@ from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, FirstError
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
@@ -131,7 +131,7 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
 
 async def _findings(origin: Origin, run: str) -> tuple[Told, _Beside, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
-    view = View(new=Renderer, notes=False, keep=kept(table))
+    view = View(new=drawn(table), notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
 
     def new(those: Reading) -> _Beside:
