@@ -28,7 +28,7 @@ PIECES = (
     *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
     *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
     *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
-    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "can't open", "annot "),
+    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "an't ", "annot "),
     *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
     *(
         "ismatch",
@@ -44,6 +44,20 @@ PIECES = (
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
+    *("ritical", "what()", "losed by", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
+    *(
+        "nodes are available",
+        "oom-kill",
+        "iving up",
+        "not exist",
+        "not connected",
+        "OOM",
+        "not permitted",
+        "No such",
+        "not known",
+        "nterrupt",
+        "navailable",
+    ),
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
@@ -72,6 +86,13 @@ class Signature:
     action: str
     key: tuple[str, ...] = ()  # facts by which findings of one log are told apart
     more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None  # facts that others tell
+
+    def place(self, text: str) -> tuple[int, int]:
+        """Where in *text*, which it knows, the trouble is named."""
+        if self.pattern is not None:
+            found = self.pattern.search(text[:LOOKED])
+            return found.span() if found is not None else (0, 0)
+        return next((at, at + len(each)) for each in self.literals if (at := text.find(each)) >= 0)
 
     def facts(self, text: str) -> dict[str, Fact] | None:
         """What *text* tells; None: it is no such line."""

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
+from flarelog.detect.speaking import denied, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
 from flarelog.detect.tracebacks import MOST as TRACEBACK
@@ -217,7 +218,7 @@ class Detector:
         """The signature that the line *text* is one of, its facts, and where in the line it was found."""
         for part in ends(text):
             found = self._table.of(part)
-            if found is not None and not (found[0].id in _OURS and _quotes(text, part, found[0])):
+            if found is not None and not (found[0].id in _OURS and _is_not_meant(text, part, found[0])):
                 if len(part) < SHOWN:
                     return *found, part
                 at = min((at for one in found[0].literals if (at := part.find(one)) >= 0), default=0)
@@ -323,6 +324,14 @@ class Detector:
         self._add(
             absence.signature, {"seconds": seconds}, last, last.end, text, self._told(last, plain(last.text)), new
         )
+
+
+def _is_not_meant(text: str, part: str, signature: Signature) -> bool:
+    """Whether *part* of the line *text* only names the trouble that *signature* finds there."""
+    if _quotes(text, part, signature):
+        return True
+    begin, end = signature.place(part)
+    return only_speaks(part, begin, end) if signature.role in ("root", "cascade") else denied(part, end)
 
 
 def _quotes(text: str, part: str, signature: Signature) -> bool:
