@@ -57,6 +57,7 @@ PIECES = (
         "not known",
         "nterrupt",
         "navailable",
+        "too old",
     ),
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),

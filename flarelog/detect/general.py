@@ -33,6 +33,7 @@ _FAILING = "|".join(
         r"(?:[Aa]ccess|[Pp]ermission|[Rr]equest) (?:was |is )?denied\b",
         r"(?:is|are|was|were|be|file|data|archive|checkpoint|header|record|index|block) (?:is )?corrupt(?:ed)?\b",
         r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
+        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
         r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
         r"[\w/.'\"-]{1,200}:? not found[.!]?\s*$|does(?: not|n't) exist\b",
         r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
@@ -154,7 +155,7 @@ SIGNATURES = (
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
         r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
-        r"| in (?:thread|device"
+        r"|(?<=Exception) in [a-z]| in (?:thread|device"
         r"|process))"
         rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b",
         "The program reports an exception, without the traceback that would tell where.",
@@ -205,7 +206,8 @@ SIGNATURES = (
         r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
         r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
         r"|was )?(?:occurred|encountered|raised)\b"
-        r"|Error in .{1,200}? ?: |.{0,160}?\b(?:critical|serious|severe|unrecoverable|internal|unknown|system"
+        r"|Error (?:in|from) .{1,200}? ?: |.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
+        r"|severe|unrecoverable|internal|unknown|system"
         r"|remote I/O) error\b)"
         rf"|{_LEVEL}['\"](?i:error)['\"]",
         "The program reports an error, of a kind that no other signature knows.",
@@ -218,7 +220,20 @@ SIGNATURES = (
         (
             *("ailed", "AILED", "ailure ", "nable to", "ould not", "annot ", "nvalid ", "imed out", "iving up"),
             *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "not found"),
-            *("not exist", "xceed", "bort", "rash", "illed", "nhealthy", "ermina", "an't ", "navailable"),
+            *(
+                "not exist",
+                "xceed",
+                "bort",
+                "rash",
+                "illed",
+                "nhealthy",
+                "ermina",
+                "an't ",
+                "navailable",
+                "ot enough",
+                "nsufficient",
+                "not connected",
+            ),
         ),
         rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))",
         "The program says that something did not work; it may go on.",
