@@ -55,6 +55,27 @@ def tree(root: Path) -> dict[str, tuple[int, ...]]:
 # --- a sidecar that may read, and nothing else
 
 
+@pytest.mark.parametrize("once", [(), ("--once",)])
+def test_a_site_whose_only_log_cannot_be_read_is_seen_and_told(
+    place: Place, nobody: tuple[str, ...], once: tuple[str, ...]
+) -> None:
+    data = append(place.log, lines(100))
+    place.log.chmod(0)
+    receiver = place.serve()
+    sidecar = place.sidecar(receiver, *once, plain=nobody)
+    why = f"missing: {RUN}/{SITE}: {LOG} cannot be read: Permission denied"
+    until(lambda: why in place.call("status", RUN, "--receiver", receiver.address).printed, "it is told")
+    if once:
+        assert sidecar.ends() == 1
+        return
+    assert "sending from" not in sidecar.said
+    place.log.chmod(0o644)
+    receiver.gets(data)
+    until(lambda: why not in place.call("status", RUN, "--receiver", receiver.address).printed, "it is forgiven", 30)
+    assert sidecar.stop() == 0
+    receiver.holds(data)
+
+
 def test_a_sidecar_that_is_another_user_reads_what_it_may_and_says_once_what_it_may_not(
     place: Place, nobody: tuple[str, ...]
 ) -> None:

@@ -29,7 +29,7 @@ from flarelog.render.times import shown
 from flarelog.sources.zone import system_zone
 from flarelog.text import legible
 from flarelog.values import frozen
-from flarelog.viewers.findings import Search, first_sentences, kept, nothing
+from flarelog.viewers.findings import Search, drawn, first_sentences, kept, nothing
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin, ReceiverOrigin, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
@@ -144,7 +144,7 @@ def _found(run: str, place: Place, options: FindingsOptions) -> int:
     reading = Reading(
         origin(place),
         selection,
-        View(new=lines.renderer, notes=False, keep=kept(signatures)),
+        View(new=drawn(signatures), notes=False, keep=kept(signatures)),
         lambda text: say(f"flarelog: {text}"),
         ordered=True,
     )

@@ -26,7 +26,7 @@ from flarelog.render.rows import Line
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, STYLES, FirstError, label
-from flarelog.viewers.findings import Search, kept
+from flarelog.viewers.findings import Search, drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.follow import Follow
 from flarelog.viewers.pipe import Pipe
@@ -78,7 +78,11 @@ def _root(
     choice = replace(lines.choice, before=0, after=0)
     table = Table()
     reading = Reading(
-        asked.origin(), chosen, replace(view, choice=choice, keep=kept(table)), lambda text: None, ordered=True
+        asked.origin(),
+        chosen,
+        replace(view, choice=choice, new=drawn(table), keep=kept(table)),
+        lambda text: None,
+        ordered=True,
     )
     narrowed = chosen.starts or chosen.tail is not None or not choice.everything or not ranks.choice.everything
     zone = None if narrowed or asked.lines.zones or asked.logs.rank_map else system_zone()

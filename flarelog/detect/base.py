@@ -14,10 +14,11 @@ from typing import Any, Literal
 from flarelog.late import late
 from flarelog.model import StreamId
 from flarelog.render.levels import Level
+from flarelog.render.rows import TAIL
 from flarelog.text import legible
 from flarelog.values import frozen
 
-LOOKED = 4096  # characters of a line in which anything is looked for
+LOOKED = TAIL  # characters of a line in which anything is looked for, at each of its ends
 SHOWN = 500  # of its text in a finding
 FACT = 120  # of a fact's
 
@@ -27,7 +28,7 @@ PIECES = (
     *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
     *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
     *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
-    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "can't open", "annot "),
+    *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "an't ", "annot "),
     *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),
     *(
         "ismatch",
@@ -43,6 +44,21 @@ PIECES = (
         "already in use",
     ),
     *("alling back", "StatusCode.", "NotReady", ": F ", ": E "),
+    *("ritical", "what()", "losed by", "ot enough", "nsufficient", " died", "AILED", "nhealthy"),
+    *(
+        "nodes are available",
+        "oom-kill",
+        "iving up",
+        "not exist",
+        "not connected",
+        "OOM",
+        "not permitted",
+        "No such",
+        "not known",
+        "nterrupt",
+        "navailable",
+        "too old",
+    ),
     # Not all of nan: some trainings say in each line that they had none.
     *(": nan", "=nan", "= nan", "is nan", "to nan", "ss nan", "  nan", "(nan", "d nan", "nan lo", "nan de", "nan fo"),
     *("nan en", "nans"),
@@ -72,6 +88,13 @@ class Signature:
     key: tuple[str, ...] = ()  # facts by which findings of one log are told apart
     more: Callable[[dict[str, Fact]], dict[str, Fact]] | None = None  # facts that others tell
 
+    def place(self, text: str) -> tuple[int, int]:
+        """Where in *text*, which it knows, the trouble is named."""
+        if self.pattern is not None:
+            found = self.pattern.search(text[:LOOKED])
+            return found.span() if found is not None else (0, 0)
+        return next((at, at + len(each)) for each in self.literals if (at := text.find(each)) >= 0)
+
     def facts(self, text: str) -> dict[str, Fact] | None:
         """What *text* tells; None: it is no such line."""
         if not any(literal in text for literal in self.literals):
@@ -83,6 +106,13 @@ class Signature:
             return None
         facts = {name: as_fact(value) for name, value in found.groupdict().items() if value is not None}
         return self.more(facts) if self.more is not None else facts
+
+
+def ends(text: str) -> tuple[str, ...]:
+    """What of the line *text* is looked at."""
+    if len(text) <= LOOKED:
+        return (text,)
+    return text[:LOOKED], text[max(LOOKED, len(text) - LOOKED) :]
 
 
 def as_fact(value: str) -> Fact:
@@ -130,3 +160,10 @@ class Finding:
     @property
     def is_root(self) -> bool:
         return self.role == "root"
+
+    def again(self, offset: int) -> Finding:
+        """The same, found once more at *offset*. In a tenth of the time that ``replace`` takes."""
+        return Finding(
+            self.signature, self.role, self.severity, self.stream, self.offset, self.length, self.text, self.meaning,
+            self.action, self.time, self.rank, self.facts, self.count + 1, offset,
+        )  # fmt: skip

@@ -20,12 +20,23 @@ SIGNATURES = (
         "slurm.preempted",
         "root",
         Level.FATAL,
-        ("DUE TO PREEMPTION", "DUE TO NODE FAIL", "DUE TO JOB REQUEUE"),
+        ("DUE TO PREEMPTION", "DUE TO JOB REQUEUE"),
         r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO (?P<why>PREEMPTION"
-        r"|NODE FAIL\w{0,3}|JOB REQUEUE)",
+        r"|JOB REQUEUE)",
         "Slurm took the job's nodes away.",
         "Save checkpoints on the signal before it (--signal) and requeue.",
         key=("job",),
+    ),
+    signature(
+        "slurm.node",
+        "root",
+        Level.FATAL,
+        ("DUE TO NODE FAIL", "ode failure on "),
+        r"(?:JOB|STEP) (?P<job>[\d._+]{1,30}) .{0,120}CANCELLED AT (?P<at>[\d:T-]{8,25}) DUE TO NODE FAIL"
+        r"|\b(?:srun|salloc|slurmctld): error: Node failure on (?P<node>\S{1,100})",
+        "A node of the job failed, or no longer answers Slurm.",
+        "Ask who runs the cluster for the node (scontrol show node, slurmctld's log); save checkpoints and requeue.",
+        key=("job", "node"),
     ),
     signature(
         "slurm.cancelled",
@@ -62,8 +73,9 @@ SIGNATURES = (
         "k8s.unschedulable",
         "symptom",
         Level.WARNING,
-        "FailedScheduling",
-        r"FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
+        ("FailedScheduling", "nodes are available"),
+        r"\b0/\d{1,5} nodes are available: (?P<said>.{1,120})"
+        r"|FailedScheduling .{0,200}?\d{1,5}/\d{1,5} nodes are available: (?P<why>.{1,120})",
         "Kubernetes has no node for the pod.",
         "Compare what the pod asks for with what the nodes have left (kubectl describe node).",
     ),
@@ -80,8 +92,9 @@ SIGNATURES = (
         "slurm.error",
         "symptom",
         Level.ERROR,
-        ("error: ", "tep aborted"),
-        r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): error: |srun: Job step aborted",
+        ("error: ", "fatal: ", "tep aborted", "Force Terminated"),
+        r"\b(?:srun|sbatch|salloc|slurmd|slurmstepd(?:-[\w.-]{1,100})?): (?:error|fatal): |srun: Job step aborted"
+        r"|srun: Force Terminated",
         "Slurm reports an error of the job or of a step.",
         "Look at what it says, and at the task that failed first.",
     ),
@@ -95,9 +108,14 @@ SIGNATURES = (
             "TERM_RUNLIMIT",
             "longer than specified deadline",
             "xceeded its time",
+            "xceed",
         ),
         r"(?:walltime|cput|pcput|ncpus) \S{1,20} exceeded limit \S{1,20}|TERM_(?:RUN|CPU|PROCESS)LIMIT"
-        r"|killed after reaching LSF run time limit|active longer than specified deadline|exceeded its time ?limit",
+        r"|killed after reaching LSF run time limit|active longer than specified deadline|exceeded its time ?limit"
+        r"|\b[Ee]xceed(?:ed|s) (?:the |its )?(?:hard |soft |maximum )?(?:wall ?time\b|wall ?clock\b"
+        r"|(?:run ?)?time limit\b)"
+        r"|\b(?:[Ww]all ?time|[Ww]all ?clock(?: time)?|[Tt]ime limit|[Rr]un ?time limit) (?:was |has been "
+        r"|is )?exceeded\b",
         "The scheduler ended the job because its time was up.",
         "Ask for more time, or save checkpoints and start the job again.",
     ),
@@ -135,7 +153,14 @@ SIGNATURES = (
         "k8s.image",
         "root",
         Level.ERROR,
-        ("ImagePullBackOff", "ErrImagePull", "ailed to pull image", "pull access denied", "manifest unknown"),
+        (
+            "ImagePullBackOff",
+            "ErrImagePull",
+            "ailed to pull image",
+            "ack-off pulling image",
+            "pull access denied",
+            "manifest unknown",
+        ),
         "",
         "A container's image cannot be had.",
         "Check the image's name and tag, the registry, and the pull secret.",

@@ -135,12 +135,19 @@ SIGNATURES = (
                 "MPI_Abort",
                 "BAD TERMINATION",
             ),
-            *("Fatal error in ", "An error occurred in MPI_", "terminated normally, but", "exiting improperly"),
+            *(
+                "Fatal error in ",
+                "MPI_ERRORS_ARE_FATAL",
+                "An error occurred in MPI_",
+                "terminated normally, but",
+                "exiting improperly",
+            ),
         ),
         r"has lost communication with a remote daemon|daemon has unexpectedly failed|MPI_ABORT was invoked"
         r"|indicates a failure in the peer process"
         r"|\bMPI_Abort\(|BAD TERMINATION OF ONE OF YOUR|Fatal error in (?:internal_|P?MPI_?)\w{1,40}"
-        r"|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but|exiting improperly",
+        r"|MPI_ERRORS_ARE_FATAL|An error occurred in MPI_\w{1,40}|job {1,2}terminated normally, but"
+        r"|exiting improperly",
         "MPI ends the job: a rank failed, called MPI_Abort, or a node was lost.",
         "Look for the rank that failed first, and whether its node is alive.",
     ),

@@ -11,22 +11,24 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, signature
+from flarelog.detect.base import LOOKED, SHOWN, Fact, Finding, Role, Signature, ends, signature
+from flarelog.detect.speaking import denied, only_speaks
 from flarelog.detect.table import SIGNATURES, Absence, Table
 from flarelog.detect.tracebacks import BEGINS, Traceback, Tracebacks
 from flarelog.detect.tracebacks import MOST as TRACEBACK
 from flarelog.model import StreamId
 from flarelog.render.levels import Level, level_of
-from flarelog.render.rows import Line, Note
+from flarelog.render.rows import WINDOW, Line, Note
 from flarelog.render.sgr import plain
 from flarelog.text import legible
 
 BEFORE, AFTER = 20, TRACEBACK  # lines around one that has a piece
 MOST = 1000  # findings of one log
+STATES, ROWS = 8, WINDOW  # of a row that is drawn again and again; such rows at once
 _OURS = frozenset(each.id for each in SIGNATURES)  # rules of somebody's own are taken at their word
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|(?<!\w)\'[^\']*\'(?!\w)')
 _IGNORED = ("Exception ignored in", "Error in atexit", "Exception in thread")
@@ -61,6 +63,16 @@ Key = tuple[Fact | None, ...]
 """By which findings of one log are told apart."""
 
 
+@dataclass(slots=True)
+class _Said:
+    """A line, and its time, once somebody wanted it."""
+
+    line: Line
+    text: str
+    time: int | None = None
+    read: bool = False  # the time was looked for
+
+
 class Settled(NamedTuple):
     """What was found before a line at which nothing was open: another detector can go on from there."""
 
@@ -88,7 +100,8 @@ class Detector:
         self._found: dict[Key, Finding] = dict(known.found) if known is not None else {}
         self._settled: Settled | None = None  # when the first of the tracebacks that are open began
         self._tracebacks = Tracebacks()
-        self._before: deque[tuple[Line, str]] = deque(maxlen=BEFORE)
+        self._before: deque[_Said] = deque(maxlen=BEFORE)
+        self._states: dict[int, list[str]] = {}  # of rows that are not final, by their offsets: those with a piece
         self._seen: dict[int, tuple[int, Line]] = {}  # by number of absence: when its text was last there, and where
         self._missed: set[int] = set()
         self._latest: tuple[int, Line] | None = None
@@ -106,7 +119,9 @@ class Detector:
 
     def recall(self, lines: Iterable[Line]) -> None:
         """Take *lines*, which stand before those that are fed, and which another one has looked at."""
-        self._before.extend((line, plain(line.text)) for line in lines if not isinstance(line, Note) and not line.bar)
+        self._before.extend(
+            _Said(line, plain(line.text)) for line in lines if not isinstance(line, Note) and not line.bar
+        )
 
     def feed(self, items: Iterable[Line | None]) -> list[Finding]:
         """Take the next lines; None: some are left out there. What was found for the first time."""
@@ -118,7 +133,9 @@ class Detector:
                 self._closed(new)
                 self._before.clear()
                 run = []
-            elif not isinstance(item, Note) and not item.bar:
+            elif item.bar:
+                self._state(item)
+            elif not isinstance(item, Note):
                 run.append(item)
         self._look(run, new)
         return new
@@ -131,6 +148,14 @@ class Detector:
             self._watch(now, self._latest[1], self._latest[1].text, new, at_end=True)
         return new
 
+    def _state(self, item: Line) -> None:
+        text = plain(item.text)
+        states = self._states.get(item.offset, [])
+        if len(states) < STATES and text not in states and self._table.has(text):
+            if not states and len(self._states) >= ROWS:
+                del self._states[next(iter(self._states))]
+            self._states[item.offset] = [*states, text]
+
     def _look(self, lines: Sequence[Line], new: list[Finding]) -> None:
         texts = [line.text for line in lines]
         block = "\n".join(texts)
@@ -138,20 +163,22 @@ class Detector:
             texts = [plain(text) for text in texts]
             block = "\n".join(texts)
         hits = self._hit(block, texts)
+        if self._states:
+            hits = sorted({*hits, *(number for number, line in enumerate(lines) if line.offset in self._states)})
         if self._table.absences:
             for line, text in zip(lines, texts, strict=True):
                 time = self._told(line, text)
                 if time is not None:
                     self._watch(time, line, text, new)
         if not hits and not self._tracebacks:
-            self._before.extend(list(zip(lines[-BEFORE:], texts[-BEFORE:], strict=True)))
+            self._before.extend(map(_Said, lines[-BEFORE:], texts[-BEFORE:]))
             return
         at, wanted = 0, iter(hits)
         hit = next(wanted, len(texts))
         while at < len(texts):
             if not self._tracebacks and at < hit:
                 first = max(at, hit - BEFORE)
-                self._before.extend(list(zip(lines[first:hit], texts[first:hit], strict=True)))
+                self._before.extend(map(_Said, lines[first:hit], texts[first:hit]))
                 at = hit
                 continue
             self._line(lines[at], texts[at], at == hit, new)
@@ -168,19 +195,35 @@ class Detector:
         return sorted({bisect_right(starts, place) - 1 for place in places})
 
     def _line(self, line: Line, text: str, hit: bool, new: list[Finding]) -> None:
-        before = self._before[-1][1] if self._before else ""
+        before = self._before[-1].text if self._before else ""
         begins = hit and BEGINS in text
-        time = self._time(line, text) if begins else None
+        said = _Said(line, text)
+        time = self._time(said) if begins else None
         if begins and not self._tracebacks:
             self._settled = Settled(line.offset, dict(self._found), self.more)
         inside, whole = self._tracebacks.feed(line, text, before, time) if self._tracebacks or hit else (False, [])
         for each in whole:
             self._traceback(each, new)
+        states = self._states.pop(line.offset, []) if hit else []
         if hit and not inside:
-            found = self._table.of(text)
-            if found is not None and not (found[0].id in _OURS and _quotes(text, found[0])):
-                self._add(*found, line, line.end, text, self._time(line, text), new)
-        self._before.append((line, text))
+            known = set[str]()
+            for state in (text, *states):
+                found = self._known(state)
+                if found is not None and found[0].id not in known:
+                    known.add(found[0].id)
+                    self._add(*found[:2], line, line.end, found[2], said, new)
+        self._before.append(said)
+
+    def _known(self, text: str) -> tuple[Signature, dict[str, Fact], str] | None:
+        """The signature that the line *text* is one of, its facts, and where in the line it was found."""
+        for part in ends(text):
+            found = self._table.of(part)
+            if found is not None and not (found[0].id in _OURS and _is_not_meant(text, part, found[0])):
+                if len(part) < SHOWN:
+                    return *found, part
+                at = min((at for one in found[0].literals if (at := part.find(one)) >= 0), default=0)
+                return *found, part[at - SHOWN // 4 :] if at > SHOWN // 2 else part
+        return None
 
     def _closed(self, new: list[Finding]) -> None:
         for each in self._tracebacks.close():
@@ -228,7 +271,7 @@ class Detector:
         line: Line,
         end: int,
         text: str,
-        time: int | None,
+        time: int | _Said | None,
         new: list[Finding],
         *,
         key: tuple[str, ...] = (),
@@ -239,10 +282,11 @@ class Detector:
         known: Key = (each.id, each.role, rank, *(facts.get(name) for name in key or each.key))
         found = self._found.get(known)
         if found is not None:
-            self._found[known] = replace(found, count=found.count + 1, last=line.offset)
+            self._found[known] = found.again(line.offset)
         elif len(self._found) >= MOST:
             self.more += 1
         else:
+            time = self._time(time) if isinstance(time, _Said) else time
             self._found[known] = found = Finding(
                 each.id, each.role, each.severity, self.stream, line.offset, max(0, end - line.offset),
                 legible(text.strip(), SHOWN), each.meaning, each.action, time, rank,
@@ -253,11 +297,13 @@ class Detector:
     def _told(self, line: Line, text: str) -> int | None:
         return line.time if line.time is not None else self._stamped(text, line.offset)
 
-    def _time(self, line: Line, text: str) -> int | None:
-        """When *line* was said: its own time, else that of the nearest line before it that tells one."""
-        for other, said in ((line, text), *reversed(self._before)):
-            if (time := self._told(other, said)) is not None:
-                return time
+    def _time(self, said: _Said) -> int | None:
+        """When it was said: its own time, else that of the nearest line before it that tells one."""
+        for each in (said, *reversed(self._before)):
+            if not each.read:
+                each.read, each.time = True, self._told(each.line, each.text)
+            if each.time is not None:
+                return each.time
         return None
 
     # --- what is not there
@@ -280,10 +326,18 @@ class Detector:
         )
 
 
-def _quotes(text: str, signature: Signature) -> bool:
-    """Whether what *signature* finds in the line *text* stands in quotes there, in a prompt or a setting say. A line
-    that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
+def _is_not_meant(text: str, part: str, signature: Signature) -> bool:
+    """Whether *part* of the line *text* only names the trouble that *signature* finds there."""
+    if _quotes(text, part, signature):
+        return True
+    begin, end = signature.place(part)
+    return only_speaks(part, begin, end) if signature.role in ("root", "cascade") else denied(part, end)
+
+
+def _quotes(text: str, part: str, signature: Signature) -> bool:
+    """Whether what *signature* finds in *part* of the line *text* stands in quotes there, in a prompt or a setting say.
+    A line that is a warning or worse, or has no level, quotes what went wrong. In JSON all texts are in quotes.
     """
     if text.lstrip().startswith("{") or (level := level_of(text)) is None or level >= Level.WARNING:
         return False
-    return signature.facts(_QUOTED.sub("", text)) is None
+    return signature.facts(_QUOTED.sub("", part)) is None

@@ -12,6 +12,39 @@ _HARMLESS = (
     r"(?!.{0,120}?\b(?:DEBUG|INFO|WARN|WARNING|TRACE|Warning)\b)(?!.{0,80}(?: I |^I\d{4} |^D\d{4} |^W\d{4} | W )[\w/])"
 )
 
+# A key of JSON, before the level that it tells.
+_LEVEL = r"['\"](?:\w{1,20}[._])?(?i:level|levelname|level_name|severity|severity_text|lvl|loglevel)['\"]\s?:\s?"
+
+# What says of something that it did not work, in any program's words.
+_FAILING = "|".join(
+    (
+        r"(?<!\bno )(?<!not )(?<!if )(?:[Ff]ailed (?:[a-z]{2,20}ing|to|with|for|at|on|in|by|due|because|during"
+        r"|while|after)\b"
+        r"|[Ff]ailure (?:in|of|while|during|on)\b|[Tt]raining failed\b)",
+        r"(?<!\d )(?<!\bno )[A-Za-z)\]'\"]{2,40} failed(?: ?:|,|;| \(| \[|[.!]?\s*$)",
+        r"\S{1,200} FAILED\s*$|FAILED: \S",
+        r"(?:[Uu]nable to|[Cc]ould not) [a-z]{2,20}",
+        r"[Cc]an(?:not|'t) (?:open|access|find|connect|allocate|load|read|write|create|import|execute|start|reach|stat"
+        r"|resolve|lock|continue|proceed|be (?:opened|read|written|found|loaded|reached))\b",
+        r"Invalid (?!\w{1,30}[:=])[a-z]{2,30}\b|invalid (?:argument|option|value|header|format|key|token|state"
+        r"|magic)\b",
+        r"(?<!not )timed out\b(?!\s?[:=])|giving up\b",
+        r"not responding\b|(?:un|not )reachable\b|(?:was|were|is|been|connection|request) refused\b",
+        r"(?:[Aa]ccess|[Pp]ermission|[Rr]equest) (?:was |is )?denied\b",
+        r"(?:is|are|was|were|be|file|data|archive|checkpoint|header|record|index|block) (?:is )?corrupt(?:ed)?\b",
+        r"[Mm]ismatch(?:ed)?\b(?!\s?[:=])",
+        r"[Nn]ot enough [a-z]{3,20}\b|[Ii]nsufficient [a-z]{3,20}\b|(?:is|was|are) not connected\b",
+        r"[Tt]emporarily unavailable\b|[Ss]ervice [Uu]navailable\b",
+        r"[\w/.'\"-]{1,200}:? not found[.!]?\s*$|does(?: not|n't) exist\b",
+        r"(?:limit|quota|maximum|budget|deadline|timeout|length) (?:is |was |has been |of \S{1,20} )?exceeded\b"
+        r"|exceed(?:ed|s|ing) (?:the |its |your |a )?(?:\w{1,20} )?(?:limit|quota|maximum|budget|deadline)\b",
+        r"[Aa]bort(?:ed|ing)\b(?!\s?[:=])|(?:has |have |was |were )?crashed\b",
+        r"(?:was|were|been|got|process|job|task|worker|container|pod|run) [Kk]illed\b|[Kk]illed by\b",
+        r"(?:marked|is|became|becomes|reported|declared) (?:as )?unhealthy\b",
+        r"[Tt]erminat(?:ed|ing)\b.{0,40}?\b(?:due to|because)\b|(?:was|were|been|got) terminated\b",
+    )
+)
+
 SIGNATURES = (
     signature(
         "process.signal",
@@ -21,7 +54,9 @@ SIGNATURES = (
         r"(?i:terminated|killed|exited|died|ended|crashed|stopped)\b.{0,24}?\b(?:with|by|on|due to|from)\b.{0,24}?"
         r"(?:\bsignal:? ?(?P<number>[1-9]\d?)\b|\b(?P<signal>SIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE|TERM|INT|HUP|QUIT|PIPE"
         r"|XCPU)))\b"
-        r"|[Cc]aught (?:fatal )?signal:? (?:(?P<caught>[1-9]\d?)\b|SIG[A-Z]{2,6})|\*\*\* SIG[A-Z]{2,6} \((?:0x|@)"
+        r"|[Cc]aught (?:fatal )?signal:? (?:(?P<caught>[1-9]\d?)\b|SIG[A-Z]{2,6})|\*\*\* SIG[A-Z]{2,6} (?:\((?:0x"
+        r"|@)|received by)"
+        r"|\*\*\* (?:Process )?[Rr]eceived signal\b(?: (?P<got>[1-9]\d?))?"
         r"|\*\*\* Aborted at \d{6,12} \(unix time\)|\bSignal: [A-Z][\w ]{2,30} \((?P<sent>[1-9]\d?)\)"
         r"|^(?:\S{0,200}: line \d{1,7}: +\d{1,9} )?(?:Aborted|Bus error|Illegal instruction|Floating point exception)"
         r"(?:$| {2,}\S)",
@@ -33,8 +68,9 @@ SIGNATURES = (
         "process.stopped",
         "cascade",
         Level.WARNING,
-        ("ignal", "SIG", "Terminated"),
-        r"[Rr]eceived \S{1,20} death signal|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Bb]ypassing)(?: an?| the"
+        ("ignal", "SIG", "Terminated", "Aborted!"),
+        r"[Rr]eceived \S{1,20} death signal|^Aborted!\s*$|\bsending signal (?P<sent>(?:SIG)?[A-Z]{3,6}) to\b"
+        r"|\b(?:[Rr]eceived|[Cc]aught|[Gg]ot|[Hh]andling|[Bb]ypassing)(?: an?| the"
         r"| external)?(?: signal| termination signal)?:? "
         r"(?P<signal>(?i:SIG(?:TERM|INT|HUP|QUIT|USR[12]|XCPU|KILL|ABRT|SEGV)))\b"
         r"|(?P<said>SIG(?:TERM|INT|HUP|USR1)) (?:was )?(?:received|caught)\b|SignalException\b|(?:^"
@@ -47,12 +83,14 @@ SIGNATURES = (
         "process.died",
         "cascade",
         Level.ERROR,
-        ("nexpected", "rash", "rror", "unknown signal"),
+        ("nexpected", "rash", "rror", "unknown signal", "Lost ", "dead", " died"),
         r"^(?!\s+raise\b).*?(?:\b(?:died|crashed|exited|terminated|disconnected|disappeared|stopped"
         r"|quit) (?:unexpectedly"
         r"|abnormally)\b|\bunexpectedly (?:died|crashed|exit(?:ed|s)|terminated|disconnected|disappeared|closed"
         r"|stopped|failed)\b"
-        r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|killed by unknown signal)",
+        r"|\b(?:worker|process|proc|child|job|kernel) (?:has |was )?(?:died|crashed)\b|\b(?:has|have|had) died\b"
+        r"|\bis dead because\b|killed by unknown signal"
+        r"|(?-i:\bLost) (?:task|executor|worker|node|rank) [\w.-]{1,100})",
         "A process ended though it should not have; this line does not say why.",
         "Look at that process's log, and for host.oom.",
     ),
@@ -61,7 +99,8 @@ SIGNATURES = (
         "symptom",
         Level.WARNING,
         ("stuck", "Stalled", " hang", "eadlock"),
-        r"(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging|deadlocked)|\b(?:appears?|seems) (?:stuck"
+        r"(?:may|might|could) hang\b|(?:may|might|could|appears? to|seems to) be (?:stuck|hung|hanging"
+        r"|deadlocked)|\b(?:appears?|seems) (?:stuck"
         r"|hung)\b"
         r"|\bStalled (?:ranks|tensors)|(?i:hang|deadlock) (?:was |is )?detected|(?:[Dd]etected|[Pp]ossible"
         r"|[Pp]otential) (?:a )?(?:hang|deadlock)",
@@ -73,7 +112,8 @@ SIGNATURES = (
         "symptom",
         Level.WARNING,
         ("forcefully exit", "Killing subprocess", "closing signal", "via signal"),
-        r"forcefully exiting|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})|via signal (?P<via>SIG\w{2,6})",
+        r"forcefully exiting|Killing subprocess|\bclosing signal (?P<signal>SIG\w{2,6})"
+        r"|via signal (?P<via>SIG\w{2,6})",
         "A launcher ends the processes that it has started, mostly because one of them failed.",
         "Look at what came before it.",
     ),
@@ -81,24 +121,28 @@ SIGNATURES = (
         "process.exit",
         "cascade",
         Level.ERROR,
-        ("xit", "turned non-zero", "failed with", "terminated with", "execution code"),
+        ("xit", "turned non-zero", "failed with", "terminated with", "execution code", "] Error "),
         r"\b[Ee]xit(?:ed|s|ing|code|Code|_code|-code)?\b[^|]{0,40}?(?<!\w)(?:(?:code|[Cc]ode"
         r"|status)[\"']?\s{0,2}[:=]?\s{0,2}|value )"
         r"(?P<code>-?[1-9]\d{0,5})\b"
         r"|\b(?i:exit ?code|exit ?status|return code)\b[\"']?\s{0,12}[:=]?\s{0,12}(?P<status>-?[1-9]\d{0,5})\b"
-        r"|execution code: (?P<execution>-?[1-9]\d{0,5})\b"
-        r"|(?:returned|with|a) non-zero (?:exit )?(?:status|code)(?: (?P<returned>-?[1-9]\d{0,5}))?"
+        r"|\*\*\* \[[^\]]{1,200}\] Error (?P<make>[1-9]\d{0,3})\b|execution code: (?P<execution>-?[1-9]\d{0,5})\b"
+        r"|\b(?:terminated|exited|ended|died|stopped|finished|quit|returned) with (?:an? )?(?:\w{1,20} )?(?:code"
+        r"|status|value)"
+        r"[: =]{1,2}(?P<with>-?[1-9]\d{0,5})\b|(?:returned|with|a) non-zero (?:exit )?(?:status"
+        r"|code)(?: (?P<returned>-?[1-9]\d{0,5}))?"
         r"|(?:prterun|mpirun|mpiexec) (?:has exited due to|detected that one or more processes exited)",
         "A process ended with a code that is not 0; 137 and -9 mean SIGKILL, 143 and -15 SIGTERM, 139 and -11 a crash.",
         "Look at that process's log; for SIGKILL look for host.oom: the code alone is no evidence.",
-        key=("code", "status", "execution"),
+        key=("code", "status", "execution", "with"),
     ),
     signature(
         "check.failed",
         "cascade",
         Level.FATAL,
         ("heck failed: ", "CHECK failed", "ASSERT FAILED", "ssertion failed", "ssertion `", "heck failure stack"),
-        r"[Cc]heck failed: |CHECK failed|INTERNAL ASSERT FAILED|\b[Aa]ssertion failed|: \d{1,7}: .{1,300}: Assertion `"
+        r"[Cc]heck failed: |CHECK failed|INTERNAL ASSERT FAILED|\b[Aa]ssertion failed"
+        r"|:\s?\d{1,7}: .{1,300}: Assertion `"
         r"|[Cc]heck failure stack",
         "Native code found something that must not be, and gives up.",
         "Look at what is checked, and for an error of an earlier time.",
@@ -110,8 +154,10 @@ SIGNATURES = (
         ("rror", "xception", "nterrupt", "imeout", "xpired"),
         rf"^{_HARMLESS}(?:.{{0,160}}?(?:[\])>:|(] ?|\d\s{{1,3}}|- |'))?"
         r"(?P<exception>(?:(?:[A-Za-z_]\w{0,60}\.){1,8}(?:[A-Z]\w{0,80}?)?|[A-Z]\w{0,80}?|(?=Exception))"
-        r"(?:Error|Exception|Interrupt|Timeout|Expired))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$| in (?:thread|device"
-        r"|process))",
+        r"(?:Error|Exception|Interrupt|Timeout|Expired)|SystemExit(?=: ))(?::(?: (?!\d{0,9}\.\d)|$)|\(|\s*$"
+        r"|(?<=Exception) in [a-z]| in (?:thread|device"
+        r"|process))"
+        rf"|^{_HARMLESS}.{{0,160}}?\b(?i:un(?:handled|caught)) (?:\w{{1,20}} ){{0,2}}(?i:exception|error|rejection)\b",
         "The program reports an exception, without the traceback that would tell where.",
         "Look at the lines before it.",
         key=("exception",),
@@ -120,10 +166,15 @@ SIGNATURES = (
         "log.fatal",
         "cascade",
         Level.FATAL,
-        ("ATAL", "RITICAL", "fatal: ", "fatal error", "Fatal error", "atal runtime error", "panic", ": F "),
+        (
+            *("ATAL", "RITICAL", "fatal: ", "fatal error", "Fatal error", "atal runtime error", "=panic", ": F "),
+            *('atal"', 'ritical"', "atal]", "ritical]", "atal>", "Fatal: "),
+        ),
         r"^.{0,120}?(?<![\w\"'=.-])(?<!= )(?:CRITICAL|FATAL)(?![\w\"'=.-])(?! ?= )"
         r"|(?<!non-)\b[Ff]atal (?:runtime )?error\b(?! ?= )|^fatal: "
-        r"|^panic: |^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?:fatal|panic)\b",
+        r"|^[\d :.T-]{10,40}: F \w|^(?:\[[^\]]{1,40}\]:?\s?)?F\d{4} \d\d:\d\d:\d\d|\blevel=(?:fatal|panic)\b"
+        rf"|{_LEVEL}['\"](?i:fatal|critical|panic)['\"]|^.{{0,80}}?[\[<](?i:fatal|critical)[\]>]"
+        rf"|^(?:.{{0,60}}\s)?Fatal: ",
         "The program says that it cannot go on.",
         "Look at what it says, and for an error of an earlier time.",
     ),
@@ -145,12 +196,47 @@ SIGNATURES = (
             "dead",
             "_E",
             ": E ",
+            'rror"',
+            'RROR"',
         ),
         rf"^{_HARMLESS}(?:.{{0,120}}?(?<![\w\"'=.-])(?:ERROR|\*ERROR\*|SEVERE)(?![\w\"'=.-])(?! ?= )"
         rf"|.{{0,120}}\blevel=error\b"
         r"|(?:\[[^\]]{1,40}\]:?\s?)?E\d{4} \d\d:\d\d:\d\d|[\d :.T-]{10,40}: E \w"
-        r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee]rror: (?![\d.])\S)",
+        r"|.{0,40}?(?<![\w\"'=.-])(?<!no )[Ee]rror: (?![\d.])\S|\S{1,200}: error: \S"
+        r"|.{0,80}?[\[<](?i:error)[\]>]|.{0,120}?\b[Ee]rror,? (?:code|number|no)[:= ]{1,3}-?[1-9]\d{0,9}\b"
+        r"|(?:\[rank\d{1,7}\]:\s?)?\[E(?:\d{3,4})? |\s{0,40}(?:Ooops?, )?[Aa]n? (?:\w{1,20} )?error (?:has "
+        r"|was )?(?:occurred|encountered|raised)\b"
+        r"|Error (?:in|from) .{1,200}? ?: |.{0,20}\[\w{1,20} E \d{4}-\d\d-\d\d |.{0,160}?\b(?:critical|serious"
+        r"|severe|unrecoverable|internal|unknown|system"
+        r"|remote I/O) error\b)"
+        rf"|{_LEVEL}['\"](?i:error)['\"]",
         "The program reports an error, of a kind that no other signature knows.",
         "Look at what it says, and at the lines around it.",
+    ),
+    signature(
+        "program.failed",
+        "symptom",
+        Level.WARNING,
+        (
+            *("ailed", "AILED", "ailure ", "nable to", "ould not", "annot ", "nvalid ", "imed out", "iving up"),
+            *("responding", "eachable", "efused", "enied", "orrupt", "ismatch", "not found"),
+            *(
+                "not exist",
+                "xceed",
+                "bort",
+                "rash",
+                "illed",
+                "nhealthy",
+                "ermina",
+                "an't ",
+                "navailable",
+                "ot enough",
+                "nsufficient",
+                "not connected",
+            ),
+        ),
+        rf"^{_HARMLESS}(?!\s{{0,20}}(?i:hint|note|tip|usage|help)\b:?)(?=.{{0,400}}?(?<![\w=/-])(?:{_FAILING}))",
+        "The program says that something did not work; it may go on.",
+        "Look at what it says, and whether the program went on.",
     ),
 )

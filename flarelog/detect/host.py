@@ -12,7 +12,15 @@ SIGNATURES = (
         Level.FATAL,
         (
             "of memory: Kill",
-            *("Killed process", "oom_kill event", "oom-kill event", "OOMKilled", "out-of-memory", "Out Of Memory"),
+            *(
+                "Killed process",
+                "oom_kill event",
+                "oom-kill event",
+                "oom-kill:",
+                "OOMKilled",
+                "out-of-memory",
+                "Out Of Memory",
+            ),
             *(
                 "invoked oom-killer",
                 "OOM-killed",
@@ -31,7 +39,7 @@ SIGNATURES = (
         r"|srun: error: \S{1,100}: tasks? [\d,-]{1,100}: Out Of Memory|\binvoked oom-killer\b|\bOOM-killed\b"
         r"|TERM_MEMLIMIT"
         r"|[Ee]xceed(?:ed|ing|s) (?:\w{1,12} ){0,3}memory limits?\b|[Ee]xceeded \d{1,3}% memory budget"
-        r"|systemd-oomd killed|LSF memory usage limit"
+        r"|\boom-kill:constraint=|systemd-oomd killed|LSF memory usage limit"
         r"|\b(?:mem|vmem|pmem) \S{1,20} exceeded limit \S{1,20}",
         "The kernel killed a process because memory ran out, of the machine or of its cgroup.",
         "Give the job more memory, or use less: fewer DataLoader workers, smaller prefetch, no copies of the data.",
@@ -49,12 +57,17 @@ SIGNATURES = (
             "annot allocate vector",
             "heap space",
             "java.lang.Out",
+            "ot enough",
+            "nsufficient",
+            "emory exhausted",
+            "ut of memory",
         ),
         r"(?<![A-Za-z])(?:_Array)?MemoryError\b|[Cc]annot allocate (?:memory|vector of size)"
         r"|java\.lang\.OutOfMemoryError"
         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
         r"(?:: you tried to allocate (?P<tried_bytes>\d{1,18}))?"
-        r"|std::bad_alloc",
+        r"|std::bad_alloc|(?i:\bnot enough (?:\w{1,20} ){0,2}memory\b|\binsufficient (?:\w{1,20} ){0,2}memory\b"
+        r"|\bmemory exhausted\b|\bran out of (?:\w{1,20} )?memory\b(?! budget)(?!.{0,300}not a failure))",
         "The process could not get memory from the system.",
         "Give the job more memory or raise its limit (ulimit -v, the cgroup's), or use less.",
     ),
@@ -67,7 +80,8 @@ SIGNATURES = (
         r"|died with <Signals\.SIGSEGV"
         r"|^\d{1,9} segmentation fault|signal SIGSEGV, Segmentation fault"
         r"|(?P<program>[\w.-]{1,40})\[(?P<pid>\d{1,9})\]: segfault at "
-        r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)|\*\*\* SIGSEGV",
+        r"|Signal: Segmentation fault|[Cc]aught signal 11\b|\bSIGSEGV\b.{0,60}(?:received|segmentation)"
+        r"|\*\*\* SIGSEGV",
         "The process read or wrote memory that is not its own: an extension written in C, C++ or CUDA has a bug.",
         "The frames behind 'Current thread' name the call, if PYTHONFAULTHANDLER=1 was set; update that package.",
     ),
@@ -115,19 +129,21 @@ SIGNATURES = (
         "crash.panic",
         "root",
         Level.FATAL,
-        ("panicked at", "PanicException", "atal runtime error: "),
+        ("panicked at", "PanicException", "atal runtime error: ", "panic: "),
         r"^(?:.{0,60}[ :])?thread '(?P<thread>[^']{1,60})'(?: \(\d{1,9}\))? panicked at|\bPanicException: "
-        r"|^fatal runtime error: ",
-        "Code written in Rust gave up.",
-        "The line says why; RUST_BACKTRACE=1 shows where.",
+        r"|^fatal runtime error: |^(?:.{0,100}[\]:)|\d] ?)?panic: (?!(?:false|true|no|off|none|\d{1,9}"
+        r"|disabled)$)(?P<why>\S.{0,100})",
+        "Code written in Rust or Go gave up.",
+        "The line says why; RUST_BACKTRACE=1 shows where in Rust, the lines behind it in Go.",
     ),
     signature(
         "crash.exception",
         "cascade",
         Level.FATAL,
-        "terminate called ",
-        r"terminate called (?:after throwing an instance of '(?P<exception>[\w:.<>]{1,150})'"
-        r"|without an active exception|recursively)",
+        ("terminate called ", "libc++abi", "what():"),
+        r"terminate called (?:after throwing an instance of '(?P<exception>[^']{1,150})|without an active exception"
+        r"|recursively)|libc\+\+abi(?:\.dylib)?: terminating"
+        r"|^(?:.{0,60}[\]:] ?)?\s{0,8}what\(\): {1,4}(?P<what>\S.{0,100})",
         "The process aborts: nobody caught an exception of C++. The next line says what it is.",
         "Look at the next line, and for an error of an earlier time: NCCL ends its processes so too.",
     ),
@@ -163,7 +179,8 @@ SIGNATURES = (
         "root",
         Level.ERROR,
         ("unexpected pos", "failed writing file", "iostream error"),
-        r"unexpected pos \d{1,18} vs \d{1,18}|PytorchStreamWriter failed writing file|basic_ios::clear: iostream error",
+        r"unexpected pos \d{1,18} vs \d{1,18}|PytorchStreamWriter failed writing file"
+        r"|basic_ios::clear: iostream error",
         "A checkpoint could not be written: mostly a full disk or quota.",
         "Look at df -h, df -i and the quota; the file is incomplete and must not be loaded.",
     ),
@@ -180,8 +197,9 @@ SIGNATURES = (
         "disk.error",
         "root",
         Level.ERROR,
-        ("Input/output error", "I/O error, dev"),
-        r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error|I/O error, dev ",
+        ("Input/output error", "I/O error, dev", "emote I/O error"),
+        r"\[Errno 5\] Input/output error|failed with Input/output error|: Input/output error"
+        r"|\b[Rr]emote I/O error\b|I/O error, dev ",
         "A disk or a network file system could not read or write.",
         "Look in the kernel's messages; test the disk or the mount.",
     ),
@@ -191,7 +209,7 @@ SIGNATURES = (
         Level.ERROR,
         ("ermission denied", "Operation not permitted"),
         r"\[Errno (?:13|1)\] (?:Permission denied|Operation not permitted)(?:: '?(?P<path>[^']{1,200}))?"
-        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:.{0,160}: )?Permission denied\s*$"
+        r"|^(?:\S{0,200}: )(?:line \d{1,7}: )?(?:.{0,160}: )?Permission denied\s*(?:$|\((?:publickey|password))"
         r"|[Ee]rror.{0,120}: [Pp]ermission denied",
         "The program may not read or write a file.",
         "Compare the user of the job or the container with the owner and the mode of the file.",
@@ -206,6 +224,18 @@ SIGNATURES = (
         r"|stat) )?\S{1,200}: No such file or directory\s*$",
         "A file that the program needs is not there.",
         "Check the path, the mount and the working directory at the site that failed.",
+    ),
+    signature(
+        "program.usage",
+        "root",
+        Level.ERROR,
+        ("error: ", "Error: "),
+        r"^(?:.{0,240}[ \]:])?error: (?:unrecognized arguments?:|the following arguments are required:"
+        r"|argument \S{1,100}: |one of the arguments |ambiguous option: |too few arguments|expected \w{1,10} argument)"
+        r"|^Error: (?:[Nn]o such (?:option|command)|Missing (?:option|argument|parameter)|Invalid value for"
+        r"|Got unexpected extra argument)",
+        "The program was called with options that it does not take.",
+        "Correct the command; its --help names the options of the version that is installed at the site.",
     ),
     signature(
         "shell.command",

@@ -3,17 +3,18 @@
 Laws that hold here: a look finds what a search of the whole log finds. What is kept of one is enough for the next: what
 was found before ``at``, a line at which nothing was open. What stands behind it is looked at again when more comes, so
 that a look which was lost, or made twice, changes nothing and counts nothing twice. Where a log moves the cursor, has
-a line of more than ``LINE`` bytes, or begins tracebacks for so long without a moment in between, a search sees more.
+a line of more than ``PARTED`` bytes, or begins tracebacks for ``LINE`` bytes without a moment in between, a search sees
+more. Of a line of more than ``LINE`` bytes both ends are looked at, and what was drawn over in between.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -27,18 +28,23 @@ from flarelog.render.container import UNDECIDED, Renderer, may_be_records
 from flarelog.render.controls import CODED
 from flarelog.render.edges import is_packed, tears
 from flarelog.render.ranks import RankChoice, RankChooser, known
+from flarelog.render.reach import LIMIT
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
 from flarelog.render.sieve import Sieve
-from flarelog.render.sieving import Sieving
+from flarelog.render.sieving import Sieving, finders
 from flarelog.render.zones import Stamps, told
 
 LINE = 1 << 20  # bytes of a line, or of lines that belong together, that are looked at together
+PARTED = 16 << 20  # bytes of a line; what is longer is taken for several
+END = 4 * LIMIT  # bytes of such a line that are looked at at each end: as many as a search's characters may take
+FRAMES, FRAME = 64, 4 << 10  # states of a bar within it that are looked at; bytes of one
 BLOCK = 64 << 10  # bytes that are read at once
 STEP, LINES = 2 << 10, 20  # bytes, and lines of them, that are looked at before others have a turn
 SHORT = 16 << 10  # bytes of a line
 UNFINISHED = 64 << 10  # bytes of a line that may go on: a longer one is looked at when it ends
-BEFORE_BYTES = 16 << 10, 64 << 10  # in which lines before others are looked for; where they are long
+NEAR = 16 << 10  # bytes in which the lines before others mostly stand
+FAR, FAR_END = 24 << 20, 16 << 10  # bytes in which they are looked for, where they are long; of each end of a long one
 SHAPES, SHAPE = 4096, 512  # lines of which it is known that nothing is in them; bytes of each
 SIEVE = Sieve(tuple(sorted(piece.encode() for piece in PIECES)), False, BEFORE, AFTER)
 _TABLE = Table()
@@ -46,15 +52,7 @@ _CONTROLS = bytes(byte in {*range(32), 0x7F} - {*b"\t\n\r"} for byte in range(25
 _CODED = late(CODED)
 
 
-def _together(pieces: Iterable[bytes]) -> tuple[re.Pattern[bytes], ...]:
-    """What finds any of *pieces*: those together that begin alike, in a third of the time that each by itself takes."""
-    groups: dict[bytes, list[bytes]] = {}
-    for piece in pieces:
-        groups.setdefault(piece[:1], []).append(re.escape(piece[1:]))
-    return tuple(late(re.escape(head) + b"(?:%s)" % b"|".join(ends)) for head, ends in groups.items())
-
-
-_FINDS = _together(SIEVE.any_of)
+_FINDS = finders(SIEVE.any_of)
 
 
 class _Shapes:
@@ -197,12 +195,16 @@ def _told(info: StreamInfo, found: Sequence[Finding]) -> int:
     return crc32(repr(sorted(names)).encode())
 
 
+_Pieces = Sequence[tuple[int, bytes]]
+
+
 class _Around(NamedTuple):
     """The bytes of a log that a look takes."""
 
     data: bytes  # from Progress.at on
     cut: int  # so many of them are whole lines; the others are of one that may go on
-    before: bytes  # whole lines before them
+    before: _Pieces  # whole lines before them, each with its offset
+    length: int = 0  # bytes of the log of which they are a part, if they are
 
 
 def examine(
@@ -224,8 +226,13 @@ def examine(
         if len(data) < min(size, left):
             return  # it was cut off, or removed
         cut, at_end = data.rfind(b"\n") + 1, len(data) == left
-        if not cut and not at_end and size < LINE:
-            size *= 4
+        if not cut and not at_end and (size < LINE or progress.plain is not False):
+            if size < LINE:
+                size *= 4
+            elif (yield from _long_line(progress, info, read, stamps)):
+                size = BLOCK
+            else:
+                return
             continue
         if not at_end:
             cut = cut or len(data)
@@ -239,7 +246,7 @@ def examine(
         elif clean and not start and not may_be_records(data):
             progress.passed(0)
         else:
-            before = _before(start, read) if progress.plain is not None else b""
+            before = (yield from _before(start, read)) if progress.plain is not None else ()
             yield from _look(progress, info, _Around(data, cut, before), stamps(), force=size >= LINE)
         if at_end:
             break
@@ -257,27 +264,78 @@ def _line_ends(progress: Progress, end: int, read: Callable[[int, int], bytes]) 
     progress.barren = at
 
 
-def _before(start: int, read: Callable[[int, int], bytes]) -> bytes:
-    """The last lines before *start*, as many as count."""
-    size, most = BEFORE_BYTES
-    while True:
-        begin = max(0, start - size)
-        data = read(start - begin, begin)
-        at = len(data)
-        for _ in range(BEFORE + 1):
-            at = data.rfind(b"\n", 0, at)
-            if at < 0:
-                break
-        if at >= 0 or not begin or size >= most:
-            return data[at + 1 :] if at >= 0 or begin else data
-        size *= 4
+def _before(start: int, read: Callable[[int, int], bytes]) -> Generator[None, None, _Pieces]:
+    """The last lines before *start*, as many as count; of long ones both ends."""
+    begins: list[int] = []  # of lines, the last one first
+    at, size = start, NEAR
+    while at > max(0, start - FAR) and len(begins) <= BEFORE:
+        begin = max(0, at - size)
+        data = read(at - begin, begin)
+        end = len(data)
+        while len(begins) <= BEFORE and (end := data.rfind(b"\n", 0, end)) >= 0:
+            begins.append(begin + end + 1)
+        at, size = begin, BLOCK
+        yield
+    begins += [0] if not at and len(begins) <= BEFORE else []
+    pieces: list[tuple[int, bytes]] = []
+    short = start
+    for begin, end in pairwise([*reversed(begins), start]):
+        if end - begin > 2 * FAR_END:
+            pieces += [(short, read(begin - short, short))] if short < begin else []
+            pieces.append((begin, read(FAR_END, begin) + read(FAR_END, end - FAR_END)))
+            short = end
+        else:
+            short = min(short, begin)
+    return [*pieces, (short, read(start - short, short))] if short < start else pieces
+
+
+def _long_line(
+    progress: Progress, info: StreamInfo, read: Callable[[int, int], bytes], stamps: Callable[[], Stamps]
+) -> Generator[None, None, bool]:
+    """Look at the line at ``progress.at``, which has more than LINE bytes. False: it was cut off, or removed."""
+    start = at = progress.at
+    torn = (mark.offset for mark in info.marks if mark.offset > start and tears(mark))
+    stop = min(info.committed, start + PARTED, *torn)
+    frames: dict[bytes, None] = {}
+    clean, ended, rest, head, tail = True, False, b"", b"", b""
+    while at < stop and not ended:
+        data = read(min(BLOCK, stop - at), at)
+        if not data:
+            return False
+        end = data.find(b"\n") + 1
+        ended, data = end > 0, data[:end] if end else data
+        at += len(data)
+        block = rest + data
+        *whole, rest = block.split(b"\r")
+        if not is_clean(block):
+            clean = False
+            for each in whole:
+                if len(frames) < FRAMES and len(each) <= FRAME and not is_clean(each):
+                    frames[each] = None
+        rest = rest[-FRAME:]
+        head = head if len(head) >= END else head + data
+        tail = (tail + data)[-END:]
+        yield
+    if progress.plain is None and is_packed(info.stream.log, 0, head):
+        clean = True
+    else:
+        progress.plain = True
+    if clean:
+        progress.passed(at)
+        return True
+    middle = b"".join(b"\r%s" % each for each in frames)
+    tail = tail[max(0, len(tail) - max(0, at - start - END)) :]  # a torn line may be short
+    reduced = head[:END] + (middle + b"\r" if middle else b"") + tail
+    before = yield from _before(start, read)
+    yield from _look(progress, info, _Around(reduced, len(reduced), before, at - start), stamps(), force=True)
+    return True
 
 
 def _look(
     progress: Progress, info: StreamInfo, around: _Around, stamps: Stamps, *, force: bool = False
 ) -> Iterator[None]:
     """Look at *around*. *force*: what is open at the end of the whole lines is taken for whole."""
-    stream, start, end = info.stream, progress.at, progress.at + around.cut
+    stream, start, end = info.stream, progress.at, progress.at + (around.length or around.cut)
     if progress.plain is None and (start > 0 or is_packed(stream.log, 0, around.data)):
         progress.passed(end)
         return
@@ -291,9 +349,9 @@ def _look(
         stamped=stamps.time,
         known=Settled(start, progress.settled, progress.settled_more),
     )
-    lines = _Lines(
-        progress, info.marks, around.before, detector, sieved=bool(progress.plain) and _is_short(around.data)
-    )
+    sieved = bool(progress.plain) and not around.length and _is_short(around.data)
+    marks = () if around.length else info.marks
+    lines = _Lines(progress, marks, around.before, detector, sieved=sieved, end=end if around.length else None)
     yield from lines.feed(around.data[: around.cut])
     form = lines.renderer.plain if lines.renderer.decided else None
     if force:
@@ -329,13 +387,21 @@ class _Lines:
     """The bytes of a log on their way to *detector*."""
 
     def __init__(
-        self, progress: Progress, marks: Sequence[Mark], before: bytes, detector: Detector, *, sieved: bool
+        self,
+        progress: Progress,
+        marks: Sequence[Mark],
+        before: _Pieces,
+        detector: Detector,
+        *,
+        sieved: bool,
+        end: int | None,
     ) -> None:
         self.renderer = _renderer(progress.plain, progress.at)
         self._detector, self._before, self._plain = detector, before, progress.plain
         self._position = self._fed = self._start = progress.at
         self._marks = deque(mark for mark in marks if mark.offset > progress.at and not isinstance(mark, Attributes))
         self._sieving = Sieving(SIEVE, progress.at, fresh=True) if sieved else None
+        self._end = end  # of the line of which a part is fed
 
     def settle(self) -> Generator[None, None, int | None]:
         """Look at what is complete. Where the first line begins that is not; None where there is none."""
@@ -367,17 +433,21 @@ class _Lines:
         yield from self._look(self.renderer.close())
 
     def _look(self, lines: Sequence[Line]) -> Iterator[None]:
+        if self._end is not None:
+            lines = [line if line.bar else line._replace(end=self._end) for line in lines]
         for at in range(0, len(lines), LINES):
             self._detector.feed(lines[at : at + LINES])
             yield
 
     def _take(self, offset: int, data: bytes) -> Iterator[None]:
         if offset == self._start and self._before:
-            renderer, before, self._before = _renderer(self._plain, offset - len(self._before)), self._before, b""
-            for at in range(0, len(before), STEP):
-                self._detector.recall(renderer.feed(before[at : at + STEP]))
-                yield
-            self._detector.recall(renderer.close())
+            before, self._before = self._before, ()
+            for begin, piece in before:
+                renderer = _renderer(self._plain, begin)
+                for at in range(0, len(piece), STEP):
+                    self._detector.recall(renderer.feed(piece[at : at + STEP]))
+                    yield
+                self._detector.recall(renderer.close())
         if offset > self._position:
             yield from self._look(self.renderer.close())  # no cursor goes back over what is left out
             yield from self._noted(offset)
@@ -398,7 +468,7 @@ class _Lines:
 
 
 def _renderer(form: bool | None, at: int) -> Renderer:
-    renderer = Renderer()
+    renderer = Renderer(overlong="ends", wanted=_TABLE.has)
     if form is not None:
         renderer.decide(form)
     renderer.jump(at)

@@ -55,8 +55,10 @@ SIGNATURES = (
         "symptom",
         Level.WARNING,
         ("rror", "efused", " reset", "imed out", "imeout", "eachable", "ailed", "xceed"),
-        rf"^(?=.*(?:{_FAILED}|failed to connect|(?:[Cc]ould not|[Uu]nable to|couldn't) connect))"
-        r".*(?i:\bretry(?!_safe)|\bretries left|try again|\breconnecting\b|will reconnect|thrown while requesting)",
+        rf"^(?=.*(?:{_FAILED}|[Cc]onnect(?:ion|ing)?\b.{{0,80}}? failed|failed to connect|(?:[Cc]ould not|[Uu]nable to"
+        rf"|couldn't) connect))"
+        r".*(?i:\bretry(?!_safe)|\bretries left|try again|\breconnecting\b|will reconnect|thrown while requesting"
+        r"|\bwaiting (?:for )?\d{1,7}(?:\.\d{1,3})? ?(?:ms|milliseconds|s|sec|seconds)\b)",
         "A connection failed, and the program tries again.",
         "See whether it goes on; else check the other end, the address, the proxy and the firewall.",
     ),
@@ -66,14 +68,16 @@ SIGNATURES = (
         Level.ERROR,
         (
             *("failed to connect to all addresses", "rror", "efused", " reset", "eachable", "No route to host"),
-            *("imed out", "xceed", "ailed", "imeout"),
+            *("imed out", "xceed", "ailed", "imeout", "losed by"),
         ),
         rf"failed to connect to all addresses|(?:Error|errno|error|ERROR|failed|Failed"
         rf"|NET - ).{{0,200}}?(?P<what>{_FAILED})"
-        rf"|^(?P<said>{_FAILED})",
+        rf"|(?:^|: )(?P<said>{_FAILED})"
+        r"|\b[Cc]onnection (?:was |has been |is )?(?P<how>refused|reset|aborted|closed|lost|dropped|terminated) by"
+        r" (?:the )?(?:remote |foreign |other )?(?:peer|host|server|end|side)\b",
         "The other end does not answer, or ended the connection.",
         "Check that it runs, the address and the firewall.",
-        key=("what",),
+        key=("what", "how"),
     ),
     signature(
         "http.status",
@@ -94,7 +98,7 @@ SIGNATURES = (
         "cascade",
         Level.ERROR,
         ("rror", "ailed", "nable to connect", "ould not connect", "eachable"),
-        r"(?:[Cc]ould not|[Uu]nable to|couldn't|[Ff]ailed to|can't|cannot) (?:connect|reach"
+        r"(?:[Cc]ould not|[Uu]nable to|couldn't|[Ff]ailed to(?: \w{1,10})?|can't|cannot) (?:connect|reach"
         r"|establish a? ?(?:new )?connection)\b",
         "No connection could be had.",
         "Check that the other end runs, the address, the proxy and the firewall.",
@@ -103,9 +107,17 @@ SIGNATURES = (
         "grpc.status",
         "cascade",
         Level.ERROR,
-        ("StatusCode.", "rpc error: code = "),
+        (
+            "StatusCode.",
+            "rpc error: code = ",
+            "RPC that terminated with",
+            "RST_STREAM",
+            "debug_error_string",
+            "eadline Exceeded",
+        ),
         r"StatusCode\.(?P<status>UNAVAILABLE|DEADLINE_EXCEEDED|UNAUTHENTICATED|PERMISSION_DENIED|INTERNAL|UNKNOWN"
-        r"|RESOURCE_EXHAUSTED|ABORTED|UNIMPLEMENTED)\b|rpc error: code = (?P<code>(?!OK\b|NotFound\b)\w{2,20})",
+        r"|RESOURCE_EXHAUSTED|ABORTED|UNIMPLEMENTED)\b|rpc error: code = (?P<code>(?!OK\b|NotFound\b)\w{2,20})"
+        r"|\b[Dd]eadline Exceeded\b|\bRPC that terminated with|\bRST_STREAM with error code|\bdebug_error_string = ",
         "A call of gRPC failed.",
         "UNAVAILABLE: look whether the other end runs. DEADLINE_EXCEEDED: look what it does. Else look at its log.",
         key=("status", "code"),

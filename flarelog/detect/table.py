@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from flarelog.detect import cluster, collective, general, gpu, host, kernel, network, training
 from flarelog.detect.base import PIECES, Fact, Signature
@@ -22,6 +23,8 @@ SIGNATURES = (
     *network.SIGNATURES,
     *general.SIGNATURES,
 )
+SHAPES = 1024  # of which it is known what may be in them
+_SHAPE = bytes(0x30 if 0x31 <= byte <= 0x39 else byte for byte in range(256))  # one digit for all
 _GENERAL = frozenset(each.id for each in general.SIGNATURES)
 
 
@@ -42,21 +45,53 @@ class Table:
     pieces: Sequence[str] = PIECES  # a line without any of them is none of a signature's
     absences: Sequence[Absence] = ()
 
+    def has(self, text: str) -> bool:
+        """Whether *text* has a piece."""
+        return any(piece in text for piece in self.pieces)
+
     def of(self, text: str, *, general: bool = True) -> tuple[Signature, dict[str, Fact]] | None:
-        """The signature that the line *text* is one of, and its facts. Without *general* not one of any program's."""
-        asked: set[int] = set()
-        for piece, literals in self._literals.items():
-            if piece in text:
-                for literal, numbers in literals.items():
-                    if literal in text:
-                        asked |= numbers
-        for number in sorted(asked):
+        """The signature that *text* is one of, a line or one end of it, and its facts. Without *general* not one of any
+        program's.
+        """
+        for number in self._asked(text):
             if not general and self.signatures[number].id in _GENERAL:
                 continue
             facts = self.signatures[number].facts(text)
             if facts is not None:
                 return self.signatures[number], facts
         return None
+
+    def _asked(self, text: str) -> Sequence[int]:
+        """The numbers of the signatures of which *text* has a literal: most lines of a log are of one of few shapes."""
+        shape = text.encode(errors="replace").translate(_SHAPE)
+        found = self._shapes.get(shape)
+        if found is None:
+            asked: set[int] = set()
+            for piece, literals in self._literals.items():
+                if piece in text:
+                    for literal, numbers in literals.items():
+                        if literal in text:
+                            asked |= numbers
+            found = tuple(sorted(asked))
+            if len(self._shapes) >= SHAPES:
+                self._shapes.clear()
+            self._shapes[shape] = found
+        more = [numbers for literal, numbers in self._with_digits.items() if literal in text]
+        return sorted({*found, *chain.from_iterable(more)}) if more else found
+
+    @cached_property
+    def _shapes(self) -> dict[bytes, Sequence[int]]:
+        return {}
+
+    @cached_property
+    def _with_digits(self) -> dict[str, set[int]]:
+        """As ``_literals``, of those that a shape does not tell."""
+        found: dict[str, set[int]] = {}
+        for number, each in enumerate(self.signatures):
+            for literal in each.literals:
+                if literal.encode().translate(_SHAPE) != literal.encode():
+                    found.setdefault(literal, set()).add(number)
+        return found
 
     @cached_property
     def _literals(self) -> dict[str, dict[str, set[int]]]:

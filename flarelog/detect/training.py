@@ -73,6 +73,15 @@ SIGNATURES = (
         "Go back to an earlier checkpoint; lower the learning rate, clip gradients, check the data and fp16.",
     ),
     signature(
+        "nan.raised",
+        "root",
+        Level.FATAL,
+        ("nan", "NaN"),
+        r"\b[\w.]{0,80}(?:Error|Exception): .{0,300}?(?<![\w-])(?:nan|NaN|nans|NaNs)(?![\w-])",
+        "The program gave up because a value is not a number.",
+        "Go back to an earlier checkpoint; lower the learning rate, clip gradients, check the data and fp16.",
+    ),
+    signature(
         "value.nan",
         "symptom",
         Level.WARNING,
@@ -213,7 +222,8 @@ SIGNATURES = (
         "cascade",
         Level.FATAL,
         ("FATAL_SYSTEM_ERROR", "ABORT", "abort", "Abort", " dead"),
-        r"FATAL_SYSTEM_ERROR|(?:ClientRunner|ServerRunner|Controller|JobRunner|Communicator|Engine|nvflare)\b.{0,300}?"
+        r"FATAL_SYSTEM_ERROR|^.{0,100}\b[Cc]ommand to abort (?:the )?(?:job|run|task)\b|(?:ClientRunner"
+        r"|ServerRunner|Controller|JobRunner|Communicator|Engine|nvflare)\b.{0,300}?"
         r"(?:\bABORT\b|task_abort_signal|[Aa]borting (?:current|the|job|all)|\b[Aa]borted\b|command to abort"
         r"|(?i:dead client|client\S{0,60} (?:is |are )?(?:deemed )?dead))",
         "NVFlare ends the job or a task: somebody asked for it, or a site or the server reported a fatal error.",

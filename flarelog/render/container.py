@@ -130,7 +130,13 @@ class Renderer:
     """
 
     def __init__(
-        self, form: Form = "auto", *, steps: bool = False, limit: int = LIMIT, overlong: Overlong = "cut"
+        self,
+        form: Form = "auto",
+        *,
+        steps: bool = False,
+        limit: int = LIMIT,
+        overlong: Overlong = "cut",
+        wanted: Callable[[str], bool] | None = None,
     ) -> None:
         self.position = 0
         self._form = form
@@ -139,7 +145,7 @@ class Renderer:
         self._seen = 0  # lines, while it is not decided
         self._rest = bytearray()  # what may be the beginning of a record
         self._within = False  # within a line that is no record
-        self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong)
+        self._new = partial(Screen, steps=steps, limit=limit, overlong=overlong, wanted=wanted)
         self._screens = {"": self._new()}
         self._runtime = ""  # whose records they were
 

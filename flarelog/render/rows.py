@@ -15,6 +15,7 @@ WINDOW = 64  # rows that a cursor can still reach
 MARK = "..TRUNCATED"  # ends a line that was cut; it counts among the line's characters
 SHORT_MARK = "\u2026"  # where the line has no room for that
 ROOM = 8  # characters of a line that has room for the short mark
+TAIL = 4096  # characters that a line which was cut ends with, where its end is wanted
 
 COLOURED = 1 << 18  # characters that the colours of a line take; what comes behind them has none
 
@@ -25,7 +26,8 @@ _ALIKE = {ord(char): None for char in "0123456789 #"}
 _WORDS = late(r"[^\W\d_]{2,}")
 _TAB_CELLS = [["\t", *repeat("", count)] for count in range(TAB)]  # of a tab that moves on by one more than *count*
 
-Overlong = Literal["cut", "split", "drop"]
+Overlong = Literal["cut", "split", "drop", "ends"]
+"""*ends*: what is left out stands in the middle, so that the line's last characters are there."""
 
 
 class Line(NamedTuple):
@@ -59,7 +61,7 @@ class Row:
 
     __slots__ = (
         *("at", "blank", "changed", "chars", "cut", "decile", "end", "given", "offset"),
-        *("held", "redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "time", "was"),
+        *("held", "redrawn", "revisited", "rewritten", "shown", "size", "stream", "styles", "tail", "time", "was"),
     )
 
     def __init__(self, offset: int, stream: str, time: int | None) -> None:
@@ -67,6 +69,7 @@ class Row:
         self.chars: list[str] = []
         self.styles: list[str] = []
         self.size = 0  # characters that were put at its end
+        self.tail = ""  # the last ones of those for which it had no room
         self.held = 0  # cells and characters, when the cursor left it last
         self.shown: str | None = None  # what was given out of it last
         self.rewritten = self.revisited = self.changed = self.cut = False
@@ -198,7 +201,7 @@ class Row:
         self.split(begin)
         if end is None:
             self.size = max(0, self.size - len("".join(self.chars[begin:])))
-            self.cut = False  # what was left out stood behind it
+            self.cut, self.tail = False, ""  # what was left out stood behind it
             del self.chars[begin:], self.styles[begin:]
         else:
             end = min(end, len(self.chars))
@@ -217,8 +220,8 @@ class Row:
         if self.rewritten and not coloured:
             text = text.rstrip(" ")
         long = self.cut or len(text) > limit
-        if not coloured:
-            return shortened(text, limit, overlong, self.cut) if long else [text]
+        if not coloured or (long and overlong == "ends"):  # whoever wants a line's end looks at no colour
+            return shortened(text, limit, overlong, self.cut, self.tail) if long else [text]
         if not long:
             return [_coloured(self.chars[:count], self.styles)]
         if overlong == "drop":
@@ -261,14 +264,20 @@ def _coloured(chars: list[str], styles: list[str]) -> str:
     return "".join(out) + (RESET if now else "") + "".join(chars[at:])
 
 
-def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False) -> list[str]:
-    """What is shown of a *text* without colours that is longer than *limit* characters, or was (*cut*)."""
+def shortened(text: str, limit: int, overlong: Overlong, cut: bool = False, tail: str = "") -> list[str]:
+    """What is shown of a *text* without colours that is longer than *limit* characters, or was (*cut*). *tail*: the
+    last ones of those that were cut off.
+    """
     if overlong == "drop":
         return []
     if overlong == "split":
         text += MARK if cut else ""
         return [text[at : at + limit] for at in range(0, len(text), limit)]
     mark = mark_of(limit)
+    if overlong == "ends":
+        most = min(TAIL, limit // 4)
+        tail = (text[len(text) - most :] + tail)[-most:] if most and len(text) + len(tail) > limit - len(mark) else tail
+        return [text[: limit - len(mark) - len(tail)] + mark + tail]
     return [text[: limit - len(mark)] + mark]
 
 

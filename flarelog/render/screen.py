@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
 from itertools import accumulate, repeat
 
 from flarelog.late import late
@@ -46,7 +47,7 @@ from flarelog.render.controls import (
     suspects_of,
 )
 from flarelog.render.reach import LIMIT, Reach
-from flarelog.render.rows import TAB, WINDOW, Line, Note, Overlong, Row, shortened, width
+from flarelog.render.rows import TAB, TAIL, WINDOW, Line, Note, Overlong, Row, shortened, width
 from flarelog.render.sgr import RESET, changed, painted
 
 REACH = 4096  # a row of more columns than any terminal has is final, and those above it: nobody goes back there
@@ -70,16 +71,25 @@ class Screen:
     """One stream's rows.
 
     *steps*: give out the state of a bar each time that it has gone on by 10 %, or by ``STEP_SECONDS``; without it a row
-    is given out when it is final. A line of more than *limit* characters is cut (with ``MARK``), split or dropped.
+    is given out when it is final. *wanted*: give out each state of a row that it says yes to, as one of a bar. A line
+    of more than *limit* characters is cut (with ``MARK``), split or dropped.
     ``position``, ``stream`` and ``time`` are those of the bytes that are fed next; ``position`` goes on by itself.
     ``replaced`` counts what was no UTF-8, a U+FFFD each.
     """
 
-    def __init__(self, *, steps: bool = False, limit: int = LIMIT, overlong: Overlong = "cut") -> None:
+    def __init__(
+        self,
+        *,
+        steps: bool = False,
+        limit: int = LIMIT,
+        overlong: Overlong = "cut",
+        wanted: Callable[[str], bool] | None = None,
+    ) -> None:
         self.position, self.stream = 0, ""
         self.time: int | None = None
         self.replaced = 0
-        self._steps, self._limit, self._overlong = steps, limit, overlong
+        self._steps, self._limit, self._overlong, self._wanted = steps, limit, overlong, wanted
+        self._presents = steps or wanted is not None
         self._allowance = Allowance()
         self._reach = Reach(self._allowance, limit, overlong)
         self._begin: int | None = None  # where the line that is being fed began
@@ -376,7 +386,7 @@ class Screen:
             allowance.earned += size
             if kind == "control":
                 if text[begin] == "\r":
-                    if self._steps:
+                    if self._presents:
                         allowance.earned -= size - 1  # of several the first shows the state: pieces may part them
                         self._presented(now, out)
                         allowance.earned += size - 1
@@ -477,6 +487,8 @@ class Screen:
             if self._overlong == "split" and self._reach.row == len(self._reach.rows) - 1:
                 return self._parted(row, text, out, as_it_is=as_it_is)
             row.cut, over = True, max(0, row.size + length - self._reach.room - 1)
+            if self._overlong == "ends":
+                row.tail = (row.tail + text[max(0, length - over) :])[-TAIL:]
             text, length = text[: max(0, length - over)], max(0, length - over)
         if length:
             if column > len(row.chars):
@@ -534,7 +546,7 @@ class Screen:
         return max(self._reach.row, self._reach.low, len(self._reach.rows) - 1)
 
     def _move(self, row: int, now: float, out: list[Line]) -> None:
-        if self._steps:
+        if self._presents:
             self._presented(now, out)
         self._allowance.work -= MOVE
         self._reach.low = max(self._reach.low, self._reach.row)
@@ -598,7 +610,14 @@ class Screen:
         if row is None or not row.changed:
             return
         row.changed = False
-        if not self._steps or not row.rewritten or len(row.chars) > WIDEST:
+        if not self._presents or len(row.chars) > WIDEST:
+            return
+        if self._wanted is not None:
+            self._allowance.touch(len(row.chars))
+            text = "".join(row.chars).rstrip(" ")[: self._limit]
+            if self._wanted(text):
+                out.append(Line(row.offset, row.offset, text, row.stream, row.time, True))
+        if not self._steps or not row.rewritten:
             return
         self._allowance.touch(4 * len(row.chars))
         texts = row.texts(self._limit, self._overlong)

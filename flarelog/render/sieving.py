@@ -11,7 +11,9 @@ was fed is kept as it is, unseen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from flarelog.late import late
 from flarelog.render.controls import CODED, RARE_HEADS, has_rare
@@ -22,6 +24,7 @@ LONGEST = 1 << 16  # bytes of a line that is judged
 _HELD = 1 << 18  # bytes of left-out lines in hand, because a later line may want them before it
 _LOOK, _LOOK_TEXT, _EARNED = 6, 1, 1 / 8  # microseconds or so: of a line that is looked at, for a text, a byte's
 _AT_FIRST = 256  # of them, for each piece
+TOGETHER = 128  # bytes of texts that are looked for together
 _DRAWN = 1 << 18  # bytes of all states of a line that are compared
 
 _CONTROLS = bytes({*range(32), 0x7F} - {0x09, 0x0A})
@@ -131,15 +134,15 @@ class Sieving:
         look = _LOOK + _LOOK_TEXT * len(self._sieve.any_of)
 
         heap = block.lower() if self._sieve.ignore_case else block
-        for text in self._sieve.any_of:
-            at = heap.find(text, looked, cut)
-            while at >= 0:
-                first, last = line(at)
+        for finds in finders(self._sieve.any_of):
+            hit = finds.search(heap, looked, cut)
+            while hit is not None:
+                first, last = line(hit.start())
                 found[first] = first, last, False
                 left -= _LOOK
                 if left < 0:
                     cut = last  # what is behind it is kept
-                at = heap.find(text, last, cut)
+                hit = finds.search(heap, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
         rare = has_rare(region)
@@ -203,6 +206,26 @@ class Sieving:
         parts = [part for part in text.split(b"\r") if part] if dirt[0] == b"\r" else []
         rows = parts if len(parts) == 1 and not _DIRT.search(parts[0]) else _rows(text)
         return rows is None or any(each in row for row in rows for each in self._sieve.any_of)
+
+
+@lru_cache(maxsize=64)
+def finders(texts: tuple[bytes, ...]) -> tuple[re.Pattern[bytes], ...]:
+    """What finds any of *texts*: those together that begin alike, in a third of the time that each by itself takes.
+
+    At a byte at which a group may begin, all of it may be compared: a peer chooses the texts, so that each is small.
+    """
+    groups: dict[bytes, list[list[bytes]]] = {}
+    for text in texts:
+        alike = groups.setdefault(text[:1], [[]])
+        if sum(map(len, alike[-1])) + len(text) > TOGETHER:
+            alike.append([])
+        alike[-1].append(text)
+    return tuple(
+        late(re.escape(head) + b"(?:%s)" % b"|".join(re.escape(text[1:]) for text in group))
+        for head, alike in groups.items()
+        for group in alike
+        if group
+    )
 
 
 def _rows(text: bytes) -> list[bytes] | None:

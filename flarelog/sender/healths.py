@@ -35,14 +35,18 @@ class Healths:
 
     async def mind(self, speaker: Callable[[], Speaker | None]) -> None:
         """Look again and again, and let a *speaker* tell it, if there is one. Ends by being cancelled."""
-        while True:
-            try:
-                found = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
-            except RuntimeError:  # a program that is ending gives no thread any more
-                return
-            place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
-            unread = tuple(sentence.removeprefix(place) for sentence in islice(self._troubles(), UNREAD))
-            self._untold = replace(found, unread=unread)
-            if (one := speaker()) is not None:
-                one.changed()
+        while await self.look(speaker):
             await asyncio.sleep(EVERY)
+
+    async def look(self, speaker: Callable[[], Speaker | None]) -> bool:
+        """Look once, as ``mind``. False: the program is ending."""
+        try:
+            found = await asyncio.to_thread(collect, self._directory)  # a disk may not answer
+        except RuntimeError:  # it gives no thread any more
+            return False
+        place = f"{legible(self._directory).rstrip('/')}/"  # is nobody's business but the site's
+        unread = tuple(sentence.removeprefix(place) for sentence in islice(self._troubles(), UNREAD))
+        self._untold = replace(found, unread=unread)
+        if (one := speaker()) is not None:
+            one.changed()
+        return True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -19,12 +19,25 @@ import grpc
 from flarelog.delivery.producer import State
 from flarelog.delivery.sending import Again, Delivery, Elsewhere, Lost
 from flarelog.errors import FlarelogError
-from flarelog.model import Chunk, Code, Gap, Generation, Health, News, Packed, Receipt, Reply, StreamId
+from flarelog.model import (
+    Chunk,
+    Code,
+    Gap,
+    Generation,
+    Health,
+    News,
+    Packed,
+    Receipt,
+    Redaction,
+    Reply,
+    StreamId,
+    StreamInfo,
+)
 from flarelog.sender.consents import Consents
 from flarelog.sender.link import Link
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, StreamOutcome
-from flarelog.sources.base import Finder, Source
+from flarelog.sources.base import Source
 from flarelog.talk import each
 from flarelog.wire import statuses
 from flarelog.wire.codec import Request
@@ -36,6 +49,13 @@ log = logging.getLogger(__name__)
 _MARKS = 64  # that are said at a time
 
 
+class Record(Protocol):
+    """Of a finder what a log asks."""
+
+    def resume(self, streams: Iterable[StreamInfo], now: float) -> None: ...
+    def masked(self, log: str) -> Redaction | None: ...
+
+
 class Site(Protocol):
     """What a log asks of the sidecar that has it, and tells it: something was acknowledged, the receiver says that the
     run is ending, the log has come to its end. ``health``: how the machine fares, where that is to be said now.
@@ -43,10 +63,11 @@ class Site(Protocol):
 
     options: SidecarOptions
     link: Link
-    finder: Finder
     compressing: Compressing
     consents: Consents
 
+    @property
+    def finder(self) -> Record: ...
     def beside(self, work: Coroutine[Any, Any, None]) -> None: ...
     def health(self) -> Health | None: ...
     def brought(self) -> None: ...
@@ -55,15 +76,17 @@ class Site(Protocol):
 
 
 class Log:
-    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now."""
+    """One of *site*, which *source* gives; *sealed*: the receiver has all of it, unless there is more by now. *silent*:
+    people are not told that it is sent.
+    """
 
-    def __init__(self, site: Site, source: Source, *, sealed: bool = False) -> None:
+    def __init__(self, site: Site, source: Source, *, sealed: bool = False, silent: bool = False) -> None:
         options = site.options
         self.delivery = Delivery(StreamId(options.run, options.site, source.log), source, options.delivery)
         self.ended = False
         self.untouched = False  # it was sealed, and there is nothing more
         self.error: FlarelogError | None = None
-        self._site, self._source, self._sealed = site, source, sealed
+        self._site, self._source, self._sealed, self._silent = site, source, sealed, silent
         self._packing = Packing(site.compressing)
         self._packed: Chunk | Packed | None = None  # what was compressed, and is to leave
         self._stream: Stream | None = None  # once it is open
@@ -182,7 +205,8 @@ class Log:
             await self._woken()
         stream.check()
         link.answers(delivery.producer.epoch)
-        log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
+        if not self._silent:
+            log.info("%s: sending from offset %d", self.stream, self.acked, extra=each("are being sent"))
         if delivery.unknown:
             record = [info for info in await link.record() if info.stream == self.stream]
             self._site.finder.resume(record, time.monotonic())

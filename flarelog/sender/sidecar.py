@@ -36,6 +36,7 @@ from flarelog.sender.link import Channels, Link
 from flarelog.sender.log import Log
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Mistake, Outcome, StreamOutcome, traced, trouble_of
+from flarelog.sender.placeholder import Placeholder, unreadable
 from flarelog.sender.progress import Progress
 from flarelog.sender.unmatched import Unmatched
 from flarelog.sources.base import Source
@@ -74,6 +75,7 @@ class Sidecar:
         self.consents = Consents(options.source.sites)
         self.unmatched = Unmatched(self.finder, once=options.once)
         self.healths = Healths(options.source.directory, lambda: self.finder.troubles)
+        self.placeholder = Placeholder(self, self.healths, self._missed)
         self.early: object = None  # the finder's state when it was told to drain while somebody may still write
         self._progress = Progress(options.drain_timeout)
         self._logs: dict[str, Log] = {}
@@ -117,7 +119,7 @@ class Sidecar:
             async with asyncio.TaskGroup() as group:
                 minding = (
                     *(self._watch(), self._heed(), self.consents.mind(), self.unmatched.mind()),
-                    self.healths.mind(self._telling),
+                    *(self.healths.mind(self._telling), self.placeholder.mind()),
                 )
                 beside = [group.create_task(work) for work in minding]
                 learning = group.create_task(self._learn(group))
@@ -197,6 +199,8 @@ class Sidecar:
             self._wake(self.finder.drain(time.monotonic()), group)
             await asyncio.sleep(0.1)
         await asyncio.gather(*self._sending)
+        if name := self._missed():
+            await self.placeholder.tell(name)
         if not (self._logs or self.options.again):
             await self.unmatched.end()
 
@@ -260,7 +264,13 @@ class Sidecar:
 
     def _telling(self) -> Log | None:
         """A log that can tell something now."""
-        return next((one for one in self._logs.values() if one.can_tell), None)
+        return next((one for one in self._logs.values() if one.can_tell), self.placeholder.speaker)
+
+    def _missed(self) -> str:
+        """The name of a log that cannot be read, where nothing else would tell that this site is there."""
+        if self._logs or self.finder.logs or not self.link.connected:
+            return ""
+        return unreadable(self.options.source.directory, self.finder.troubles)
 
     def health(self) -> Health | None:
         """How the machine fares, once a look."""

@@ -6,7 +6,9 @@ store of gigabytes sends little.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from flarelog.detect.across import first_root, judged
 from flarelog.detect.base import Finding
@@ -14,6 +16,7 @@ from flarelog.detect.detector import AFTER, BEFORE, Detector
 from flarelog.detect.table import Table
 from flarelog.errors import InvalidOption
 from flarelog.model import StreamId, StreamInfo
+from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChooser
 from flarelog.render.rows import Line
 from flarelog.render.sgr import plain
@@ -31,6 +34,11 @@ def kept(table: Table) -> Sieve | None:
         return Sieve(tuple(sorted(piece.encode() for piece in table.pieces)), False, BEFORE, AFTER)
     except InvalidOption:
         return None
+
+
+def drawn(table: Table) -> Callable[[], Renderer]:
+    """What makes lines for a search by *table*: both ends of long ones, and states of bars that may be findings."""
+    return partial(Renderer, overlong="ends", wanted=table.has)
 
 
 def nothing(run: str, infos: Sequence[StreamInfo]) -> str:
@@ -118,7 +126,7 @@ class Search:
             raise BrokenPipeError
 
     async def drain(self) -> None:
-        pass
+        await asyncio.sleep(0)  # a store has all its bytes at hand, and others would have no turn
 
     def enough(self, caught_up: bool, now: float) -> bool:
         return False

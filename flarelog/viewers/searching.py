@@ -9,7 +9,7 @@ import contextlib
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -40,6 +40,7 @@ _Kind = TypeVar("_Kind", bound=Search)
 
 AROUND = (5, 5)  # lines before and behind the first error
 CATCHES_UP, ASK_AGAIN = 2.0, 0.2  # seconds in which a receiver looks at what has just come; between two questions
+SAID_AFTER, SAID_AGAIN = 1.0, 10.0  # seconds after which people are told what is waited for
 BEHIND = 64 << 10  # bytes behind a finding in which the lines behind it are looked for
 
 
@@ -89,7 +90,33 @@ class Suspicious(Search):
 
 async def searched(reading: Reading, search: Search) -> None:
     """Look at all that is there now. Raises FlarelogError."""
-    await Batch(reading, search, ranks=search.ranks).run()
+
+    def reads() -> str:
+        size = sum(info.committed for info in reading.infos)
+        read = sum(each.received for each in reading.streams.values())
+        so_far = f": {min(read, size):,} of {size:,} bytes so far" if size else ""
+        return f"reading the logs of run {reading.selection.run}{so_far}"
+
+    async with _waiting(reading.say, reads):
+        await Batch(reading, search, ranks=search.ranks).run()
+
+
+@contextlib.asynccontextmanager
+async def _waiting(say: Callable[[str], None], what: Callable[[], str]) -> AsyncGenerator[None, None]:
+    """Say *what* is waited for, if it takes long."""
+
+    async def saying() -> None:
+        await asyncio.sleep(SAID_AFTER)
+        while True:
+            say(what())
+            await asyncio.sleep(SAID_AGAIN)
+
+    task = asyncio.create_task(saying())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class Told(NamedTuple):
@@ -139,15 +166,21 @@ async def _kept(reading: Reading, infos: Sequence[StreamInfo], zone: str) -> lis
     selection = reading.selection
     site = selection.named[0] if len(selection.named) == 1 else ""
     end = time.monotonic() + CATCHES_UP
-    while True:
-        answer = await reading.origin.findings(selection.run, site) if infos else None
-        if answer is None:
-            return []
-        found = {each.stream: each for each in answer}
-        seen = [info for info in infos if info.stream in found and found[info.stream].seen >= info.committed]
-        if len(seen) == len(infos) or time.monotonic() >= end:
-            break
-        await asyncio.sleep(ASK_AGAIN)
+    seen: list[StreamInfo] = []
+
+    def still() -> str:
+        return f"waiting for the receiver, which has looked at {len(seen)} of {len(infos)} logs to their end"
+
+    async with _waiting(reading.say, still):
+        while True:
+            answer = await reading.origin.findings(selection.run, site) if infos else None
+            if answer is None:
+                return []
+            found = {each.stream: each for each in answer}
+            seen = [info for info in infos if info.stream in found and found[info.stream].seen >= info.committed]
+            if len(seen) == len(infos) or time.monotonic() >= end:
+                break
+            await asyncio.sleep(ASK_AGAIN)
     taken = []
     for info in seen:
         each = found[info.stream]

@@ -13,9 +13,9 @@ from flarelog.detect.base import Finding
 from flarelog.detect.detector import Detector
 from flarelog.detect.table import Table
 from flarelog.model import StreamId
-from flarelog.render.container import Renderer
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
+from flarelog.viewers.findings import drawn
 
 DATA = Path(__file__).parent.parent / "data"
 STREAM = StreamId("run-1", "site-1", "train.log")
@@ -60,7 +60,7 @@ def searched(
     data: bytes | Sequence[bytes], table: Table | None = None, sieve: Sieve | None = None, **how: Any
 ) -> list[Finding]:
     """What is found in a log of these bytes, or of these pieces in a row."""
-    renderer, detector = Renderer(), Detector(STREAM, table or Table(), **how)
+    renderer, detector = drawn(table or Table())(), Detector(STREAM, table or Table(), **how)
     if sieve is not None:
         renderer.decide(plain=True)  # as a reader does, once it has seen that no container runtime wrote it
     position = 0

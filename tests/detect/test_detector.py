@@ -69,6 +69,15 @@ def test_what_comes_again_is_counted() -> None:
     ]
 
 
+def test_the_time_of_a_line_is_looked_for_once() -> None:
+    """Of 100,000 lines that tell none, each would look at the 20 lines before it again."""
+    asked: list[int] = []
+    data = b"ERROR the worker could not do it\n" * 1000 + b"x\n" * 19 + b"cp: No space left on device\n"
+    found = searched(data, stamped=lambda text, offset: asked.append(offset))
+    assert [(each.signature, each.count) for each in found] == [("log.error", 1000), ("disk.full", 1)]
+    assert len(asked) == 1 + BEFORE + 1
+
+
 def test_memory_has_a_bound() -> None:
     detector = Detector(STREAM, Table())
     texts = [f"Out of memory: Killed process {n} (python) total-vm:1kB" for n in range(MOST + 500)]

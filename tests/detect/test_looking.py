@@ -145,6 +145,54 @@ def test_a_line_without_an_end_is_found_and_may_go_on() -> None:
     assert looked(progress, data, len(data)).findings == expected(data)
 
 
+OOM = b"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+
+
+@pytest.mark.parametrize("size", [30_000, 100_000, 900_000, 2_600_000, 5_000_000])
+@pytest.mark.parametrize("where", ["head", "before"])
+def test_what_stands_behind_a_long_line_has_its_time(size: int, where: str) -> None:
+    stamp = b"2026-11-20 08:00:00 " + (b"" if where == "head" else b"begun\n")
+    data = b"step\n" * 30 + stamp + b"x " * (size // 2) + b"\ncp: error: No space left on device\n" + b"step\n" * 50
+    progress = looked(Progress(), data, len(data) - 260)
+    assert looked(kept(progress), data, len(data)).findings == expected(data)
+    assert [each.time for each in expected(data)] == [1_795_161_600 * 10**9]
+
+
+@pytest.mark.parametrize("size", [5_000, 60_000, 70_000, 900_000, 2_600_000])
+@pytest.mark.parametrize("where", ["head", "tail", "both"])
+def test_both_ends_of_a_long_line_are_looked_at(size: int, where: str) -> None:
+    parts = [OOM + b" " if where != "tail" else b"", b"x" * size, b" " + OOM if where != "head" else b""]
+    data = b"2026-11-20 08:00:00 step\n" * 30 + b"".join(parts) + b"\n" + b"step\n" * 50
+    found = looked(Progress(), data, len(data)).findings
+    assert found == expected(data)
+    assert [(each.signature, each.offset, each.length) for each in found] == [("cuda.oom", 750, len(data) - 250 - 750)]
+    assert "CUDA out of memory" in found[0].text
+
+
+@pytest.mark.parametrize("count", [3, 900, 90_000])
+def test_a_state_of_a_bar_that_was_drawn_over_is_found(count: int) -> None:
+    frames = [b"\rEpoch 1: %3d%%|####      | loss=0.3" % (100 * n // count) for n in range(count)]
+    frames[count // 2] = b"\r" + OOM
+    data = b"2026-11-20 08:00:00 step\n" * 30 + b"".join(frames) + b"\n" + b"step\n" * 50
+    found = looked(Progress(), data, len(data)).findings
+    assert [(each.signature, each.offset, each.length, each.count) for each in found] == [
+        ("cuda.oom", 750, len(data) - 250 - 750, 1)
+    ]
+    assert found == expected(data)
+
+
+def test_a_line_that_says_the_same_in_each_state_is_one() -> None:
+    data = b"step\n" * 30 + b"".join(b"\r%3d%% loss=nan" % n for n in range(100)) + b"\n" + b"step\n" * 50
+    found = looked(Progress(), data, len(data)).findings
+    assert [(each.signature, each.count) for each in found] == [("loss.nan", 1)]
+    assert found == expected(data)
+
+
+def test_a_line_that_is_longer_than_all_is_looked_at_to_its_end() -> None:
+    data = b"step\n" * 30 + (b"y" * 1000 + b"\r") * 40_000 + OOM + b"\nstep\n"
+    assert [each.signature for each in looked(Progress(), data, len(data)).findings] == ["cuda.oom"]
+
+
 def test_a_gap_tears_a_line() -> None:
     data = b"\n" * 20 + b"cp: a full No space" + b" left on device\n" * 2
     marks = (Gap(20 + 19, EMPTY_DIGEST, 100, "lost"),)

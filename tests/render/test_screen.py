@@ -310,7 +310,7 @@ ATOMS = (
     *(text.encode() for text in ("█", "漢", "é", "e\u0301", "\u202e", "\ufffd")),
 )
 BYTES = st.lists(st.one_of(st.sampled_from(ATOMS), st.binary(max_size=6)), max_size=40).map(b"".join)
-LENGTHS = st.sampled_from([(65536, "cut"), (12, "cut"), (5, "cut"), (7, "split"), (7, "drop")])
+LENGTHS = st.sampled_from([(65536, "cut"), (12, "cut"), (5, "cut"), (7, "split"), (7, "drop"), (16, "ends")])
 NOT_SHOWN = re.compile(
     "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
@@ -323,7 +323,8 @@ def test_the_pieces_make_no_difference_and_nothing_but_text_and_colours_comes_ou
     data: bytes, steps: bool, lengths: tuple[int, Overlong], cuts: list[int]
 ) -> None:
     def run(edges: list[int]) -> tuple[list[Line], int]:
-        screen = Screen(steps=steps, limit=lengths[0], overlong=lengths[1])
+        wanted = {"wanted": lambda text: "a" in text} if lengths[1] == "ends" else {}
+        screen = Screen(steps=steps, limit=lengths[0], overlong=lengths[1], **wanted)
         found = [line for begin, end in pairwise([0, *edges, len(data)]) for line in screen.feed(data[begin:end])]
         return found + screen.close(), screen.replaced
 

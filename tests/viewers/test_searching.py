@@ -120,6 +120,19 @@ def test_what_is_kept_is_taken_and_the_rest_is_searched(tmp_path: Path, name: st
     assert {info.stream for info in infos} - taken.searched <= {StreamId(RUN, *key) for key in search.suspects(infos)}
 
 
+@pytest.mark.parametrize("name", ["all", "some are behind", "none"])
+def test_what_is_waited_for_is_said(tmp_path: Path, name: str, monkeypatch: Any) -> None:
+    for what, seconds in {"CATCHES_UP": 0.05, "ASK_AGAIN": 0.01, "SAID_AFTER": 0.0}.items():
+        monkeypatch.setattr(searching, what, seconds)
+    asyncio.run(filled(tmp_path))
+    origin, said = told(tmp_path, CHANGES[name]), list[str]()
+    view = View(notes=False, keep=kept(Table()))
+    asyncio.run(found_in(Reading(origin, Selection(RUN), view, said.append, ordered=True), new, "UTC"))
+    seen = {"all": 12, "some are behind": 6, "none": 0}[name]
+    waits = f"waiting for the receiver, which has looked at {seen} of 12 logs to their end"
+    assert said == ([] if name == "all" else [waits, f"reading the logs of run {RUN}"])
+
+
 def test_of_a_part_of_a_run_the_same_part_is_taken(tmp_path: Path) -> None:
     asyncio.run(filled(tmp_path))
     selection = Selection(RUN, ("site-1", "site-2"), ("rank-0.log",))

@@ -35,7 +35,7 @@ from flarelog.text import legible
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.clocks import Clocks
 from flarelog.viewers.display import ERROR, FirstError
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.lanes import BUCKETS, Lane, Lanes, lanes_of
 from flarelog.viewers.missing import missing
@@ -87,7 +87,7 @@ async def gather(
     over = all(info.sealed for info in infos) or state is RunState.ENDED or all(lane.over for lane in lanes.lanes)
     stamps = partial(zoned_at, zoned, lanes.end * 1_000_000)
     known_ = table or Table()
-    reading = _reading(origin, Selection(run), View(notes=False, keep=kept(known_)))
+    reading = _reading(origin, Selection(run), View(new=drawn(known_), notes=False, keep=kept(known_)))
 
     def new(those: Reading) -> Suspicious:
         return searching(those, known_, RankChooser(RankChoice()), stamps, Suspicious)

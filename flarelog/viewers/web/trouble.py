@@ -29,7 +29,7 @@ from flarelog.render.zones import Stamps, zone_of
 from flarelog.sources.zone import system_zone
 from flarelog.viewers.batch import Batch
 from flarelog.viewers.display import ERROR, FirstError
-from flarelog.viewers.findings import kept
+from flarelog.viewers.findings import drawn, kept
 from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.reading import Reading, Selection
@@ -107,13 +107,6 @@ class Troubles:
             look.due, look.task = time.monotonic() + max(LEAST, SHARE * took), None
 
 
-class _Beside(Suspicious):
-    """A search that lets others have their turn."""
-
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
-
 class _FirstBeside(FirstError):
     async def drain(self) -> None:
         await asyncio.sleep(0)
@@ -129,19 +122,19 @@ async def _rounds(reading: Reading) -> list[tuple[int, str]]:
     return [(one.begin, one.name) for one in found]
 
 
-async def _findings(origin: Origin, run: str) -> tuple[Told, _Beside, Reading]:
+async def _findings(origin: Origin, run: str) -> tuple[Told, Suspicious, Reading]:
     table, ranks = Table(), RankChooser(RankChoice())
-    view = View(new=Renderer, notes=False, keep=kept(table))
+    view = View(new=drawn(table), notes=False, keep=kept(table))
     reading = Reading(origin, Selection(run), view, log.debug, ordered=True)
 
-    def new(those: Reading) -> _Beside:
-        return searching(those, table, ranks, stamps_here(), _Beside)
+    def new(those: Reading) -> Suspicious:
+        return searching(those, table, ranks, stamps_here(), Suspicious)
 
     found, search = await found_in(reading, new, system_zone(), time.time_ns())
     return found, search, reading
 
 
-async def _first_line(reading: Reading, search: _Beside) -> dict[str, Any] | None:
+async def _first_line(reading: Reading, search: Suspicious) -> dict[str, Any] | None:
     """The earliest line that looks like an error, where no known cause was found."""
     suspects = search.suspects(reading.infos)
     if not suspects:
