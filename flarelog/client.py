@@ -123,11 +123,19 @@ class Client:
         return trouble
 
     async def streams(
-        self, run: str = "", site: str = "", *, one_a_site: bool = False, times: Sequence[int] = (), some: bool = False
+        self,
+        run: str = "",
+        site: str = "",
+        *,
+        one_a_site: bool = False,
+        times: Sequence[int] = (),
+        some: bool = False,
+        so_far: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
-        each was. With *some* what its workers that hang have is left out, and said. Raises CannotConnect, NotAllowed.
+        each was. With *some* what its workers that hang have is left out, and said. *so_far*: told again and again what
+        has been listed. Raises CannotConnect, NotAllowed.
         """
         left_out = ""
 
@@ -135,8 +143,9 @@ class Client:
             nonlocal left_out
             left_out = workers
 
-        def heard() -> None:
+        def heard(listed: Sequence[StreamInfo]) -> None:
             self._waited = True
+            so_far(listed)
 
         found = await self._answer(
             lambda: listing.streams(
