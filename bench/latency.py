@@ -16,7 +16,7 @@ import os
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench import bulk, content, peers, processes
@@ -41,7 +41,7 @@ def idle(places: processes.Places, lines: int, rounds: int) -> list[Row]:
     taken: dict[str, list[list[float]]] = {name: [] for name in names}
     for _ in range(rounds):
         taken["flarelog"].append(_round(places.memory, lines))
-        taken["bare gRPC"].append(_of_bare(places.memory, lines))
+        taken["bare gRPC"].append(_of_pair(_bare, places.memory, lines))
         for peer in PEERS:
             with contextlib.suppress(_Missing):
                 taken[peer.name].append(_of_peer(peer, places.memory, lines, troubles))
@@ -127,23 +127,28 @@ def _loaded(parent: Path, lines: int, target: float) -> tuple[list[float], float
             return latencies, (processes.size(bulky) - before) / (time.perf_counter() - begin)
 
 
-def _of_bare(parent: Path, lines: int) -> list[float]:
+def _of_pair(pair: Callable[[Path, Path], peers.Pair], parent: Path, lines: int) -> list[float]:
+    """The latencies of what *pair* starts in a directory to follow a file: a sender, a receiver, the stored file."""
     with processes.scratch(parent) as work:
-        source, stored, ready = work / "source.txt", work / _LOG, work / "ready"
+        source = work / "source.txt"
         fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
         try:
             written = os.write(fd, LINES[0])
-            with (
-                processes.python("bench.bare", "serve", ready, stored, talk=work / "serve.err") as receiver,
-                processes.python(
-                    "bench.bare", "send", processes.address(receiver, ready), source, talk=work / "send.err"
-                ) as sender,
-            ):
+            with pair(work, source) as (sender, receiver, stored):
                 processes.wait_for(lambda: processes.size(stored) == written, 30, "the first line", receiver, sender)
                 time.sleep(0.5)
                 return _latencies(fd, stored, written, lines)
         finally:
             os.close(fd)
+
+
+@contextlib.contextmanager
+def _bare(work: Path, source: Path) -> Iterator[peers.Started]:
+    stored, ready = work / _LOG, work / "ready"
+    with processes.python("bench.bare", "serve", ready, stored, talk=work / "serve.err") as receiver:
+        address = processes.address(receiver, ready)
+        with processes.python("bench.bare", "send", address, source, talk=work / "send.err") as sender:
+            yield sender, receiver, stored
 
 
 class _Missing(Exception):
@@ -154,19 +159,7 @@ def _of_peer(peer: peers.Peer, parent: Path, lines: int, troubles: dict[str, str
     try:
         if trouble := peer.missing():
             raise processes.BenchError(trouble)
-        with processes.scratch(parent) as work:
-            source = work / "source.txt"
-            fd = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-            try:
-                written = os.write(fd, LINES[0])
-                with peer.pair(work, source) as (sender, receiver, stored):
-                    processes.wait_for(
-                        lambda: processes.size(stored) == written, 30, "the first line", receiver, sender
-                    )
-                    time.sleep(0.5)
-                    return _latencies(fd, stored, written, lines)
-            finally:
-                os.close(fd)
+        return _of_pair(peer.pair, parent, lines)
     except processes.BenchError as error:
         troubles[peer.name] = str(error)
         raise _Missing from error

@@ -32,6 +32,10 @@ _HOW = "install {} (Debian), or run where apt can fetch them"
 _LONGEST_FETCH = 300.0  # seconds
 
 
+Started = tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]  # sender, receiver, the stored file
+Pair = contextlib.AbstractContextManager[Started]
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """One way to send a file."""
@@ -59,9 +63,7 @@ class Peer:
         ).stdout
         return next(iter(re.findall(r"\d+\.\d[\w.]*", said)), "unknown")
 
-    def pair(
-        self, work: Path, source: Path
-    ) -> contextlib.AbstractContextManager[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]]:
+    def pair(self, work: Path, source: Path) -> Pair:
         """Sender, receiver and the stored file; *source* is sent from its beginning on and then followed."""
         return (_rsyslog if self.packages == RSYSLOG else _syslog_ng)(self, work, source)
 
@@ -185,9 +187,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def _rsyslog(
-    peer: Peer, work: Path, source: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]]:
+def _rsyslog(peer: Peer, work: Path, source: Path) -> Iterator[Started]:
     binary, environment, modules = _found(peer.packages)
     port, stored = _free_port(), work / "stored.txt"
     common = (
@@ -238,9 +238,7 @@ def _rsyslog(
 
 
 @contextlib.contextmanager
-def _syslog_ng(
-    peer: Peer, work: Path, source: Path
-) -> Iterator[tuple[subprocess.Popen[bytes], subprocess.Popen[bytes], Path]]:
+def _syslog_ng(peer: Peer, work: Path, source: Path) -> Iterator[Started]:
     binary, environment, modules = _found(peer.packages)
     port, stored = _free_port(), work / "stored.txt"
     version = ".".join(modules.name.split(".")[:2])

@@ -26,7 +26,7 @@ def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
     """*total* bytes in all; the ratio of each row is to one stream."""
     sizes = [(count, total // count) for count in COUNTS] + [(MOST, SMALL)]
     theirs = [(count, total // PEERS_SHARE // count) for count in PEERS_COUNTS]
-    troubles: dict[str, str] = {}
+    troubles: dict[int, str] = {}
     taken = bulk.interleaved(
         places.memory,
         rounds,
@@ -41,12 +41,12 @@ def measure(places: processes.Places, total: int, rounds: int) -> list[Row]:
     ours = dict(zip((count for count, _ in sizes), taken, strict=False))
     for (count, length), samples in zip(theirs, taken[len(sizes) :], strict=True):
         ratios = {"flarelog / this": bulk.rate(ours[count]) / bulk.rate(samples)} if samples else {}
-        note = "; ".join(filter(None, [f"{processes.mib(length)} each", troubles.get(f"{count}", "")]))
+        note = "; ".join(filter(None, [f"{processes.mib(length)} each", troubles.get(count, "")]))
         rows.append(bulk.row("streams, rsyslog, TCP", f"{count:,}", samples, ratios, note))
     return rows
 
 
-def _round_of_peer(length: int, count: int, work: Path, troubles: dict[str, str]) -> bulk.Sample | None:
+def _round_of_peer(length: int, count: int, work: Path, troubles: dict[int, str]) -> bulk.Sample | None:
     sources, root = work / "sources", work / "root"
     for directory in (sources, root):
         directory.mkdir()
@@ -72,7 +72,7 @@ def _round_of_peer(length: int, count: int, work: Path, troubles: dict[str, str]
             cpu = tuple((processes.cpu_seconds(p) - then) / total * 1e9 for p, then in zip(both, used, strict=True))
             return bulk.Sample(total / 1e6 / (end - begin), cpu, tuple(map(processes.memory_mib, both)))
     except processes.BenchError as error:
-        troubles[f"{count}"] = str(error)
+        troubles[count] = str(error)
         return None
 
 

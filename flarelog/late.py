@@ -21,4 +21,5 @@ class _Late:
 
 def late(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """What ``re.compile`` makes of *text*. An error of it is raised when the expression is first used."""
+    # Pattern cannot be derived from, and whoever has one uses its attributes alone.
     return _Late(text, flags)  # type: ignore[return-value]

@@ -83,7 +83,7 @@ def _init(cls: type, types: dict[str, Any], declared: dict[str, Field[Any]]) -> 
     after = ["    self.__post_init__()"] if hasattr(cls, "__post_init__") else []
     text = "\n".join([f"def __init__({parameters}):", *(lines + after or ["    pass"])])
     # Of text, exec makes Python forget that a KeyboardInterrupt ends it, and with which code it is to exit then.
-    exec(compile(text, "<values>", "exec"), known)  # noqa: S102  # of names
+    exec(compile(text, "<values>", "exec"), known)  # noqa: S102  # the text has names of fields alone
     made: Callable[..., None] = known["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__annotations__ = {**{name: kind for name, kind in types.items() if declared[name].init}, "return": None}

@@ -809,6 +809,7 @@ SEEDS: dict[str, list[bytes]] = {
         codec.encode_piece((300, Counted(900, 7, (3,), (b"\x1b[31m",)))),
         codec.encode_piece((7, Gap(300, 1, 5, "truncated"))),
         codec.encode_list(codec.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
+        codec.encode_list(codec.Listing("run-1", within=750)),
         codec.encode_run("run-1"),
     ],
     "info": [codec.encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],

@@ -512,10 +512,16 @@ def test_it_stops_and_goes_on_with_the_command(tmp_path: Path) -> None:
     assert ran.ends() == (0, b"on\n", b"")
 
 
-def test_as_pid_1_it_reaps_and_ends_with_128_and_the_signal(tmp_path: Path) -> None:
-    before = ("unshare", "--pid", "--fork", "--mount-proc")
-    if subprocess.run([*before, "true"], capture_output=True).returncode:
+def pid_namespace(*options: str) -> tuple[str, ...]:
+    """The words that start a command as PID 1 of a namespace of its own."""
+    words = ("unshare", "--pid", "--fork", *options, "--mount-proc")
+    if subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("no PID namespaces here: run as root, with unshare of util-linux")
+    return words
+
+
+def test_as_pid_1_it_reaps_and_ends_with_128_and_the_signal(tmp_path: Path) -> None:
+    before = pid_namespace()
     text = """
 for n in range(5):
     if os.fork() == 0:
@@ -535,9 +541,7 @@ os.kill(os.getpid(), 9)
 
 
 def test_as_pid_1_it_does_not_wait_for_what_outlives_the_command(tmp_path: Path) -> None:
-    before = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-    if subprocess.run([*before, "true"], capture_output=True).returncode:
-        pytest.skip("no PID namespaces here: run as root, with unshare of util-linux")
+    before = pid_namespace("--kill-child")
     ran = Ran(tmp_path, "--linger", "0.5", command=["sh", "-c", "sleep 300 & echo held; exit 6"], before=before)
     code, out, err = ran.ends(30)
     assert (code, out, ran.spooled()) == (6, b"held\n", b"held\n")

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from flarelog.viewers.batch import Batch
 
 _GLOB = set("*?[")
-AROUND = (5, 5)  # lines before and behind the first error
-STAMPED_WITHIN = 20  # lines before it, one of which tells the time if it does not itself
 TUNE_AFTER = 0.5  # seconds
 LAST = 100  # lines of each log that a terminal shows first
 NAMED = 2  # logs that are named each where somebody is told how to go on

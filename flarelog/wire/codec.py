@@ -630,10 +630,12 @@ class Listing(NamedTuple):
     after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
     limit: int = 0  # streams at most; 0: all
     times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
+    within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
 
 
 def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
+    message.within_ms = asked.within
     message.times_ms.extend(asked.times)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
@@ -644,7 +646,8 @@ def decode_list(raw: bytes) -> Listing:
     message = _parse(pb.ListRequest, raw)
     after = _text(message.after.run), _text(message.after.site), _text(message.after.log)
     times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
-    return Listing(_text(message.run), _text(message.site), message.one_a_site, after, message.limit, times)
+    run, site = _text(message.run), _text(message.site)
+    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:

@@ -31,7 +31,7 @@ from integration.harness.nursery import Forked, Nursery
 
 T = TypeVar("T")
 
-PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+PATIENCE = 60.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
 FLARELOG = (sys.executable, "-m", "flarelog")
@@ -61,6 +61,14 @@ def lines(count: int, first: int = 0) -> bytes:
 
 def noise(size: int, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(size)
+
+
+def content(path: Path) -> bytes:
+    """What *path* holds; nothing while it is not there."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def append(path: Path, data: bytes) -> bytes:
@@ -254,10 +262,7 @@ class Receiver:
         return self.store / run / site / log
 
     def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
-        try:
-            return self.file(log, site, run).read_bytes()
-        except FileNotFoundError:
-            return b""
+        return content(self.file(log, site, run))
 
     def gets(self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN) -> None:
         """Wait until the stored file holds *data* and nothing else."""

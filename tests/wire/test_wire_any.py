@@ -125,6 +125,7 @@ MESSAGES: dict[str, Coded] = {
             st.tuples(names, names, names),
             st.integers(0, 2**32 - 1),
             times=st.lists(offsets, max_size=codec.MOST_TIMES).map(tuple),
+            within=words,
         ),
         codec.encode_list,
         codec.decode_list,

@@ -133,9 +133,9 @@ class InotifyWatch:
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[list[Change] | None] = loop.create_future()
         self._waiting = waiting
-        gathers = 0 < gather < timeout and self._ring() >= 0
-        self._hear(loop, self._ring() if gathers else self._fd)
-        timer = loop.call_later(gather if gathers else timeout, self._over, waiting)
+        bell = self._ring() if 0 < gather < timeout else -1
+        self._hear(loop, bell if bell >= 0 else self._fd)
+        timer = loop.call_later(gather if bell >= 0 else timeout, self._over, waiting)
         try:
             return await waiting
         finally:
@@ -170,8 +170,9 @@ class InotifyWatch:
         """A descriptor that is readable when a name has come or gone; -1: there is none to be had."""
         if self._bell is None:
             self._bell = -1
-            with contextlib.suppress(OSError):
-                self._bell = _inotify() if len(_open) < MOST // 2 else -1
+            if len(_open) < MOST // 2:  # with a bell a watch takes two of MOST
+                with contextlib.suppress(OSError):
+                    self._bell = _inotify()
             for directory in self._directories.values():
                 self._hang(directory)
         return self._bell
