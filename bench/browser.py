@@ -8,6 +8,7 @@ PATIENCE counts as that.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import gzip
@@ -24,12 +25,15 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import content, processes
+from bench import content, latency, processes
 from bench.results import Row
+from flarelog.model import StreamId
+from flarelog.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -39,6 +43,8 @@ SITES = 50
 LAST = "the last line of all"
 
 LOADS, JUMPS, WRITES = 5, 20, 20  # in each round
+MANY = 1000, 10  # sites of a run with very many logs, and logs of each
+CROWD, RATE, LOOK, TIMED = 50, 10, 5, 100  # sites, lines a second of each, viewers of them all, lines that are timed
 VIEWERS = 20
 PATIENCE = 120.0  # seconds
 STATIC = processes.PROJECT / "flarelog" / "viewers" / "web" / "static"
@@ -47,6 +53,33 @@ _DRAWN = """([what, count]) => new Promise((done) => {
     const look = () => document.querySelectorAll(what).length >= count
         ? requestAnimationFrame(() => setTimeout(() => done(performance.now())))
         : requestAnimationFrame(look);
+    look();
+})"""
+# In the page: notes when rows that begin with "line " are drawn; and when the row *text* was, in ms since 1970.
+_NOTED = """() => {
+    const list = document.querySelector("log-list");
+    const append = list.lines.append.bind(list.lines);
+    window.shown = new Map();
+    let come = [];
+    list.lines.append = (rows) => {
+        come.push(...rows.map((row) => row[3]).filter((text) => text.startsWith("line ")));
+        return append(rows);
+    };
+    list.addEventListener("drawn", () => {
+        const drawn = come.splice(0);
+        setTimeout(() => drawn.forEach((text) => window.shown.set(text, Date.now())));
+    });
+}"""
+_SHOWN = """(text) => new Promise((done) => {
+    const look = () => window.shown.has(text) ? done(window.shown.get(text)) : setTimeout(look, 5);
+    look();
+})"""
+# In the page: when all *sites* of a run are listed, in ms since the page was asked for.
+_WHOLE = """(sites) => new Promise((done) => {
+    const look = () => {
+        const { sites: listed, listing } = document.querySelector("run-page").record;
+        return listed.length >= sites && !listing ? done(performance.now()) : setTimeout(look, 10);
+    };
     look();
 })"""
 _JUMP = """(share) => new Promise(async (done) => {
@@ -111,7 +144,8 @@ def measure(places: processes.Places, length: int, lines: int, rounds: int) -> l
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
             rows = [_size(), *_paints(browser, places, rounds), *_large(browser, places, length, rounds)]
-            return [*rows, *_live(browser, places, lines, rounds)]
+            rows += [*_live(browser, places, lines, rounds), *_crowded(browser, places, rounds)]
+            return [*rows, *_many(browser, places, rounds)]
         finally:
             browser.close()
 
@@ -238,30 +272,30 @@ def _seen(command: list[str | Path], text: str) -> float | None:
 def _live(browser: Browser, places: processes.Places, count: int, rounds: int) -> list[Row]:
     taken: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(rounds):
-        with _growing(places) as (shown, log), _session(browser, shown) as (context, _):
+        with _growing(places) as (shown, _, log), _session(browser, shown) as (context, _):
             for key, value in _watched(browser, context, shown, log, count).items():
                 taken.setdefault(key, []).append(value)
     return [Row(*key, samples) for key, samples in taken.items()]
 
 
 @contextlib.contextmanager
-def _growing(places: processes.Places) -> Iterator[tuple[_Shown, Path]]:
-    """A page, and a log of a few lines that a sidecar sends."""
+def _growing(places: processes.Places) -> Iterator[tuple[_Shown, str, Path]]:
+    """A page, its receiver's address, and a log of a few lines that a sidecar sends."""
     with processes.scratch(places.memory) as work, processes.serve(work, "memory") as (receiver, address):
         log, stored = work / "root" / LOG, work / "store" / "bench" / "site" / LOG
         log.parent.mkdir()
         log.write_bytes(begin := _plain(500))
         with processes.sidecar(work, address, log.parent), _page(work, "--receiver", address) as shown:
             processes.wait_for(lambda: processes.size(stored) == len(begin), 30, "the first lines", receiver)
-            yield shown, log
+            yield shown, address, log
 
 
 def _watched(
     browser: Browser, context: BrowserContext, shown: _Shown, log: Path, count: int
 ) -> dict[tuple[str, str, str], float]:
     """What a tab makes of lines that are timed one by one, and of *count* at once; then others look on as well."""
-    page, address = context.new_page(), f"{shown.url}/run/bench/site/{LOG}"
-    _drawn(page, address, "log-list .row", 30)
+    page, path = context.new_page(), f"/run/bench/site/{LOG}"
+    _drawn(page, f"{shown.url}{path}", "log-list .row", 30)
     delays = []
     for number in range(WRITES):
         text = f"line {number} of those whose way is timed"
@@ -279,10 +313,7 @@ def _watched(
     elements = page.evaluate('document.querySelectorAll("*").length')
     with contextlib.ExitStack() as stack:
         for _ in range(VIEWERS - 1):
-            other = stack.enter_context(browser.new_context()).new_page()
-            other.goto(shown.login())
-            other.wait_for_selector("runs-page")
-            _drawn(other, address, "log-list .row", 30)
+            _visitor(stack, browser, shown, path)
         memory = processes.memory_mib(shown.web)
     seconds = (ends[-1] - ends[0]) / 1e3
     return {
@@ -294,6 +325,76 @@ def _watched(
         ("page, memory", "elements in the document", "elements"): elements,
         ("page, memory", f"web process, {VIEWERS} viewers", "MiB"): memory,
     }
+
+
+def _visitor(stack: contextlib.ExitStack, browser: Browser, shown: _Shown, path: str) -> Page:
+    """Somebody else, who has logged in and sees rows at *path*."""
+    page = stack.enter_context(browser.new_context()).new_page()
+    page.goto(shown.login())
+    page.wait_for_selector("runs-page")
+    _drawn(page, f"{shown.url}{path}", "log-list .row", 30)
+    return page
+
+
+# --- all sites in one list
+
+
+def _crowded(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
+    """Lines of one site, from their write to the frame in which one of LOOK tabs shows them, each of which shows the
+    lines of all sites by their arrival.
+    """
+    taken: dict[str, list[float]] = {"p50": [], "p99": []}
+    for _ in range(rounds):
+        with (
+            _growing(places) as (shown, address, log),
+            contextlib.ExitStack() as stack,
+        ):
+            work = log.parent.parent
+            ready, port = work / "crowd.ready", address.rpartition(":")[2]
+            command = ("bench.crowd", ready, port, 0, CROWD, RATE)
+            crowd = stack.enter_context(processes.python(*map(str, command), talk=work / "crowd.err"))
+            processes.wait_for(ready.exists, 60, "all sites", crowd, shown.web, every=0.05)
+            pages = [_visitor(stack, browser, shown, "/run/bench?merged=arrival") for _ in range(LOOK)]
+            for page in pages:
+                page.evaluate(_NOTED)
+            delays = []
+            for number in range(TIMED):
+                text = f"line {number} among those of all sites"
+                written = time.time()
+                _append(log, f"{text}\n".encode())
+                delays.append(pages[number % LOOK].evaluate(_SHOWN, text) - written * 1e3)
+            taken["p50"].append(latency.percentile(delays, 0.5))
+            taken["p99"].append(latency.percentile(delays, 0.99))
+    what = f"page, {CROWD} sites x {RATE} lines/s, {LOOK} viewers"
+    return [Row(what, f"a line, written to painted, {share}", "ms", samples) for share, samples in taken.items()]
+
+
+def _many(browser: Browser, places: processes.Places, rounds: int) -> list[Row]:
+    """The page of a run with very many logs, opened for the first time since its server began."""
+    sites, logs = MANY
+    taken: dict[str, list[float]] = {"the first sites": [], "all sites": []}
+    with processes.scratch(places.memory) as work:
+        with ThreadPoolExecutor(1) as thread:  # playwright has this one's event loop
+            thread.submit(asyncio.run, _filled(work / "store", sites, logs)).result()
+        with processes.serve(work, "memory") as (_, receiver):
+            for number in range(rounds):
+                shown = _page(work, "--receiver", receiver, name=f"web-{number}")
+                with shown as web, _session(browser, web) as (context, _):
+                    page = context.new_page()
+                    first = _drawn(page, f"{web.url}/run/bench", ".sites .body .line", 10)
+                    taken["the first sites"].append(first)
+                    taken["all sites"].append(page.evaluate(_WHOLE, sites))
+    return [Row(f"page, a run with {sites * logs:,} logs", of, "ms", samples) for of, samples in taken.items()]
+
+
+async def _filled(root: Path, sites: int, logs: int) -> None:
+    data = _plain(100)
+    async with LocalStore(root, "memory") as store:
+        for number in range(sites * logs):
+            stream = StreamId("bench", f"site-{number // logs}", f"rank-{number % logs}.log")
+            appender = await store.appender(stream, b"bench")
+            await appender.append(0, data)
+            await appender.close()
 
 
 # --- processes

@@ -89,6 +89,12 @@ TARGETS = (
         *("page, live", "a line, written to painted, longest"),
         most=250,
     ),
+    Target(
+        "the page: a line among those of 50 sites, 5 viewers, p99, ms",
+        *("page, 50 sites x 10 lines/s, 5 viewers", "a line, written to painted, p99"),
+        most=250,
+    ),
+    Target("the page: first sites of 10,000 logs, ms", "page, a run with 10,000 logs", "the first sites", most=400),
     Target("the page: elements in the document", "page, memory", "elements in the document", most=1500),
     Target("the page: web process with 20 viewers, MiB", "page, memory", "web process, 20 viewers", most=150),
     *(

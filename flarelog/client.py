@@ -131,11 +131,13 @@ class Client:
         times: Sequence[int] = (),
         within: float = 0.0,
         some: bool = False,
+        so_far: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
         each was. *within*: seconds, only open streams of which bytes came since, without their marks; an older receiver
-        lists all. With *some* what its workers that hang have is left out, and said. Raises CannotConnect, NotAllowed.
+        lists all. With *some* what its workers that hang have is left out, and said. *so_far*: told again and again
+        what has been listed. Raises CannotConnect, NotAllowed.
         """
         left_out = ""
 
@@ -143,8 +145,9 @@ class Client:
             nonlocal left_out
             left_out = workers
 
-        def heard() -> None:
+        def heard(listed: Sequence[StreamInfo]) -> None:
             self._waited = True
+            so_far(listed)
 
         found = await self._answer(
             lambda: listing.streams(

@@ -62,7 +62,7 @@ lines tell where bytes are missing, where a new file begins and where a log ends
 gets every line. When a terminal is too slow, follow skips lines and says how many. -o raw writes the bytes of one log,
 which --site and --log choose.
 
-A site or a log of which nothing has come is waited for until all logs of RUN have ended.
+A site or a log of which nothing has come is waited for until RUN has ended.
 
 Data goes to stdout, messages to stderr. Exit code 0; 3 if --first-error finds nothing or nothing has come, 4 if the
 receiver cannot be reached, 5 if the logs may not be read, 130 after Ctrl-C. On a terminal, Ctrl-C prints the command

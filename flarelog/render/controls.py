@@ -76,7 +76,8 @@ def has_rare(data: bytes) -> bool:
     if data.isascii():
         return False
     # A look for a byte takes a fiftieth of one for two.
-    return any(all(byte in data for byte in begin) and begin in data for begin in _RARE)
+    heads = [head for head in RARE_HEADS if head in data]
+    return any(begin[0] in heads and all(byte in data for byte in begin) and begin in data for begin in _RARE)
 
 
 def suspects_of(data: bytes) -> bytes:

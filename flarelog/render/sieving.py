@@ -38,8 +38,10 @@ _SUSPECT = {  # what dirt begins with: where case is ignored, _OTHER_CASES too; 
 _DIRT = late(rb"[\x00-\x08\x0b-\x1f\x7f]|" + CODED)
 _COLOUR = late(rb"\x1b\[[0-9;:]*m")
 _MOVES = late(rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[ABEFHfJ]")  # the cursor to other rows, or wipes them out
-_OTHER_CASES = tuple(char.encode() for char in "\u017f\u212a\u0131\u0130")  # of s, k and i, where case is ignored
-_OTHER_HEADS = {char[0] for char in _OTHER_CASES}
+_OTHER_CASES = {  # of these letters, where case is ignored
+    letter: tuple(char.encode() for char in chars)
+    for letter, chars in ((b"s", "\u017f"), (b"k", "\u212a"), (b"i", "\u0131\u0130"))
+}
 
 
 class Sieving:
@@ -52,6 +54,7 @@ class Sieving:
         self._sieve = sieve
         # What comes most often last. A blank may come from a cursor's move.
         self._letters = [sorted(set(text) - set(b" "), key=_common) for text in sieve.any_of]
+        self._others = _others(sieve)
         self._within = start > 0 and not fresh  # in a line that is kept; nobody knows how it began
         self._held = b""  # lines that were left out, and the beginning of one
         self._looked = 0  # how much of them are whole lines
@@ -145,10 +148,11 @@ class Sieving:
                 hit = finds.search(heap, last, cut)
         region = block[looked:cut] if looked or cut < len(block) else block
         moves = b"\x1b" in region or b"\x9b" in region
-        rare = has_rare(region)
-        suspect = _SUSPECT[self._sieve.ignore_case, rare]
-        # Ten times as fast as a search for the pattern.
-        marks = region.translate(suspect) if moves or self._may_hold(region, heap) else b""
+        others = self._has_others(region)
+        suspect = marks = b""
+        if moves or others or self._has_letters(heap):
+            suspect = _SUSPECT[others, has_rare(region)]
+            marks = region.translate(suspect)  # ten times as fast as a search for the pattern
         at = marks.find(b"\x01")
         if at >= 0 and region[at : at + 2] == b"\r\n":  # and then most lines end so
             marks = region.replace(b"\r\n", b"\n\n").translate(suspect)
@@ -174,11 +178,10 @@ class Sieving:
     def _is_kept(self, unfinished: bytes) -> bool:
         return self._may_match(unfinished) or _MOVES.search(unfinished) is not None
 
-    def _may_hold(self, region: bytes, heap: bytes) -> bool:
-        """Whether a line of *region*, which *heap* holds in small letters, may match though it holds no text."""
-        if self._sieve.ignore_case and any(head in region for head in _OTHER_HEADS):
-            return True
-        return self._has_letters(heap)
+    def _has_others(self, text: bytes) -> bool:
+        """Whether *text* has a letter of the texts in a case that no byte of theirs tells."""
+        # A look for a byte takes a fraction of one for several.
+        return any(char[0] in text and char in text for char in self._others)
 
     def _has_letters(self, text: bytes) -> bool:
         """Whether all letters of one of the texts are there: without them no terminal makes it of *text*."""
@@ -193,7 +196,7 @@ class Sieving:
     def _may_match(self, line: bytes) -> bool:
         """Whether a terminal could make one of the texts of *line*."""
         any_case = self._sieve.ignore_case
-        if any_case and not line.isascii() and any(char in line for char in _OTHER_CASES):
+        if self._has_others(line):
             return True
         text = _COLOUR.sub(b"", line) if b"\x1b" in line else line
         text = text.lower() if any_case else text
@@ -240,6 +243,15 @@ def _rows(text: bytes) -> list[bytes] | None:
         row = part + row[len(part) :]
         rows.append(row.encode())
     return rows
+
+
+def _others(sieve: Sieve) -> tuple[bytes, ...]:
+    """What *sieve*, where it ignores case, may find in the place of a letter."""
+    if not sieve.ignore_case:
+        return ()
+    known = all(text.isascii() for text in sieve.any_of)  # of other letters nobody knows their cases here
+    letters = (letter for letter in _OTHER_CASES if not known or any(letter in text for text in sieve.any_of))
+    return tuple(char for letter in letters for char in _OTHER_CASES[letter])
 
 
 def _common(letter: int) -> bool:

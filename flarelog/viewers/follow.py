@@ -41,7 +41,6 @@ READERS_TURNS = 4  # of the loop, between two of what is shown: a piece takes a 
 AT_ONCE = 32  # pieces that are shown before they are handed on
 SLOW = 1.0  # seconds that a terminal may hold up a stream before it skips something
 BEHIND = 512 << 10  # bytes by which it must be behind then
-SEALED_FOR = 5.0  # seconds for which nothing may come to a run whose logs are sealed, before no site is waited for
 SKIPPED_TO = 40  # lines before the end that are shown then
 
 
@@ -69,7 +68,6 @@ class Follow:
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
         self._waiting = False  # for a first stream, and it was said
-        self._sealed: tuple[float, int] | None = None  # since when nothing came to sealed logs, and their bytes
 
     @property
     def places(self) -> dict[StreamId, int]:
@@ -111,35 +109,22 @@ class Follow:
                     pause = min(LOOK_AT_LEAST, max(LOOK_EVERY, 20 * (time.monotonic() - began)))
                 looked = True  # the first of them waited for a connection
                 self._reading.back()
-                if not infos and not self._reading.streams:
-                    await self._nothing_comes(state)
+                if state is RunState.ENDED and not infos and not self._reading.streams:
+                    await self._nothing_comes()
                 self._found(infos, group, over=state is RunState.ENDED)
                 if not infos and not self._waiting and not self._over:
                     self._waiting = True
                     await self._say_waiting()
             await asyncio.sleep(pause)
 
-    async def _nothing_comes(self, state: RunState) -> None:
-        """Raises NotFound where nothing that is wanted has come, and nothing will."""
+    async def _nothing_comes(self) -> None:
+        """Raises NotFound where the run has ended and nothing that is wanted has come."""
         what, meant = "", ""
-        ended = "the run" if state is RunState.ENDED else "all logs of the run"
         with contextlib.suppress(FlarelogError):  # the next look tells
-            if state is RunState.ENDED or await self._all_sealed():
-                what, meant = await missing(self._reading.origin, self._reading.selection)
+            what, meant = await missing(self._reading.origin, self._reading.selection)
         if what:
             hint = f": did you mean {meant}?" if meant else ""
-            raise NotFound(f"{what}; nothing of it came before {ended} ended{hint}")
-
-    async def _all_sealed(self) -> bool:
-        """Whether all logs of the run are, whosever they are, and nothing has come for a while."""
-        now, held = time.monotonic(), await self._reading.origin.streams(self._reading.selection.run)
-        size = sum(info.committed + 1 for info in held)
-        if not held or not all(info.sealed for info in held):
-            self._sealed = None
-            return False
-        if self._sealed is None or self._sealed[1] != size:
-            self._sealed = now, size
-        return now - self._sealed[0] >= SEALED_FOR
+            raise NotFound(f"{what}; nothing of it came before the run ended{hint}")
 
     async def _look_at_grown(self, group: asyncio.TaskGroup) -> None:
         """Have those of many streams read that have grown, between two looks at all of them."""

@@ -31,6 +31,13 @@ Found = tuple[int, Buffer | Mark]
 """Bytes with their offset, or a mark with its number."""
 
 
+SoFar = Callable[[Sequence[StreamInfo]], object]
+
+
+def nobody(_: Sequence[StreamInfo]) -> None:
+    """Wants to know."""
+
+
 Counts = Counted | Buffer
 """What was counted, or bytes, in which somebody else counts."""
 
@@ -95,6 +102,11 @@ class RunsOrigin(Origin, Protocol):
 
     live: bool  # it is known which streams a producer has
 
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+    ) -> list[StreamInfo]:
+        """As of Origin. *so_far*: told again and again what has been listed."""
+
     async def infos(self, run: str = "") -> list[RunInfo]:
         """What is known of the runs, or of *run* alone. Raises CannotConnect, NotAllowed."""
 
@@ -120,8 +132,13 @@ class ReceiverOrigin:
     ) -> None:
         await self._client.__aexit__(kind, error, trace)
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
-        found = [info for site in sites or ("",) for info in await self._client.streams(run, site, times=times)]
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+    ) -> list[StreamInfo]:
+        found: list[StreamInfo] = []
+        for site in sites or ("",):
+            found += await self._client.streams(run, site, times=times, so_far=nobody if sites else so_far)
+            so_far(found)
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
@@ -175,9 +192,14 @@ class StoreOrigin:
     ) -> None:
         pass
 
-    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+    ) -> list[StreamInfo]:
         wanted = (lambda run, site: site in sites) if sites else (lambda run, site: True)
-        found = [info async for info in self._store.list(f"{run}/", wanted=wanted)]
+        found: list[StreamInfo] = []
+        async for info in self._store.list(f"{run}/", wanted=wanted):
+            found.append(info)
+            so_far(found)
         self._listed = {info.stream: (str(self._store.path(info.stream)), info) for info in found if not info.sealed}
         if not times:
             return found

@@ -35,7 +35,7 @@ async def streams(
     times: Sequence[int] = (),
     within: float = 0.0,
     missing: Callable[[str], object] | None = None,
-    heard: Callable[[], object] = lambda: None,
+    heard: Callable[[Sequence[StreamInfo]], object] = lambda found: None,
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
@@ -43,7 +43,8 @@ async def streams(
     of which bytes came since, without their marks, if the receiver knows how to.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
-    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
+    that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message,
+    and told what was listed before it.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
@@ -111,7 +112,7 @@ async def findings(channel: grpc.aio.Channel, asked: codec.Asked, silence: float
 class _Listed:
     """What was listed so far of *run* and *site*."""
 
-    def __init__(self, run: str, site: str, heard: Callable[[], object]) -> None:
+    def __init__(self, run: str, site: str, heard: Callable[[Sequence[StreamInfo]], object]) -> None:
         self.found: list[StreamInfo] = []
         self.last = "", "", ""  # the names of the last of them
         self._run, self._site, self._heard = run, site, heard
@@ -129,7 +130,7 @@ class _Listed:
                 if raw is grpc.aio.EOF:
                     # A receiver that knows pages sends no more than it is asked for, and nothing twice.
                     return heard == len(self.found) - before == PAGE
-                self._heard()
+                self._heard(self.found)
                 self._size += len(raw) + 200  # the objects that are made of it
                 if self._size > MAX_LISTED:
                     raise codec.Malformed(

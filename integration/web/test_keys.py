@@ -115,6 +115,9 @@ def test_at_two_hundred_percent_and_on_a_phone_nothing_is_wider_than_the_screen(
                 page = tab.open(path)
                 expect(page.locator("log-list .row, .body .line").first).to_be_visible()
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (size, path)
+                tools = page.locator(".tools > *").all()
+                ends = [box["x"] + box["width"] for tool in tools if (box := tool.bounding_box()) is not None]
+                assert max(ends, default=0) <= size["width"], (size, path)  # a tool that is scrolled away is not found
             tab.is_clean()
 
 

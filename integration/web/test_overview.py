@@ -61,8 +61,12 @@ def test_a_long_name_before_a_row_keeps_both_its_ends(browser: Browser, place: P
     logs = {f"{site}/rank-{rank}/stderr.log": b"2026-11-20 08:00:00 INFO begins\n" for rank in range(2)}
     with tab_of(browser, Web(place, "--receiver", filled(place, logs).address)) as tab:
         tags = tab.show("/run/run-1?merged=time").locator("log-list .row:not(.note) .tag")
-        expect(tags).to_have_text(["a-very-long-na…-0/stderr.log", "a-very-long-na…-1/stderr.log"])
+        expect(tags).to_have_text(["a-very-lon…-the-north/rank-0", "a-very-lon…-the-north/rank-1"])
         expect(tags.first).to_have_attribute("title", f"{site}/rank-0/stderr.log")
+        tab.page.set_viewport_size({"width": 390, "height": 780})
+        tags = tab.show("/run/run-1?merged=time").locator("log-list .row:not(.note) .tag")
+        expect(tags).to_have_text(["a-…th/rank-0", "a-…th/rank-1"])
+        assert tags.first.evaluate("(tag) => tag.scrollWidth <= tag.clientWidth")
         tab.is_clean()
 
 

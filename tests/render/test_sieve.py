@@ -81,6 +81,9 @@ texts = st.lists(st.sampled_from(WORDS * 3 + DIRT + [b"\n"] * 20), max_size=120)
 @example(b"x\n\x07y\n" * 3000 + b"error\n" * 9 + b"x\n" * 3000, "error", 1, 1, [1000, 100_000])
 @example(b"error\n" * 3000 + b"er\x00ror\n" * 3000, "error|loss", 3, 3, [100_000])
 @example("loſſ 1\n".encode(), "(?i)loss", 0, 0, [1000])
+@example("dis\u212a 1\n".encode(), "(?i)disk", 0, 0, [1000])
+@example("f\u0131le 1\n".encode(), "(?i)file", 0, 0, [1000])
+@example("F\u0130LE 1\n".encode(), "(?i)file", 0, 0, [1000])
 @example(b"er" + b"\n" * 70 + b"\x1b[65A" + b"xror\n", "xror", 0, 0, [1000])
 def test_through_a_sieve_the_same_is_shown(
     data: bytes, pattern: str, before: int, after: int, sizes: list[int]

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,13 +32,32 @@ from flarelog.viewers.web.windows import info_of
 FRESH = 0.5  # seconds for which what was listed is shown again
 ONE = 0.3  # seconds for which the length of one log is believed
 KEPT = 100  # lengths of logs
+FEW = 20  # sites that are listed by themselves
+WAIT = 0.12  # seconds after which who opens a run is shown what is listed of it so far
 
 
 class Listed(NamedTuple):
     """A run, as it was when it was listed."""
 
-    infos: list[StreamInfo]
+    infos: Sequence[StreamInfo]
     state: RunState
+    whole: bool = True  # more are being listed where it is not
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What is known of a run while it is listed."""
+
+    state: RunState = RunState.UNKNOWN
+    found: Sequence[StreamInfo] = ()
+
+    def told(self, found: Sequence[StreamInfo]) -> None:
+        self.found = found
+
+
+class _Begun(NamedTuple):
+    task: asyncio.Task[Listed]
+    listing: _Listing
 
 
 class Lists:
@@ -45,6 +65,7 @@ class Lists:
 
     def __init__(self) -> None:
         self._kept = Lately[Listed](FRESH)
+        self._making: dict[tuple[bytes, str], _Begun] = {}
         self._ones: dict[tuple[bytes, StreamId], tuple[float, StreamInfo]] = {}
 
     async def one(self, rights: Rights, of: StreamId) -> StreamInfo:
@@ -59,18 +80,48 @@ class Lists:
                 del self._ones[next(iter(self._ones))]
         return info
 
-    async def of(self, rights: Rights, run: str) -> Listed:
-        """Raises NotFound, NotAllowed, CannotConnect."""
-        return await self._kept.of((rights.key, run), (), partial(self._listed, rights, run))
+    async def of(self, rights: Rights, run: str, sites: Collection[str] = ()) -> Listed:
+        """All of a run, or of *sites* in it at least. Raises NotFound, NotAllowed, CannotConnect."""
+        if not 0 < len(sites) < FEW:
+            return await asyncio.shield(self._begun(rights, run).task)
+        wanted = tuple(sorted(sites))
+        made = partial(self._listed, rights, run, wanted, _Listing())
+        return await self._kept.of((rights.key, run, wanted), (), made)
 
-    async def _listed(self, rights: Rights, run: str) -> Listed:
-        infos = ordered(await rights.origin.streams(run))
-        state = await rights.origin.state(run)
+    async def soon(self, rights: Rights, run: str) -> Listed:
+        """All of a run, or what has been listed of it after WAIT. Raises as ``of``."""
+        begun = self._begun(rights, run)
+        if (await asyncio.wait((begun.task,), timeout=WAIT))[0]:
+            return begun.task.result()
+        return Listed(ordered(begun.listing.found), begun.listing.state, whole=False)
+
+    def _begun(self, rights: Rights, run: str) -> _Begun:
+        """Whoever asks meanwhile waits for the same."""
+        key = (rights.key, run)
+        if key not in self._making:
+            listing = _Listing()
+            made = self._kept.of((*key, ()), (), partial(self._listed, rights, run, (), listing))
+            task = asyncio.create_task(made)
+            task.add_done_callback(partial(self._over, key))
+            self._making[key] = _Begun(task, listing)
+        return self._making[key]
+
+    def _over(self, key: tuple[bytes, str], task: asyncio.Task[Listed]) -> None:
+        del self._making[key]
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told, else whoever asks next
+
+    async def _listed(self, rights: Rights, run: str, sites: Sequence[str], listing: _Listing) -> Listed:
+        state = listing.state = await rights.origin.state(run)
+        infos = ordered(await rights.origin.streams(run, sites, so_far=listing.told))
         if not infos and state is RunState.UNKNOWN:
-            raise NotFound(f"{rights.origin.name} has no run {run}")
+            raise NotFound(f"{rights.origin.name} has no run {run}{', or not these sites of it' if sites else ''}")
         return Listed(infos, state)
 
     async def close(self) -> None:
+        for begun in list(self._making.values()):
+            begun.task.cancel()
+            await asyncio.gather(begun.task, return_exceptions=True)
         await self._kept.close()
 
 
@@ -92,18 +143,32 @@ class Answers:
         return answer(overview.runs_record(await origin.infos(), live=origin.live, now=_now()))
 
     async def run(self, request: Request) -> Response:
-        """Its sites; where the request names some, these alone. Raises NotFound."""
-        rights, run = request.state.session.of, _run(request)
-        listed, wanted = await self.lists.of(rights, run), set(request.query_params.getlist("site"))
+        """Its sites; where the request names some, these alone; where it asks again, so far as they are listed. Raises
+        NotFound.
+        """
+        rights, run, wanted = request.state.session.of, _run(request), set(request.query_params.getlist("site"))
+        asks_again = "so_far" in request.query_params and not wanted
+        listed = await (self.lists.soon(rights, run) if asks_again else self.lists.of(rights, run, wanted))
         infos = [info for info in listed.infos if not wanted or info.stream.site in wanted]
         if not infos and wanted:
             raise NotFound(f"there is no such site in run {run}")
+        if not listed.whole:
+            return await self._so_far(rights, run, listed)
         made = partial(self._sites, rights, run, listed.state, infos)
         body, etag = await self._runs.of((rights.key, run, frozenset(wanted)), (listed,), made)
         if request.headers.get("if-none-match") == etag:
             return Response(status_code=304, headers={"etag": etag})
         body = body[:-1] + b',"now":%d}' % _now()
         return Response(body, media_type="application/json", headers={"etag": etag})
+
+    async def _so_far(self, rights: Rights, run: str, listed: Listed) -> Response:
+        """The record of what is listed of a run by now; whoever gets it asks again soon."""
+
+        def encoded() -> bytes:
+            record = overview.run_record(run, listed.state, listed.infos, {}, now=_now(), whole=False)
+            return as_json(record | {"receiver": self._logins.name, "listing": True, "now": _now()})
+
+        return Response(await asyncio.to_thread(encoded), media_type="application/json")
 
     async def _sites(self, rights: Rights, run: str, state: RunState, infos: Sequence[StreamInfo]) -> tuple[bytes, str]:
         """The record of a run but for the time, and its name; of 10,000 logs it takes a while, beside others."""

@@ -121,7 +121,7 @@ class Flows:
         if not isinstance(given, list) or len(given) > MOST_NAMED:
             raise Refused(400, "streams is a list of site and log")
         wanted = {stream(one, run) for one in given}
-        listed = await self._lists.of(session.of, run)
+        listed = await self._lists.of(session.of, run, {one.site for one in wanted})
         infos = [info for info in listed.infos if not wanted or info.stream in wanted]
         limit = min(MOST, whole(asked, "limit") or LIMIT)
         search = Search(

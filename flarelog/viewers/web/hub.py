@@ -18,7 +18,7 @@ from typing import NamedTuple
 from flarelog.backoff import FIRST_PAUSE, delay
 from flarelog.errors import FlarelogError
 from flarelog.model import Buffer, StreamId, StreamInfo
-from flarelog.viewers.flow import Flow, Item
+from flarelog.viewers.flow import QUIET, Flow, Item
 from flarelog.viewers.origin import Origin
 from flarelog.viewers.web.rows import Encoder, bar
 
@@ -26,7 +26,7 @@ RING = 1 << 20  # characters of encoded rows
 NEAR = 256 << 10  # bytes before the end of a stream from which on a viewer shares its feed
 SLICE = (4 << 10, 64 << 10)  # bytes that are drawn at once, from and to
 TURN = (0.002, 0.008)  # seconds that drawing them should take, from and to
-SETTLE_EVERY = 0.05  # seconds
+TICK = 4.0  # seconds after which those who look are woken though nothing has come
 LONGEST_PAUSE = 1.0  # seconds between two tries to read again: people wait for it
 
 
@@ -83,6 +83,7 @@ class Feed:
         self._reader: Viewer | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()
+        self._fed = asyncio.Event()  # something came that may be complete by and by
         self._slices = Slices()
 
     # --- who looks
@@ -122,12 +123,9 @@ class Feed:
         at = number - self.first
         return self._ring[at] if at < len(self._ring) else None
 
-    async def changed(self, timeout: float) -> None:
-        """Return when there may be more, or after *timeout* seconds."""
-        news = self._news
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await news.wait()
+    async def changed(self) -> None:
+        """Return when there may be more, or after TICK."""
+        await self._news.wait()
 
     def _tell(self) -> None:
         self._news.set()
@@ -141,6 +139,7 @@ class Feed:
             try:
                 if self._flow is None:
                     self._flow = await self._begin(viewer.origin, self.info, self.start)
+                    self._fed.set()
                 if self.lost:  # a log that grows no more would not tell that its receiver is back
                     await viewer.origin.streams(self.info.stream.run, (self.info.stream.site,))
                     self._back()
@@ -167,6 +166,7 @@ class Feed:
                 self._back()
                 if not isinstance(what, Buffer):
                     flow.learn(number, (what,))
+                    self._fed.set()
                     continue
                 data, at = bytes(what), 0
                 while at < len(data):
@@ -174,6 +174,7 @@ class Feed:
                     self._give(flow, flow.feed(number + at, data[at : at + size], time.monotonic()))
                     self._slices.took(time.perf_counter() - began)
                     at += size
+                    self._fed.set()
                     await asyncio.sleep(0)
                 yield
 
@@ -184,10 +185,19 @@ class Feed:
 
     async def _settle(self) -> None:
         while True:
-            await asyncio.sleep(SETTLE_EVERY)
+            try:
+                async with asyncio.timeout(TICK):
+                    await self._fed.wait()
+            except TimeoutError:
+                self._tell()
+                continue
+            self._fed.clear()
+            await asyncio.sleep(QUIET)
             if (flow := self._flow) is not None and not self.done:
                 if flow.unsettled:
                     self._give(flow, flow.settle(time.monotonic()))
+                    if flow.unsettled:
+                        self._fed.set()
                 rows = "\n".join(bar(flow.place, text) for text in flow.open())
                 if rows != self.opened:
                     self.opened = rows

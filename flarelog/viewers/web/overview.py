@@ -57,15 +57,21 @@ def runs_record(found: Sequence[RunInfo], *, live: bool, now: int) -> dict[str, 
 
 
 def run_record(
-    run: str, state: RunState, infos: Sequence[StreamInfo], lasts: Mapping[StreamId, Last], *, now: int
+    run: str,
+    state: RunState,
+    infos: Sequence[StreamInfo],
+    lasts: Mapping[StreamId, Last],
+    *,
+    now: int,
+    whole: bool = True,
 ) -> dict[str, Any]:
-    """A run, site by site."""
+    """A run, site by site. *whole*: these are all its logs."""
     by_site: dict[str, list[StreamInfo]] = {}
     for info in infos:
         by_site.setdefault(info.stream.site, []).append(info)
     named, ranks = sites(infos), RankChooser(RankChoice())
     ranks.learn(infos, over=True)
-    sealed = bool(infos) and all(info.sealed for info in infos)
+    sealed = whole and bool(infos) and all(info.sealed for info in infos)
     records = []
     for site, held in by_site.items():
         record = _site_record(named[run, site], held, now)

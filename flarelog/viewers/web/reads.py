@@ -102,7 +102,9 @@ class Reads:
         async with self._logins.place(session, "window"):
             rights, asked = session.of, await said(request)
             run = run_name(text(asked, "run"))
-            infos = self._chosen((await self._lists.of(rights, run)).infos, run, asked)
+            given = asked.get("streams") if asked.get("rank") is None else None
+            sites = {stream(one, run).site for one in given[: merged.MOST_STREAMS]} if isinstance(given, list) else ()
+            infos = self._chosen((await self._lists.of(rights, run, sites)).infos, run, asked)
             back = asked.get("before") is not None or bool(asked.get("end"))
             places = await self._places(rights.origin, infos, asked)
             grown = arrivals(await self._timelines.of(rights, run)) if text(asked, "order") == "arrival" else None

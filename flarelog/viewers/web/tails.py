@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,27 +34,40 @@ KEPT = 10_000  # sites of which it is remembered that somebody may read them
 ALIVE = 15.0  # seconds without anything to say after which an empty line says that this is alive
 
 
+@dataclass(slots=True)
+class _Permit:
+    until: float = 0.0  # by a monotonic clock
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 class Permits:
     """Whether somebody may read what another one's rights have brought: as the receiver says, asked again and again."""
 
     def __init__(self) -> None:
-        self._asked: WeakKeyDictionary[Origin, dict[tuple[str, str], float]] = WeakKeyDictionary()
+        self._permits: WeakKeyDictionary[Origin, dict[tuple[str, str], _Permit]] = WeakKeyDictionary()
 
     async def demand(self, origin: Origin, stream: StreamId) -> None:
         """Raises NotAllowed, NotFound."""
-        asked, key, now = self._asked.setdefault(origin, {}), (stream.run, stream.site), time.monotonic()
-        if now - asked.get(key, -AGAIN) < AGAIN:
+        permits, key = self._permits.setdefault(origin, {}), (stream.run, stream.site)
+        permit = permits.get(key)
+        if permit is None:
+            if len(permits) >= KEPT:
+                permits.clear()
+            permit = permits[key] = _Permit()
+        if time.monotonic() < permit.until:
             return
-        try:
-            await gathered(origin, stream, 0, 1)
-        except FlarelogError as error:
-            if not error.retry_safe:
-                asked.pop(key, None)
-                raise
-            return  # nobody answers: nothing new comes either
-        if len(asked) >= KEPT:
-            asked.clear()
-        asked[key] = now
+        async with permit.asking:  # one question for all who look
+            now = time.monotonic()
+            if now < permit.until:
+                return
+            try:
+                await gathered(origin, stream, 0, 1)
+            except FlarelogError as error:
+                if not error.retry_safe:
+                    raise
+                return  # nobody answers: nothing new comes either
+            # Those of many sites, who were asked for together, are not asked for together again.
+            permit.until = now + AGAIN * random.uniform(0.5, 1)  # noqa: S311  nobody gains by guessing it
 
 
 @dataclass(slots=True, eq=False)
@@ -174,12 +188,10 @@ class Tail:
         """Go on with what all who look are given, until this one is too slow for that, or it has ended."""
         viewer = Viewer(self._origin)
         async with self._hub.entered(part.info, part.position, viewer) as feed:
-            part.feed, number, asked = feed, feed.number_of(part.position), time.monotonic()
+            part.feed, number = feed, feed.number_of(part.position)
             joined: int | None = part.position
             while viewer.refused is None and number >= feed.first:
-                if time.monotonic() - asked >= AGAIN:
-                    asked = time.monotonic()
-                    await self._permits.demand(self._origin, part.info.stream)
+                await self._permits.demand(self._origin, part.info.stream)
                 self._lose(part, feed.lost)  # nothing is awaited from here to the wait for news: none is missed
                 batch = feed.batch(number)
                 if batch is not None:
@@ -192,7 +204,7 @@ class Tail:
                     self._say({"done": [part.k]})
                     break
                 else:
-                    await feed.changed(AGAIN)
+                    await feed.changed()
         part.feed = None
         if viewer.refused is not None:
             raise viewer.refused

@@ -53,12 +53,13 @@ class Turns(StoreOrigin):
 
     def __init__(self, root: Path, failures: Sequence[Exception | None] = ()) -> None:
         super().__init__(str(root))
-        self.failures, self.reads = list(failures), 0
+        self.failures, self.reads, self.asked = list(failures), 0, 0
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
         self.reads += how.get("follow", False)
+        self.asked += not how.get("follow", False)
         if how.get("follow") and self.failures and (failure := self.failures.pop(0)) is not None:
             raise failure
         if how.get("follow"):
@@ -193,6 +194,26 @@ def test_a_session_that_ends_ends_its_tail(store: Path) -> None:
     played(play)
 
 
+def test_all_who_look_at_a_site_ask_together_whether_they_may(store: Path) -> None:
+    class Barred(Turns):
+        async def find(self, *args: Any, **how: Any) -> AsyncGenerator[Found, None]:
+            async with aclosing(super().find(*args, **how)) as found:
+                async for _ in found:
+                    raise NotAllowed("no")
+                yield 0, b""
+
+    async def play() -> None:
+        origin, barred, permits = Turns(store), Barred(store), Permits()
+        await asyncio.gather(*(permits.demand(origin, STREAM) for _ in range(20)))
+        assert origin.asked == 1
+        refused = await asyncio.gather(*(permits.demand(barred, STREAM) for _ in range(3)), return_exceptions=True)
+        assert [type(one) for one in refused] == [NotAllowed] * 3  # another one's rights say nothing of these
+        await permits.demand(origin, STREAM)
+        assert origin.asked == 1
+
+    played(play)
+
+
 def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
     async def play() -> None:
         origin = Turns(store)
@@ -201,7 +222,7 @@ def test_a_ring_tells_where_in_it_somebody_goes_on(store: Path) -> None:
             feed = Feed(info, 0, hub_.begin)
             feed.enter(viewer)
             while not feed.done:
-                await feed.changed(1)
+                await feed.changed()
             places = []
             number = feed.first
             while (batch := feed.batch(number)) is not None:

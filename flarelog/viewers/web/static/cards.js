@@ -7,10 +7,10 @@ import { bytes, place } from "./words.js";
 
 /** Asks for a place, and goes there. */
 export function goTo(page) {
-  const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: "1200, @4096, 50%, 08:12:03" });
+  const input = h("input", { name: "place", "aria-label": "Place", autocomplete: "off", placeholder: page.stream ? "1200, @4096, 50%, 08:12:03" : "08:12:03" });
   const said = h("output", {});
   const form = h("form", {}, input, h("button", {}, "Go"), said);
-  const dialog = card("Go to", h("p", {}, "A line, @ and an offset in bytes, a share in %, or a time in UTC."), form);
+  const dialog = card("Go to", h("p", {}, page.stream ? "A line, @ and an offset in bytes, a share in %, or a time in UTC." : "A time in UTC."), form);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const wanted = place(input.value, page.list.seen()?.first.row[5] ?? Date.now());

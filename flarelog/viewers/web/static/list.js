@@ -175,13 +175,12 @@ export class LogList extends HTMLElement {
 
   scrolled() {
     const moved = this.scrollTop - this.expected;
-    if (Math.abs(moved) >= 2) {
-      // Of the document, not of the rows: those that have come since it was drawn are no reason to stop following.
-      const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
-      if (moved < 0 && this.follow && !bottom) this.turn(false);
-      else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
-      this.expected = this.scrollTop;
-    }
+    if (Math.abs(moved) < 2) return; // it is the list's own doing, which was drawn
+    // Of the document, not of the rows: those that have come since it was drawn are no reason to stop following.
+    const bottom = this.scrollHeight - this.clientHeight - this.scrollTop < this.height;
+    if (moved < 0 && this.follow && !bottom) this.turn(false);
+    else if (moved > 0 && !this.follow && bottom) this.dispatchEvent(new CustomEvent("bottom"));
+    this.expected = this.scrollTop;
     this.draw();
   }
 

@@ -7,11 +7,11 @@ import { Refused } from "./api.js";
 import { say } from "./dom.js";
 import { NOTE, key } from "./lines.js";
 import { Tail } from "./tail.js";
-import { several, short } from "./words.js";
+import { apart, several, short } from "./words.js";
 
 const COUNTED = 300; // ms after which it is asked again whether the lines are counted
 const AGAIN = 1000; // ms after which a question that nobody answered is asked again
-const TAG = 28; // characters of a log's name before its rows
+const TAG = [28, 12]; // characters of a log's name before its rows, where there is room for them, and on a phone
 const NEAR = 150; // rows beyond the screen at which more are asked for
 
 export class Moving extends HTMLElement {
@@ -232,9 +232,16 @@ export class Moving extends HTMLElement {
   known(streams) {
     this.source.streams = streams.map((stream) => ({ run: this.run, ...stream }));
     const sites = [...new Set(streams.map((stream) => stream.site))].sort();
-    const alone = (site) => streams.filter((stream) => stream.site === site).length === 1;
+    const most = TAG[Number(matchMedia("(max-width: 40rem)").matches)];
+    const named = (site, log) => {
+      const logs = streams.filter((stream) => stream.site === site).map((stream) => stream.log);
+      if (logs.length === 1 && streams.length > 1) return short(site, most);
+      const part = apart(logs)[logs.indexOf(log)];
+      const room = most - part.length - 1;
+      return `${site}/${log}`.length <= most || logs.length === 1 || room < 4 ? short(`${site}/${log}`, most) : `${short(site, room)}/${part}`;
+    };
     this.list.titles = streams.map(({ site, log }) => `${site}/${log}`);
-    this.list.names = streams.map(({ site }, k) => short(alone(site) && streams.length > 1 ? site : this.list.titles[k], TAG));
+    this.list.names = streams.map(({ site, log }) => named(site, log));
     this.list.colours = streams.map((stream) => sites.indexOf(stream.site) % 8);
     if (!this.stream) {
       this.search.streams = streams.map(({ site, log }) => ({ site, log }));

@@ -17,6 +17,7 @@ const DRAWN = /\|?[\u2580-\u259f#=>.\s-]{3,}\|?/g; // the part of a bar's text t
 const PLACES = 12; // of findings that are alike
 const SLOWER = 10_000; // ms between two looks for errors and findings
 const SOON = 300; // ms after which last lines that were being read are asked for
+const AT_FIRST = 50; // ms after which a list that is being made is asked for, and then twice as many, and so on
 
 export class RunPage extends HTMLElement {
   begin(run, site) {
@@ -29,6 +30,7 @@ export class RunPage extends HTMLElement {
     this.rows = new Map();
     this.opened = new Set();
     this.most = SHOWN;
+    this.listed = AT_FIRST;
     this.trouble = h("p", { class: "trouble", role: "alert", hidden: true });
     this.sum = h("p", { class: "sum", role: "status" });
     this.first = h("section", { class: "first", hidden: true, "aria-label": "First error" });
@@ -62,15 +64,18 @@ export class RunPage extends HTMLElement {
   async look() {
     try {
       const headers = this.etag ? { "If-None-Match": this.etag } : {};
-      const response = await answered(`/api/run?${query({ run: this.run })}`, undefined, { headers });
+      const response = await answered(`/api/run?${query({ run: this.run, so_far: 1 })}`, undefined, { headers });
       trouble(this.trouble, null);
       if (response.status === 304) return;
-      this.record = await read(response);
+      const record = await read(response);
+      clearTimeout(this.reading);
+      this.listed = record.listing ? Math.min(2 * this.listed, SLOWER) : AT_FIRST;
+      if ((record.listing || record.reading) && this.isConnected) this.reading = setTimeout(() => this.look(), record.listing ? this.listed : SOON);
+      if (record.listing && (this.etag || !record.sites.length)) return; // what is shown is more than that
+      this.record = record;
       this.etag = response.headers.get("ETag");
       this.draw();
-      this.whole();
-      clearTimeout(this.reading);
-      if (this.record.reading && this.isConnected) this.reading = setTimeout(() => this.look(), SOON);
+      if (!record.listing) this.whole();
     } catch (error) {
       trouble(this.trouble, error);
     }
@@ -157,11 +162,11 @@ export class RunPage extends HTMLElement {
 
   draw() {
     if (!this.record) return;
-    const { sites, state } = this.record;
+    const { sites, state, listing } = this.record;
     const counts = new Map();
     for (const site of sites) counts.set(site.standing, (counts.get(site.standing) ?? 0) + 1);
     const parts = ORDER.filter((name) => counts.has(name)).map((name) => `${count(counts.get(name))} ${name === "sending" ? "live" : name}`);
-    say(this.sum, `${state}: ${several(sites.length, "site")}${parts.length ? `: ${parts.join(", ")}` : ""}`);
+    say(this.sum, `${state}: ${several(sites.length, "site")}${listing ? " so far" : ""}${parts.length ? `: ${parts.join(", ")}` : ""}`);
     const wanted = this.wanted();
     const nodes = [];
     const kept = new Map();

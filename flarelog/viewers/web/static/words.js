@@ -18,6 +18,24 @@ export function short(text, most) {
   return text.length > most ? `${text.slice(0, Math.ceil(half))}\u2026${text.slice(-Math.floor(half))}` : text;
 }
 
+/** What tells *names* of logs apart: without the directories that all begin with, and the ends that all have. */
+export function apart(names) {
+  const reversed = (text) => [...text].reverse().join("");
+  const head = common(names).lastIndexOf("/") + 1;
+  const rests = names.map((name) => name.slice(head));
+  const end = reversed(common(rests.map(reversed)));
+  const at = end.search(/[/.]/);
+  const parts = rests.map((rest) => (at < 0 ? rest : rest.slice(0, at - end.length)));
+  return parts.every(Boolean) ? parts : rests;
+}
+
+/** What all of *texts* begin with. */
+function common([first, ...others]) {
+  let at = 0;
+  while (at < first.length && others.every((text) => text[at] === first[at])) at += 1;
+  return first.slice(0, at);
+}
+
 /** *size* in bytes: "12.3 MB". */
 export function bytes(size) {
   let unit = 0;

@@ -1,0 +1,132 @@
+"""A list of a run that takes long is shown as it grows, to all who ask meanwhile, and is made once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from flarelog.errors import CannotConnect, FlarelogError, NotFound
+from flarelog.lifecycle import RunState
+from flarelog.model import StreamId, StreamInfo
+from flarelog.stores.local.store import LocalStore
+from flarelog.viewers.origin import SoFar, StoreOrigin, nobody
+from flarelog.viewers.web import answers
+from flarelog.viewers.web.answers import Lists
+from flarelog.viewers.web.origins import Rights
+
+RUN = "run-1"
+SITES = ["berlin", "kyoto", "lyon", "porto"]
+
+
+class Slow(StoreOrigin):
+    """A store that lists one log more for each permit of *steps*."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+        self.steps, self.lists = asyncio.Semaphore(0), 0
+        self.failure: FlarelogError | None = None
+
+    async def streams(
+        self, run: str, sites: Sequence[str] = (), times: Sequence[int] = (), *, so_far: SoFar = nobody
+    ) -> list[StreamInfo]:
+        self.lists += 1
+        found = await super().streams(run, sites, times)
+        if sites:
+            return found
+        for count in range(len(found) + 1):
+            so_far(found[:count])
+            await self.steps.acquire()
+            if self.failure is not None:
+                raise self.failure
+        return found
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With a log of each of SITES. Nobody waits for what takes a turn of the loop or longer."""
+    monkeypatch.setattr(answers, "WAIT", 0.0)
+
+    async def fill() -> None:
+        async with LocalStore(tmp_path / "store", "memory") as held:
+            await held.set_run(RUN, RunState.RUNNING)
+            for site in SITES:
+                appender = await held.appender(StreamId(RUN, site, "log.txt"), b"producer")
+                await appender.append(0, b"a line\n")
+                await appender.close()
+
+    asyncio.run(fill())
+    return tmp_path / "store"
+
+
+def rights(store: Path) -> Rights:
+    return Rights(b"", Slow(store), contextlib.AsyncExitStack())
+
+
+def sites(infos: Sequence[StreamInfo]) -> list[str]:
+    return [info.stream.site for info in infos]
+
+
+async def listed(lists: Lists, of: Rights, count: int) -> None:
+    """Return when *count* logs are listed."""
+    async with asyncio.timeout(30):
+        while len((await lists.soon(of, RUN)).infos) < count:
+            await asyncio.sleep(0)
+
+
+def test_who_opens_a_run_sees_what_is_listed_so_far(store: Path) -> None:
+    async def play() -> None:
+        lists, of = Lists(), rights(store)
+        origin: Slow = of.origin  # type: ignore[assignment]
+        for count in range(len(SITES)):
+            origin.steps.release()
+            await listed(lists, of, count + 1)
+            found = await lists.soon(of, RUN)
+            assert (sites(found.infos), found.state, found.whole) == (SITES[: count + 1], RunState.RUNNING, False)
+        whole = asyncio.create_task(lists.of(of, RUN))
+        origin.steps.release()
+        assert sites((await whole).infos) == SITES
+        assert (await whole).whole
+        assert origin.lists == 1
+        await lists.close()
+
+    asyncio.run(play())
+
+
+def test_a_few_sites_are_listed_beside_the_list_of_all(store: Path) -> None:
+    async def play() -> None:
+        lists, of = Lists(), rights(store)
+        origin: Slow = of.origin  # type: ignore[assignment]
+        assert not (await lists.soon(of, RUN)).whole
+        assert sites((await lists.of(of, RUN, {"porto", "kyoto"})).infos) == ["kyoto", "porto"]
+        with pytest.raises(NotFound, match="or not these sites"):
+            await lists.of(of, "run-2", {"kyoto"})
+        origin.steps.release()
+        assert not (await lists.soon(of, RUN)).whole
+        await lists.close()
+
+    asyncio.run(play())
+
+
+def test_a_list_that_fails_is_made_anew_for_whoever_asks_next(store: Path) -> None:
+    async def play() -> None:
+        lists, of = Lists(), rights(store)
+        origin: Slow = of.origin  # type: ignore[assignment]
+        origin.failure = CannotConnect("nobody answers")
+        one, other = (asyncio.create_task(lists.of(of, RUN)) for _ in range(2))
+        await listed(lists, of, 0)
+        other.cancel()  # who leaves ends nobody else's list
+        origin.steps.release()
+        with pytest.raises(CannotConnect):
+            await one
+        origin.failure = None
+        for _ in range(len(SITES) + 1):
+            origin.steps.release()
+        assert sites((await lists.of(of, RUN)).infos) == SITES
+        assert origin.lists == 2
+        await lists.close()
+
+    asyncio.run(play())
