@@ -30,7 +30,10 @@ from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, totals
 from flarelog.stores.moments import POINTS, Moment
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
+from flarelog.wire.codec.lists import Listing, parts_of
+from flarelog.wire.codec.timeline import Times, moments_in_messages
 
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
 
@@ -53,7 +56,7 @@ class Lists:
 
     async def _answered(
         self,
-        asked: codec.Listing | codec.Times | codec.Asked,
+        asked: Listing | Times | Asked,
         context: Context,
         action: Action,
         own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
@@ -79,7 +82,7 @@ class Lists:
                     with patience:
                         yield part
 
-    def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
+    def streams(self, asked: Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """What List answers."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
@@ -88,7 +91,7 @@ class Lists:
         return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
 
     async def _held(
-        self, asked: codec.Listing, peer: str, identity: Identity
+        self, asked: Listing, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """What the store holds of it, and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
@@ -106,7 +109,7 @@ class Lists:
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
                     state, marks = self._states.of(info.stream), () if asked.one_a_site else info.marks
-                    for part in codec.parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
+                    for part in parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
                         if part[1]:
                             async with self._turns.one(peer):
                                 pass  # whoever lists something shorter has a turn in between
@@ -168,7 +171,7 @@ class Lists:
 
     # --- times
 
-    def timeline(self, asked: codec.Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
+    def timeline(self, asked: Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
         """What Timeline answers."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[Sequence[Moment], None]:
@@ -177,7 +180,7 @@ class Lists:
         return self._answered(asked, context, Action.TIMELINE, own, lambda relay: partial(relay.each, calls.timeline))
 
     async def _moments(
-        self, asked: codec.Times, peer: str, identity: Identity, *, whole: bool
+        self, asked: Times, peer: str, identity: Identity, *, whole: bool
     ) -> AsyncGenerator[Sequence[Moment], None]:
         """What the store knows of it, as far as *identity* may see it, in messages. *whole*: of the run as well."""
 
@@ -191,16 +194,16 @@ class Lists:
                     moments = await anext(found, None)
                 if moments is None:
                     return
-                for message in codec.moments_in_messages(moments):
+                for message in moments_in_messages(moments):
                     if whole or message[0].site:
                         yield message
 
     # --- what went wrong
 
-    def findings(self, asked: codec.Asked, context: Context) -> AsyncIterator[codec.FoundIn | bytes]:
+    def findings(self, asked: Asked, context: Context) -> AsyncIterator[FoundIn | bytes]:
         """What Findings answers."""
 
-        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[codec.FoundIn, None]:
+        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[FoundIn, None]:
             return self._troubles(asked, context, peer, identity)
 
         return self._answered(
@@ -208,8 +211,8 @@ class Lists:
         )
 
     async def _troubles(
-        self, asked: codec.Asked, context: Context, peer: str, identity: Identity
-    ) -> AsyncGenerator[codec.FoundIn, None]:
+        self, asked: Asked, context: Context, peer: str, identity: Identity
+    ) -> AsyncGenerator[FoundIn, None]:
         """What was found of it here, and *identity* may read, in messages."""
         known = self._found
         if known is None:
@@ -222,6 +225,6 @@ class Lists:
             for stream, progress in logs:
                 if not (asked.all or progress.size):
                     continue
-                found = codec.FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
-                for part in codec.found_in_messages(found):
+                found = FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
+                for part in found_in_messages(found):
                     yield part
