@@ -79,6 +79,7 @@ from flarelog.sources.redaction import patterns as own
 from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
+from flarelog.stores.local.runs import run_line
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening, Moment
 from flarelog.v1 import log_pb2 as pb
@@ -740,7 +741,7 @@ _LINES = [
     journals.length_line(3 << 20, 7, 3),
     journals.seal_line(3 << 20, 7),
     journals.seal_line(3 << 20, 7, Redaction(2, 30)),
-    journals.run_line("run-1", "ending"),
+    run_line("run-1", "ending"),
     journals.mark_line(0, replace(MARKS[0], at=1_795_363_719_123, clock=1_795_363_719_100)),
     journals.length_line(4 << 20, 9, 3, 1_795_363_719_123),
 ]
