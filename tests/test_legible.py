@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import sys
@@ -26,6 +27,7 @@ from flarelog.wire.codec.reads import decode_piece, decode_read, read_request
 from flarelog.wire.codec.runs import decode_list_runs, decode_receiver, decode_remove, decode_run, decode_run_info
 from flarelog.wire.codec.timeline import decode_moments, decode_timeline
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
+from tests.rows import rows
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "PushRequest": lambda raw: [decode_request(said) for _, said in several.requests(raw)],
@@ -46,7 +48,7 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
 }
 WITHOUT_TEXT = {"RemoveRunResponse"}
 STREAM = pb.StreamId(run="run-1", site="site-1", log="app.log")
-FIELDS = [pytest.param(path, id=f"{one.name}.{called(path)}") for one in messages() for path in texts(one)]
+FIELDS = [path for one in messages() for path in texts(one)]
 
 
 def valid(path: Path) -> Any:
@@ -82,9 +84,13 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(one)
 
 
-@pytest.mark.parametrize("path", FIELDS)
-@pytest.mark.parametrize("text", [HOSTILE, "\x1b" * HUGE, "x" * HUGE], ids=["hostile", "escapes", "huge"])
-def test_no_text_of_a_peer_is_taken_in_as_it_is(path: Path, text: str) -> None:
+@rows(FIELDS, lambda path: f"{message_of(path)}.{called(path)}")
+def test_no_text_of_a_peer_is_taken_in_as_it_is(path: Path) -> None:
+    for text in (HOSTILE, "\x1b" * HUGE, "x" * HUGE):
+        taken_in(path, text)
+
+
+def taken_in(path: Path, text: str) -> None:
     message = valid(path)
     spoil(message, path, text)
     try:
@@ -104,9 +110,9 @@ def test_each_message_of_the_contract_has_a_decoder_here() -> None:
     assert len(FIELDS) > 20
 
 
-@pytest.mark.parametrize("status", list(grpc.StatusCode))
-@pytest.mark.parametrize("details", [HOSTILE, HOSTILE + "x" * HUGE, "\x1b" * HUGE, ""], ids=len)
-def test_what_a_receiver_says_with_a_status_is_one_line(status: grpc.StatusCode, details: str) -> None:
+@rows(itertools.product(grpc.StatusCode, [HOSTILE, HOSTILE + "x" * HUGE, "\x1b" * HUGE, ""]), lambda row: row[0])
+def test_what_a_receiver_says_with_a_status_is_one_line(row: tuple[grpc.StatusCode, str]) -> None:
+    status, details = row
     nothing = grpc.aio.Metadata()
     error = grpc.aio.AioRpcError(status, nothing, nothing, details=details)
     sentence = str(statuses.error_of(error, "127.0.0.1:4721"))
