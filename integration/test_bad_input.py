@@ -461,7 +461,7 @@ def push(address: str, *messages: bytes) -> list[pb.Reply]:
         waiting.put(message)
     with grpc.insecure_channel(address) as channel:
         call: Any = channel.stream_stream("/flarelog.v1.LogService/Push")
-        replies = [pb.Reply.FromString(raw) for raw in call(iter(waiting.get, None), timeout=20.0)]
+        replies = [pb.Reply.FromString(raw) for raw in call(iter(waiting.get, None), timeout=60.0)]
         waiting.put(None)
     return replies
 

@@ -31,7 +31,7 @@ from integration.harness.nursery import Forked, Nursery
 
 T = TypeVar("T")
 
-PATIENCE = 30.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
+PATIENCE = 60.0  # seconds that a thing may take which takes a fraction of one on a machine that is not loaded
 RUN, SITE, LOG = "run-1", "site-1", "app.log"
 
 FLARELOG = (sys.executable, "-m", "flarelog")
