@@ -63,7 +63,8 @@ def test_a_run_with_a_gap_an_exit_record_and_a_silent_site(place: Place, tmp_pat
     kyoto.tell(signal.SIGCONT)
     until(lambda: receiver.stored("log.txt", "kyoto").endswith(b"last\n"), "kyoto goes on")
     assert kyoto.stop() in (0, 6)
-    time.sleep(5)  # until lyon's silence is noticed, and written down
+    events = receiver.store / RUN / ".lyon.events"
+    until(lambda: b'"silent"' in events.read_bytes(), "lyon's silence is noticed, and written down")
     out = tmp_path / "run.html"
     made = place.call("report", RUN, "--receiver", receiver.address, "-o", str(out))
     assert made.ends() == 0, made.talk()

@@ -147,7 +147,7 @@ def test_deep_logs_of_one_site_keep_no_other_waiting(place: Place) -> None:
     print(f"{len(took)} opens beside {DEEP} deep logs: median {statistics.median(took):.3f} s, max {max(took):.3f} s")
     # They waited for all of them before; now for none but the disk, which may take its time for one.
     assert min(took) < whole / 4
-    assert statistics.median(took) < 1.0
+    assert statistics.median(took) < 5.0
 
 
 def test_what_a_site_makes_is_limited_with_a_sentence_each(place: Place) -> None:
