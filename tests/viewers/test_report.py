@@ -42,6 +42,7 @@ from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
 from flarelog.viewers.report.picture import picture
 from flarelog.viewers.rounds import Round
 from tests.hostile_text import HOSTILE
+from tests.often import often
 
 BEGIN = 1_790_000_000_000  # milliseconds since 1970
 HOUR = 3_600_000
@@ -238,7 +239,7 @@ def busy(site: str, chance: random.Random, states: int = 40) -> tuple[SiteFacts,
     return facts, Lane(site, [chance.randrange(10**6) for _ in range(1200)], stretches, signs)
 
 
-@pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)])
+@pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)][: often(2, 3)])
 def test_a_report_is_bounded_whatever_happened_and_says_what_it_left_out(count: int, most: int) -> None:
     some = [busy("site", random.Random(number)) for number in range(min(count, 100))]
     found = [
