@@ -56,7 +56,7 @@ def test_the_last_lines_are_those_of_the_whole(row: tuple[Path, bool]) -> None:
         pytest.param(REDRAWN, id="a-bar-above-the-lines"),
         pytest.param(REDRAWN + b"an open line", id="a-line-without-an-end"),
         pytest.param(
-            b"one\n" * 99 + b"\n\rinner: 45%|####      | 450/1000 [00:10]\x1b[A\router: 10%" * 2000,
+            b"one\n" * 99 + b"\n\rinner: 45%|####      | 450/1000 [00:10]\x1b[A\router: 10%" * often(700, 2000),
             id="ends-of-lines-that-make-no-rows",
         ),
         pytest.param(Tqdm([("draw", 1, 7), ("write", 1, 3), ("draw", 0, 1)] * 60, 2, b"%d: %d%%").data, id="tqdm"),
@@ -66,7 +66,7 @@ def test_the_last_lines_are_those_of_the_whole(row: tuple[Path, bool]) -> None:
 def test_no_more_lines_than_were_asked_for_and_the_oldest_first(data: bytes, follow: bool) -> None:
     rows = [row.rstrip() for row in whole(data)]
     assert [row for row in on_a_terminal(data) if row] == [row for row in rows if row]
-    for number in (1, 2, 5, 40, 100, 1000):
+    for number in (1, 2, 40, 1000):
         assert [row.rstrip() for row in last(data, number, follow=follow)] == rows[-number:], number
 
 
