@@ -126,11 +126,19 @@ class Client:
         return trouble
 
     async def streams(
-        self, run: str = "", site: str = "", *, one_a_site: bool = False, times: Sequence[int] = (), some: bool = False
+        self,
+        run: str = "",
+        site: str = "",
+        *,
+        one_a_site: bool = False,
+        times: Sequence[int] = (),
+        within: float = 0.0,
+        some: bool = False,
     ) -> list[StreamInfo]:
         """What the receiver holds, of all runs or of *run*, of all its sites or of *site*; with *one_a_site* only the
         first stream of each site, without its marks. *times*: milliseconds since 1970 at which it is asked how long
-        each was. With *some* what its workers that hang have is left out, and said. Raises CannotConnect, NotAllowed.
+        each was. *within*: seconds, only open streams of which bytes came since, without their marks; an older receiver
+        lists all. With *some* what its workers that hang have is left out, and said. Raises CannotConnect, NotAllowed.
         """
         left_out = ""
 
@@ -146,6 +154,7 @@ class Client:
                 *(self._channel, run, site, TIMEOUT),
                 one_a_site=one_a_site,
                 times=times,
+                within=within,
                 heard=heard,
                 missing=missing if some else None,
             )

@@ -813,6 +813,7 @@ SEEDS: dict[str, list[bytes]] = {
         encode_piece((300, Counted(900, 7, (3,), (b"\x1b[31m",)))),
         encode_piece((7, Gap(300, 1, 5, "truncated"))),
         encode_list(Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
+        encode_list(Listing("run-1", within=750)),
         encode_run("run-1"),
     ],
     "info": [encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],

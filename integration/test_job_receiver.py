@@ -19,7 +19,7 @@ from flarelog.model import StreamInfo
 from flarelog.receiver.retention import DAY
 from flarelog.v1.log_pb2 import REJECTED, Reply
 from integration.harness.hostile import Peer
-from integration.harness.places import Place, append, until
+from integration.harness.places import Place, append, content, until
 
 RUN, SITE, LOG = "job-1", "site-1", "log.txt"
 
@@ -69,7 +69,7 @@ def test_what_a_site_writes_is_in_the_jobs_directory_at_once_and_kept_in_the_end
     copy = tmp_path / "jobs" / RUN / SITE / LOG
     with sending(receiver, tmp_path / "site") as end:
         append(tmp_path / "site" / LOG, b"one\n")
-        until(lambda: copy.exists() and copy.read_bytes() == b"one\n", "it is there")
+        until(lambda: content(copy) == b"one\n", "it is there")
         assert receiver.sending(RUN)
         append(tmp_path / "site" / LOG, b"two\n")
         end()
@@ -140,7 +140,7 @@ def test_silence_ends_one_stream_and_no_other(tmp_path: Path, place: Place) -> N
         append(place.log, b"one\n")
         killed, quiet = (place.sidecar(receiver.address, run=RUN, site=site) for site in ("killed", "quiet"))
         copies = [tmp_path / "jobs" / RUN / site / place.log.name for site in ("killed", "quiet")]
-        until(lambda: all(copy.exists() and copy.read_bytes() == b"one\n" for copy in copies), "both are there")
+        until(lambda: all(content(copy) == b"one\n" for copy in copies), "both are there")
         killed.process.kill()
         until(lambda: ended, "its silence is noticed")
         append(place.log, b"two\n")

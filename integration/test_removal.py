@@ -13,7 +13,7 @@ import pytest
 from flarelog.errors import FAILED, NOT_ALLOWED, NOT_FOUND, OK, USAGE
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import in_order
-from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, until
+from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, content, lines, until
 
 OTHER = "run-of-others"
 DAY = 86_400
@@ -142,7 +142,7 @@ def test_a_store_tells_what_happened_and_when_after_both_ends_were_killed(place:
     sidecar = place.sidecar(receiver)
     receiver.gets(data)
     events = receiver.store / RUN / f".{SITE}.events"
-    until(lambda: events.exists() and b"opened" in events.read_bytes(), "it is written down that the log is open")
+    until(lambda: b"opened" in content(events), "it is written down that the log is open")
     sidecar.kill()
     until(lambda: b"disconnected without a word" in events.read_bytes(), "and that nobody has it any more")
     receiver.program.kill()

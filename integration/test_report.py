@@ -14,7 +14,7 @@ import pytest
 
 from flarelog.model import Generation, Receipt, StreamId
 from flarelog.stores.local.store import LocalStore
-from integration.harness.places import RUN, SITE, Place, append, until
+from integration.harness.places import RUN, SITE, Place, append, content, until
 
 ROUNDS = "2026-11-22 12:00:{:02d},000 - ScatterAndGather - INFO - [identity=server, run=r, wf=w]: Round {} started.\n"
 
@@ -64,12 +64,13 @@ def test_a_run_with_a_gap_an_exit_record_and_a_silent_site(place: Place, tmp_pat
     until(lambda: receiver.stored("log.txt", "kyoto").endswith(b"last\n"), "kyoto goes on")
     assert kyoto.stop() in (0, 6)
     events = receiver.store / RUN / ".lyon.events"
-    until(lambda: b'"silent"' in events.read_bytes(), "lyon's silence is noticed, and written down")
+    until(lambda: b'"silent"' in content(events), "lyon's silence is noticed, and written down")
     out = tmp_path / "run.html"
     made = place.call("report", RUN, "--receiver", receiver.address, "-o", str(out))
     assert made.ends() == 0, made.talk()
     text = shown(out.read_bytes())
-    assert "lyon silent from" in text or "lyon lost link from" in text, text[:600]
+    # Three seconds later it is said to have ended without a receipt, and its lane says when it was silent.
+    assert re.search("lyon( lyon: no receipt, 4 bytes)? silent from", text) or "lyon lost link from" in text, text
     assert "oslo" in text
     assert "exit code 3" in text
     assert "cuda.oom" in text

@@ -20,7 +20,8 @@ import grpc
 import pytest
 
 from flarelog.cli.doctor import RUN as DOCTORS_RUN
-from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
+from flarelog.client import Client
+from flarelog.model import Chunk, Code, Open, Reply, StreamId, StreamInfo, extend
 from flarelog.policy import Identity
 from flarelog.receiver.workers.place import owner
 from flarelog.receiver.workers.relay import said_of
@@ -85,6 +86,28 @@ def receiver(place: Place) -> Receiver:
 
 
 # --- all of it, from wherever
+
+
+def test_of_all_sites_logs_those_that_grow_are_told(place: Place, receiver: Receiver) -> None:
+    where = roots(place)
+    sidecars = [place.sidecar(receiver, root=root, site=site) for site, root in where.items()]
+    for site in SITES:
+        receiver.gets(DATA, site=site)
+
+    def grown(within: float, site: str = "") -> list[StreamInfo]:
+        async def ask() -> list[StreamInfo]:
+            async with Client(receiver.address) as client:
+                return await client.streams(RUN, site, within=within)
+
+        return asyncio.run(ask())
+
+    assert {info.stream.site: info.marks for info in grown(3600)} == dict.fromkeys(SITES, ())
+    until(lambda: not grown(2.0), "they are silent")
+    append(where[SITES[1]] / LOG, b"more\n")
+    (found,) = until(lambda: grown(2.0), "one of them has grown")
+    assert found.stream == StreamId(RUN, SITES[1], LOG)
+    assert grown(3600, SITES[0])[0].committed == len(DATA)
+    assert [sidecar.stop() for sidecar in sidecars] == [0] * len(SITES)
 
 
 def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place, receiver: Receiver) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from integration.harness.places import RUN, Place, until
+from integration.harness.places import RUN, Place, content, until
 
 ZONES = {"kyoto": "Asia/Tokyo", "lyon": "Europe/Paris", "ohio": "America/New_York"}
 RULES = {"kyoto": "JST-9", "lyon": "CET-1CEST,M3.5.0,M10.5.0/3", "ohio": "EST5EDT,M3.2.0,M11.1.0"}
@@ -75,7 +75,7 @@ def test_what_tells_no_time_goes_by_its_arrival(place: Place) -> None:
         *("sidecar", "--receiver", receiver.address, "--run", RUN, "--site", "lyon", "--root", str(root))
     )
     stored = receiver.store / RUN / "lyon" / "log.txt"
-    until(lambda: stored.exists() and stored.read_bytes() == b"early\n", "the first line is stored")
+    until(lambda: content(stored) == b"early\n", "the first line is stored")
     time.sleep(1.1)  # what lies between them is the time that is asked for
     between = datetime.now(UTC)
     time.sleep(0.2)

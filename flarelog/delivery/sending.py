@@ -176,8 +176,9 @@ class Delivery:
     @property
     def has_more(self) -> bool:
         """Whether ``next`` may give something at once, as far as is known."""
-        source = self._source
-        return self.producer.marks_sent < len(source.marks) or self.hurries or source.unread() > 0
+        source, producer = self._source, self.producer
+        behind = producer.position != source.end or producer.marks_sent < len(source.marks)
+        return source.draining or source.has_more or behind or source.unread() > 0
 
     def next(self, now: float, wall: float, most: int = MAX_CHUNK) -> Chunk | tuple[int, Mark] | Receipt | None:
         """What is to be sent now, at most *most* bytes, which counts as sent; None: nothing for ``patience`` seconds,

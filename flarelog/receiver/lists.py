@@ -101,14 +101,17 @@ class Lists:
 
         prefix = f"{asked.run}/" if asked.run else ""
         prefix += f"{asked.site}/" if asked.run and asked.site else ""
-        held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
+        if asked.within:
+            held = self._grown(asked, wanted)
+        else:
+            held = self._store.list(prefix, one_a_site=asked.one_a_site, after=asked.after, wanted=wanted)
         async with contextlib.aclosing(held) as found:
             while True:
                 infos = await self._some(found, peer, asked.limit - streams if asked.limit else TURN_MOST)
                 streams += len(infos)
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
-                    state, marks = self._states.of(info.stream), () if asked.one_a_site else info.marks
+                    state, marks = self._states.of(info.stream), () if asked.one_a_site or asked.within else info.marks
                     for part in parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
                         if part[1]:
                             async with self._turns.one(peer):
@@ -116,6 +119,14 @@ class Lists:
                         yield part
                 if not infos or streams == asked.limit:
                     return
+
+    async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
+        """What is known of the open streams that have grown lately: nothing is looked up for the others."""
+        for stream in sorted(self._states.grown(asked.run, asked.site, asked.within / 1000)):
+            behind = (stream.run, stream.site, stream.log) > asked.after
+            at_hand = self._store.at_hand(stream) if behind and wanted(stream.run, stream.site) else None
+            if at_hand is not None:
+                yield at_hand.info
 
     async def _some(self, found: AsyncGenerator[StreamInfo, None], peer: str, most: int) -> list[StreamInfo]:
         """The next of *found*, in one turn; none when there are no more."""

@@ -137,6 +137,18 @@ class States:
 
     # --- what is asked
 
+    def grown(self, run: str, site: str, within: float) -> list[StreamId]:
+        """The open streams of *run*, or of *site* in it, of which bytes came within so many seconds; empty: of all."""
+        since = self._clock() - within
+        return [
+            stream
+            for stream, found in self._open.items()
+            if found.grown is not None
+            and found.grown >= since
+            and run in ("", stream.run)
+            and site in ("", stream.site)
+        ]
+
     def of(self, stream: StreamId) -> State:
         """How *stream* fares; of one that nobody has opened since the start, since when nobody has."""
         now = self._clock()

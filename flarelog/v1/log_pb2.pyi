@@ -397,20 +397,22 @@ class Counted(_message.Message):
     def __init__(self, end: _Optional[int] = ..., digest: _Optional[int] = ..., lines: _Optional[_Iterable[int]] = ..., colours: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ListRequest(_message.Message):
-    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms")
+    __slots__ = ("run", "site", "one_a_site", "after", "limit", "times_ms", "within_ms")
     RUN_FIELD_NUMBER: _ClassVar[int]
     SITE_FIELD_NUMBER: _ClassVar[int]
     ONE_A_SITE_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TIMES_MS_FIELD_NUMBER: _ClassVar[int]
+    WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
     run: str
     site: str
     one_a_site: bool
     after: StreamId
     limit: int
     times_ms: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+    within_ms: int
+    def __init__(self, run: _Optional[str] = ..., site: _Optional[str] = ..., one_a_site: bool = ..., after: _Optional[_Union[StreamId, _Mapping]] = ..., limit: _Optional[int] = ..., times_ms: _Optional[_Iterable[int]] = ..., within_ms: _Optional[int] = ...) -> None: ...
 
 class StreamInfo(_message.Message):
     __slots__ = ("stream", "first", "committed", "digest", "sealed", "marks", "first_mark", "redacted", "state", "begun_ms", "grown_ms", "sealed_ms", "lengths")

@@ -32,7 +32,9 @@ Order = Literal["arrival", "time"]
 LOOK_EVERY = 1.0  # seconds between two looks at which streams there are
 LOOK_AT_LEAST = 10.0  # seconds: where a look takes half a second or more
 TICK = 0.05  # seconds between two looks at what is complete
-LIVE_READS = 64  # streams that are read as they grow; more are read when a look shows that they have grown
+LIVE_READS = 64  # streams that are read as they grow; of more each is read when a look shows that it has grown
+GROWN_EVERY = 0.25  # seconds between two looks at which of those have grown, where a receiver tells that
+OVERLAP = 0.5  # seconds of growth that two such looks both tell of: what has come is committed a little later
 SIDE_BY_SIDE = 16  # such reads at a time
 READERS_TURNS = 4  # of the loop, between two of what is shown: a piece takes a reader several
 AT_ONCE = 32  # pieces that are shown before they are handed on
@@ -61,6 +63,7 @@ class Follow:
         self._turns: Turns[StreamId, Mark | _Skip] = Turns()
         self._come = asyncio.Event()  # something waits to be shown
         self._unsettled: dict[StreamId, None] = {}  # in the order in which they came
+        self._grew = set[StreamId]()  # of many streams those that have grown, and that are not read on yet
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
         self._waiting = False  # for a first stream, and it was said
@@ -78,9 +81,10 @@ class Follow:
         """Show what comes until the run has ended. Raises FlarelogError, OSError."""
         try:
             async with asyncio.TaskGroup() as group:
-                looking = group.create_task(self._look(group))
+                looking = group.create_task(self._look(group)), group.create_task(self._look_at_grown(group))
                 await self._show()
-                looking.cancel()
+                for task in looking:
+                    task.cancel()
                 for each in self._reading.streams.values():
                     if each.reading is not None:
                         each.reading.cancel()
@@ -109,6 +113,43 @@ class Follow:
                     self._waiting = True
                     await self._say_waiting()
             await asyncio.sleep(pause)
+
+    async def _look_at_grown(self, group: asyncio.TaskGroup) -> None:
+        """Have those of many streams read that have grown, between two looks at all of them."""
+        began, pause = time.monotonic(), GROWN_EVERY
+        while True:
+            await asyncio.sleep(pause)
+            before, began, pause = began, time.monotonic(), GROWN_EVERY
+            if self._over or len(self._reading.streams) <= LIVE_READS or self._reading.away is not None:
+                continue
+            try:
+                infos = await self._reading.grown(began - before + OVERLAP)
+            except FlarelogError:
+                began = before  # the look at all of them says what is wrong
+                continue
+            if infos is None:
+                return
+            begun = self._grown(infos, group)
+            if begun:
+                await asyncio.wait(begun, timeout=LOOK_AT_LEAST)
+            pause = max(GROWN_EVERY, time.monotonic() - began)
+
+    def _grown(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Read on what has grown; the tasks that do. What is being read just now is looked at again."""
+        begun, streams = [], self._reading.streams
+        for info in infos:
+            if (each := streams.get(info.stream)) is not None:
+                each.info = replace(each.info, committed=max(each.info.committed, info.committed), state=info.state)
+                self._grew.add(info.stream)
+        for each in [streams[stream] for stream in self._grew]:
+            if self._over or (each.reading is not None and not each.done):
+                continue
+            self._grew.discard(each.info.stream)
+            held = self._ranks.readable(str(each.info.stream), each.received) == each.received
+            if each.reading is not None and each.received < each.info.committed and not held:
+                each.reading = group.create_task(self._read(each, follow=False))
+                begun.append(each.reading)
+        return begun
 
     async def _say_waiting(self) -> None:
         what, meant = f"{self._reading.origin.name} has no such log", ""

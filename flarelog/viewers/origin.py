@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
     from flarelog.wire.codec.findings import FoundIn
 
+_ANSWER = 2.0  # seconds that an answer of a receiver may take to be made
 _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown
 
 Found = tuple[int, Buffer | Mark]
@@ -48,6 +49,11 @@ class Origin(Protocol):
     async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         """What is held of *run*, or of *sites* in it; *times*: milliseconds since 1970 at which it is asked how long
         each stream was. Raises CannotConnect, NotAllowed.
+        """
+
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        """The open streams of *run*, or of *sites* in it, of which bytes came within so many seconds, without their
+        marks; None where that is not known without a look at all. Raises CannotConnect, NotAllowed.
         """
 
     async def runs(self) -> list[str]:
@@ -118,6 +124,12 @@ class ReceiverOrigin:
         self._client.patience = 0.0  # from now on whoever asks knows better how long to wait
         return found
 
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        found = [info for site in sites or ("",) for info in await self._client.streams(run, site, within=within)]
+        ages = [None if info.state is None else info.state.grown for info in found]
+        # An older receiver lists all.
+        return found if all(age is not None and age <= within + _ANSWER for age in ages) else None
+
     async def runs(self) -> list[str]:
         return [info.run for info in await self.infos()]
 
@@ -167,6 +179,9 @@ class StoreOrigin:
         if not times:
             return found
         return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
+
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        return None
 
     async def runs(self) -> list[str]:
         return list(await self._store.runs())

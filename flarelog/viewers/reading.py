@@ -165,6 +165,13 @@ class Reading:
         self._clocks.learn(found)
         return ordered(info for info in found if self.selection.has(info.stream))
 
+    async def grown(self, within: float) -> list[StreamInfo] | None:
+        """What has grown within so many seconds, without marks; None where only ``listed`` tells. Raises
+        FlarelogError.
+        """
+        found = await self.origin.grown(self.selection.run, self.selection.named, within)
+        return None if found is None else [info for info in found if self.selection.has(info.stream)]
+
     def add(self, info: StreamInfo, *, over: bool = False) -> Stream:
         """Begin with a stream that was found. *over*: no more of it will be shown than there is."""
         stream, tail = info.stream, self.selection.tail

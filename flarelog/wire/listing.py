@@ -37,21 +37,23 @@ async def streams(
     silence: float | None = None,
     one_a_site: bool = False,
     times: Sequence[int] = (),
+    within: float = 0.0,
     missing: Callable[[str], object] | None = None,
     heard: Callable[[], object] = lambda: None,
 ) -> list[StreamInfo]:
     """What List answers, the parts of each stream put together; what was not asked for is left out.
 
-    *times*: milliseconds since 1970 at which it is asked how long each stream was.
+    *times*: milliseconds since 1970 at which it is asked how long each stream was. *within*: seconds, only open streams
+    of which bytes came since, without their marks, if the receiver knows how to.
     *one_a_site*: only the first stream of each site, without its marks, if the receiver knows how to. *timeout*,
     *silence*: seconds that each page, and each message, may take. *missing*: gets the numbers of the receiver's workers
     that did not answer, whose streams are missing; without it they are waited for. *heard*: called with each message.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
-    listed = _Listed(run, site, heard)
+    listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
     while True:
-        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times))
+        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since)
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
         more = await listed.page(call, silence)

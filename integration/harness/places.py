@@ -71,6 +71,14 @@ def noise(size: int, seed: int = 1) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
+def content(path: Path) -> bytes:
+    """What *path* holds; nothing while it is not there."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def append(path: Path, data: bytes) -> bytes:
     with open(path, "ab") as file:
         file.write(data)
@@ -262,10 +270,7 @@ class Receiver:
         return self.store / run / site / log
 
     def stored(self, log: str = LOG, site: str = SITE, run: str = RUN) -> bytes:
-        try:
-            return self.file(log, site, run).read_bytes()
-        except FileNotFoundError:
-            return b""
+        return content(self.file(log, site, run))
 
     def gets(self, data: bytes, log: str = LOG, site: str = SITE, run: str = RUN) -> None:
         """Wait until the stored file holds *data* and nothing else."""

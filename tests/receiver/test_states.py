@@ -58,6 +58,22 @@ def test_bytes_are_live_then_quiet_while_heartbeats_come_then_silent(receiver: R
     assert receiver.called() == Standing(Phase.LIVE)
 
 
+def test_the_open_streams_that_have_grown_lately(receiver: Receiver) -> None:
+    states, other_site = receiver.states, StreamId("run-1", "site-2", "a.log")
+    for stream in (STREAM, OTHER, other_site, StreamId("run-2", "site-1", "a.log")):
+        states.opened(stream, PRODUCER)
+    states.took(STREAM, 5)
+    states.took(other_site, 5)
+    receiver.later(2)
+    states.took(OTHER, 5)
+    assert states.grown("run-1", "", 1.0) == [OTHER]
+    assert states.grown("run-1", "", 3.0) == [STREAM, OTHER, other_site]
+    assert states.grown("", "site-2", 3.0) == [other_site]
+    assert states.grown("run-2", "", 3.0) == []
+    states.left(STREAM)
+    assert states.grown("run-1", "site-1", 3.0) == [OTHER]
+
+
 def test_what_comes_from_a_producer_is_heard_of_all_its_streams_and_of_no_other_s(receiver: Receiver) -> None:
     for stream, producer in ((STREAM, PRODUCER), (OTHER, PRODUCER), (StreamId("run-1", "site-2", "a.log"), NEWER)):
         receiver.states.opened(stream, producer)

@@ -52,6 +52,9 @@ class Held:
     async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
         return [StreamInfo(stream, 0, len(data), 0, self._sealed) for stream, data in self._logs.items()]
 
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        return None
+
     async def runs(self) -> list[str]:
         return [RUN]
 
@@ -288,6 +291,50 @@ def test_what_takes_several_rows_of_a_terminal_that_became_narrower_is_taken_awa
     columns[0] = 40
     console.show([Line(0, 1, "a line")])
     assert out.getvalue().endswith(b"\r\x1b[2A\x1b[Ja line\n")
+
+
+class Many(Held):
+    """A hundred logs, which all grow once they were read; *tells*: half of them, if it is asked which."""
+
+    def __init__(self, *, tells: bool) -> None:
+        super().__init__({f"a/{number:03}": b"first\n" for number in range(100)}, sealed=False)
+        self._tells = tells
+        self.looks = 0
+
+    async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+        self.looks += 1
+        return await self._held()
+
+    async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+        return (await self._held())[::2] if self._tells else None
+
+    async def _held(self) -> list[StreamInfo]:
+        if len(self.asked) == 100:
+            self._logs = dict.fromkeys(self._logs, b"first\nsecond\n")
+        return [replace(info, state=State(linked=True, grown=0.0)) for info in await super().streams(RUN)]
+
+    async def state(self, run: str) -> RunState:
+        return RunState.RUNNING
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_of_many_logs_those_that_grow_are_read_before_all_are_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, tells: bool
+) -> None:
+    monkeypatch.setattr(live, "GROWN_EVERY", 0.0)
+    monkeypatch.setattr(live, "LOOK_EVERY", 3600.0 if tells else 0.0)
+
+    class Watched(Shown):
+        def enough(self, caught_up: bool, now: float) -> bool:
+            return sum("second" in line for line in self.lines) >= 50
+
+    origin, shown = Many(tells=tells), Watched()
+    asyncio.run(Follow(Reading(origin, Selection(RUN), PLAIN, pytest.fail), shown).run())
+    if tells:
+        assert sorted(shown.lines) == ["a: first"] * 100 + ["a: second"] * 50
+        assert origin.looks == 1
+    else:
+        assert origin.looks > 1
 
 
 class Restarted(Held):

@@ -135,14 +135,8 @@ def test_reading_and_listing_there_and_back() -> None:
     assert decode_piece(encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
     counted = Counted(3 * BLOCK - 1, 7, (BLOCK, 0, 5), (b"\x1b[31m", b"", b"\xff"))
     assert decode_piece(encode_piece((9, counted))) == (9, counted)
-    assert decode_list(encode_list(Listing("run-1", "", True))) == (
-        "run-1",
-        "",
-        True,
-        ("", "", ""),
-        0,
-        (),
-    )
+    for listing in (Listing("run-1", "", True), Listing("r", "s", False, ("r", "s", "l"), 7, (1, 2), 750)):
+        assert decode_list(encode_list(listing)) == listing
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),

@@ -130,6 +130,7 @@ MESSAGES: dict[str, Coded] = {
             st.tuples(names, names, names),
             st.integers(0, 2**32 - 1),
             times=st.lists(offsets, max_size=MOST_TIMES).map(tuple),
+            within=words,
         ),
         encode_list,
         decode_list,

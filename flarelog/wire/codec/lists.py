@@ -27,10 +27,12 @@ class Listing(NamedTuple):
     after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
     limit: int = 0  # streams at most; 0: all
     times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
+    within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
 
 
 def encode_list(asked: Listing) -> bytes:
     message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
+    message.within_ms = asked.within
     message.times_ms.extend(asked.times)
     if any(asked.after):
         message.after.run, message.after.site, message.after.log = asked.after
@@ -41,7 +43,8 @@ def decode_list(raw: bytes) -> Listing:
     message = parse(pb.ListRequest, raw)
     after = text_of(message.after.run), text_of(message.after.site), text_of(message.after.log)
     times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
-    return Listing(text_of(message.run), text_of(message.site), message.one_a_site, after, message.limit, times)
+    run, site = text_of(message.run), text_of(message.site)
+    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms)
 
 
 def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
