@@ -3,6 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# What is compiled is kept, whatever the caller's environment says: the tests start hundreds of interpreters, and each of
+# them would compile flarelog anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: poc test nvflare mutations soak fuzz check audit format protos protos-check bench bench-compare bench-page \
 	bench-profile picture way man clean
 

@@ -24,7 +24,9 @@ from typing import Any
 from flarelog.cli.tuning import more_descriptors
 from flarelog.delivery.producer import Producer
 from flarelog.model import Code, Open, StreamId
-from flarelog.wire import codec
+from flarelog.wire.codec.base import MAJOR, SERVICE
+from flarelog.wire.codec.push import Request, encode_request
+from flarelog.wire.codec.replies import decode_reply
 
 LOG = "log.txt"
 LINE = b"2025-06-01 08:00:00,370 - trainer - INFO - step=1234 loss=0.123456 lr=1e-4 gpu_mem=71.3GiB\n"
@@ -45,7 +47,7 @@ def _request() -> bytes:
     headers = {
         ":method": "POST",
         ":scheme": "http",
-        ":path": f"/{codec.SERVICE}/Push",
+        ":path": f"/{SERVICE}/Push",
         ":authority": "localhost",
         "te": "trailers",
         "content-type": "application/grpc",
@@ -83,13 +85,13 @@ class Site:
         self._first_window, self._read = _WINDOW_AT_FIRST, 0
         self.producer.opened()
         self._socket.sendall(_request())
-        self._say(Open(self._stream, self._id, 0, codec.MAJOR, "bench", None, self.moves))
+        self._say(Open(self._stream, self._id, 0, MAJOR, "bench", None, self.moves))
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def _say(self, request: codec.Request) -> None:
-        message = codec.encode_request(request, 1)
+    def _say(self, request: Request) -> None:
+        message = encode_request(request, 1)
         size = len(message) + 5
         for stream in self._windows:
             self._windows[stream] -= size
@@ -128,7 +130,7 @@ class Site:
             while len(self._messages) >= 5 and len(self._messages) >= 5 + (
                 size := int.from_bytes(self._messages[1:5], "big")
             ):
-                reply = codec.decode_reply(bytes(self._messages[5 : 5 + size]))
+                reply = decode_reply(bytes(self._messages[5 : 5 + size]))
                 del self._messages[: 5 + size]
                 if reply.elsewhere:
                     self.elsewhere = True

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from flarelog.model import Chunk, Code, Open, Reply, StreamId, extend
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.push import encode_request
 
 LOG = "log.txt"
 WINDOW = 4 << 20  # bytes, whatever the receiver grants beyond that
@@ -28,7 +29,7 @@ async def opened(receiver: str, site: str, moves: int) -> Any:
     while True:
         channel = calls.channel(receiver, None)
         call = calls.push_singly(channel)()
-        await call.write(codec.encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
+        await call.write(encode_request(Open(StreamId("bench", site, LOG), os.urandom(16), moves=moves), 1))
         if not (await call.read()).elsewhere:
             return call
         moves += 1
@@ -57,7 +58,7 @@ async def flood(receiver: str, site: str, data: bytes, begun: asyncio.Event, mov
             answered.clear()
             await answered.wait()
         digest = extend(digest, data)
-        await call.write(codec.encode_request(Chunk(offset, data, digest), 1))
+        await call.write(encode_request(Chunk(offset, data, digest), 1))
         offset += len(data)
 
 

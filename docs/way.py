@@ -44,7 +44,7 @@ LANES = (
             "sender.log:Log.run",
             "wire.packing:Packing.packed",
             "wire.uplink:Stream.put",
-            "wire.codec:encode_request",
+            "wire.codec.push:encode_request",
         ),
     ),
     Lane(
@@ -53,7 +53,7 @@ LANES = (
         (
             "wire.service:handlers",
             "receiver.call:Call.run",
-            "wire.codec:decode_said",
+            "wire.codec.push:decode_said",
             "receiver.session:Session.take",
             "delivery.receiving:Reception.take",
             "delivery.receiver:Receiver.chunk",

@@ -23,7 +23,10 @@ from flarelog.render.counting import Counted
 from flarelog.render.sieve import FEW, Sieve
 from flarelog.security.tls import Tls, why
 from flarelog.stores.moments import Moment
-from flarelog.wire import calls, codec, listing, statuses
+from flarelog.wire import calls, listing, statuses
+from flarelog.wire.codec.findings import Asked, FoundIn
+from flarelog.wire.codec.reads import Found
+from flarelog.wire.codec.timeline import Times
 
 T = TypeVar("T")
 
@@ -172,7 +175,7 @@ class Client:
         follow: bool = False,
         sieve: Sieve | None = None,
         stop: int = 0,
-    ) -> AsyncGenerator[codec.Found, None]:
+    ) -> AsyncGenerator[Found, None]:
         """Ask a receiver for a stream's bytes and marks, each mark before the bytes behind it. As ``read``, with the
         marks from number *first_mark* on; but of one call, which is not made again. With *stop* only bytes before that
         offset. With *sieve* lines may be left out: a piece may then begin behind the end of the one before, and be
@@ -281,7 +284,7 @@ class Client:
         """
 
         async def ask() -> list[Moment]:
-            return await listing.timeline(self._channel, codec.Times(run, site, points), RUN_TIMEOUT)
+            return await listing.timeline(self._channel, Times(run, site, points), RUN_TIMEOUT)
 
         older = "cannot tell what happened in a run over time"
         try:
@@ -289,17 +292,17 @@ class Client:
         except TimeoutError as error:
             raise TimedOut(f"{self.address} did not answer in time") from error
 
-    async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[codec.FoundIn] | None:
+    async def findings(self, run: str, site: str = "", *, every: bool = False) -> list[FoundIn] | None:
         """What the receiver found in the logs of *run*, or of *site* in it, as far as they may be read.
 
         *every*: logs in which nothing was found as well. None where it looks for nothing, or is older. Raises
         CannotConnect, InvalidName, NotAllowed.
         """
 
-        async def ask() -> list[codec.FoundIn]:
-            return await listing.findings(self._channel, codec.Asked(run, site, every), RUN_TIMEOUT)
+        async def ask() -> list[FoundIn]:
+            return await listing.findings(self._channel, Asked(run, site, every), RUN_TIMEOUT)
 
-        async def newer() -> list[codec.FoundIn] | None:
+        async def newer() -> list[FoundIn] | None:
             try:
                 return await ask()
             except grpc.aio.AioRpcError as error:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from flarelog.exits import Exit
-from flarelog.model import Attributes, RunInfo, StreamInfo, extents
+from flarelog.extents import extents
+from flarelog.model import Attributes, RunInfo, StreamInfo
 from flarelog.names import natural
 from flarelog.text import legible
 

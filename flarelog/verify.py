@@ -16,7 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from flarelog.errors import NotFound, Unavailable
-from flarelog.model import EMPTY_DIGEST, REDACTED, Extent, Generation, Redaction, StreamId, StreamInfo, extend, extents
+from flarelog.extents import Extent, extents
+from flarelog.model import EMPTY_DIGEST, REDACTED, Generation, Redaction, StreamId, StreamInfo, extend
 from flarelog.sources.files.identity import identity, inode
 from flarelog.sources.files.lineage import born_of, is_numbered, is_surely_rotation, names_of
 from flarelog.stores.base import Evidence, Reader

@@ -43,7 +43,11 @@ from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import calls, codec, several
+from flarelog.wire import calls, several
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.lists import encode_info
+from flarelog.wire.codec.push import Request, decode_request, decode_said, encode_request
+from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.packing import compress
 from fuzz.steps import MARKS, Steps, hold
 from tests.contexts import Bare
@@ -93,8 +97,8 @@ class Call(Bare):
     def asked(self) -> Iterator[StreamId]:
         """The streams that it would open; a name that is none is nowhere stored."""
         for raw in self._requests:
-            with contextlib.suppress(codec.Malformed, InvalidName):
-                if isinstance(request := codec.decode_request(raw), Open):
+            with contextlib.suppress(Malformed, InvalidName):
+                if isinstance(request := decode_request(raw), Open):
                     yield request.stream
 
     async def read(self) -> Any:
@@ -103,7 +107,7 @@ class Call(Bare):
         return self._requests.pop(0) if self._requests else grpc.aio.EOF
 
     async def write(self, reply: Reply | bytes) -> None:
-        self.replies += several.decode_replies(reply if isinstance(reply, bytes) else codec.encode_reply(reply))
+        self.replies += several.decode_replies(reply if isinstance(reply, bytes) else encode_reply(reply))
 
     def peer(self) -> str:
         return "a peer"
@@ -145,11 +149,11 @@ def _call(steps: Steps, held: dict[StreamId, bytes]) -> Call:
     requests = []
     for number in range(1 + steps.one(8)):
         kind = steps.one(8) if number else 0  # mostly an Open first
-        requests.append(twisted(steps, codec.encode_request(_request(steps, kind, stream, content, marks))))
+        requests.append(twisted(steps, encode_request(_request(steps, kind, stream, content, marks))))
     return Call(requests, [steps.one(4) for _ in requests])
 
 
-def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, marks: int) -> codec.Request:
+def _request(steps: Steps, kind: int, stream: StreamId, content: bytearray, marks: int) -> Request:
     """Such as an honest producer would say next, or nearly so."""
     if kind == 0:
         return Open(stream, bytes([65 + steps.one(3)]) * (16 - 12 * (steps.one(16) == 9)), steps.small())
@@ -204,7 +208,7 @@ class Heard:
     """A receiver that answers with any bytes; it notes what it is sent."""
 
     steps: Steps
-    said: list[codec.Request]
+    said: list[Request]
 
     def stream_stream(self, _: str, response_deserializer: Any) -> Callable[[], Any]:
         return lambda: _Push(self, response_deserializer)
@@ -236,7 +240,7 @@ class Heard:
         who = bytes([steps.one(2)]) * 8
         window = (0, 1 << 20, 1, 2**32 - 1)[steps.one(4)]
         reply = Reply(code, committed, digest, marks, who, steps.one(3), "because", steps.one(8) == 7, window=window)
-        return twisted(steps, codec.encode_reply(reply))
+        return twisted(steps, encode_reply(reply))
 
     async def close(self) -> None: ...
 
@@ -250,9 +254,7 @@ class _List:
         self._left -= 1
         steps = self._heard.steps
         return (
-            grpc.aio.EOF
-            if self._left < 0
-            else twisted(steps, codec.encode_info((self._heard.record(), steps.one(8) // 7)))
+            grpc.aio.EOF if self._left < 0 else twisted(steps, encode_info((self._heard.record(), steps.one(8) // 7)))
         )
 
     def cancel(self) -> None: ...
@@ -264,8 +266,8 @@ class _Push:
         self._left = 1 + heard.steps.one(6)
 
     async def write(self, raw: bytes) -> None:
-        said = codec.decode_said(raw)
-        hold(codec.encode_request(said.request, said.number) == raw, (said, raw))
+        said = decode_said(raw)
+        hold(encode_request(said.request, said.number) == raw, (said, raw))
         self._heard.said.append(said.request)
         await asyncio.sleep(0)
 

@@ -79,14 +79,20 @@ from flarelog.sources.redaction import patterns as own
 from flarelog.sources.redaction.mask import NAMES, Rules
 from flarelog.sources.redaction.secret import find
 from flarelog.stores.local import journal as journals
+from flarelog.stores.local.runs import run_line
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Happening, Moment
 from flarelog.v1 import log_pb2 as pb
 from flarelog.viewers.lanes import lanes_of, lanes_record
 from flarelog.viewers.web.timelines import arrivals
-from flarelog.wire import codec
 from flarelog.wire import packing as compression
-from flarelog.wire.codec import Malformed
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.lists import Listing, decode_info, decode_list, encode_info, encode_list, parts_of
+from flarelog.wire.codec.push import Request, decode_request, encode_request
+from flarelog.wire.codec.reads import decode_piece, decode_read, encode_piece, encode_read, read_request
+from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.runs import decode_receiver, decode_run, encode_receiver, encode_run
+from flarelog.wire.codec.timeline import Times, decode_moments, decode_timeline, encode_moments, encode_timeline
 from fuzz import certificates, sessions
 from fuzz.steps import MARKS, STREAM, Steps, hold
 
@@ -101,7 +107,7 @@ UNPACKED = 1 << 14  # bytes that a frame may have here: a megabyte a try is slow
 def request(raw: bytes) -> None:
     """A PushRequest: read by hand or not it means the same, and it survives being written again."""
     try:
-        found = codec.decode_request(raw)
+        found = decode_request(raw)
     except (Malformed, InvalidName):
         return
     message = pb.PushRequest.FromString(raw)
@@ -112,7 +118,7 @@ def request(raw: bytes) -> None:
         hold((found.data, found.raw_length) == (message.chunk.data, message.chunk.raw_length), found)
     elif isinstance(found, Open):
         hold((found.stream.log, found.producer) == (message.open.stream.log, message.open.producer), found)
-    again = codec.decode_request(codec.encode_request(found))
+    again = decode_request(encode_request(found))
     hold(again == found, (found, again))
 
 
@@ -143,21 +149,21 @@ _zstd: Any = vars(compression)["zstd"]
 
 def reply(raw: bytes) -> None:
     try:
-        found = codec.decode_reply(raw)
+        found = decode_reply(raw)
     except Malformed:
         return
-    hold(codec.decode_reply(codec.encode_reply(found)) == found, found)
+    hold(decode_reply(encode_reply(found)) == found, found)
     hold(0 <= found.committed <= MAX_OFFSET and found.idle_timeout >= 0, found)
 
 
 def reading(raw: bytes) -> None:
     """Read, List and the calls of a run, as both ends of them hear it."""
     ways: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
-        (lambda raw: codec.read_request(codec.decode_read(raw)), codec.encode_read),
-        (codec.decode_piece, codec.encode_piece),
-        (codec.decode_list, codec.encode_list),
-        (codec.decode_run, codec.encode_run),
-        (codec.decode_receiver, codec.encode_receiver),
+        (lambda raw: read_request(decode_read(raw)), encode_read),
+        (decode_piece, encode_piece),
+        (decode_list, encode_list),
+        (decode_run, encode_run),
+        (decode_receiver, encode_receiver),
     ]
     for decode, encode in ways:
         try:
@@ -170,24 +176,24 @@ def reading(raw: bytes) -> None:
 def info(raw: bytes) -> None:
     """What a receiver says of a stream: a sidecar draws its conclusions from it, and ``flarelog streams`` shows it."""
     try:
-        found, first = codec.decode_info(raw)
+        found, first = decode_info(raw)
     except (Malformed, InvalidName):
         return
-    hold(codec.decode_info(codec.encode_info((found, first))) == (found, first), found)
+    hold(decode_info(encode_info((found, first))) == (found, first), found)
     conclude(found)
 
 
 def timeline(raw: bytes) -> None:
     """What a receiver tells of a run over time: the page and a report draw lanes of it, and merge logs by it."""
     with contextlib.suppress(Malformed):
-        asked = codec.decode_timeline(raw)
-        hold(codec.decode_timeline(codec.encode_timeline(asked)) == asked, asked)
+        asked = decode_timeline(raw)
+        hold(decode_timeline(encode_timeline(asked)) == asked, asked)
     try:
-        found = codec.decode_moments(raw)
+        found = decode_moments(raw)
     except (Malformed, InvalidName):
         return
     if found:
-        hold(codec.decode_moments(codec.encode_moments(found)) == found, found)
+        hold(decode_moments(encode_moments(found)) == found, found)
     found.sort(key=lambda one: one.at)
     drawn = lanes_of(found, buckets=BUCKETS_DRAWN, now=NOW_MS)
     hold(len(drawn.lanes) <= 1 and all(len(lane.density) == BUCKETS_DRAWN for lane in drawn.lanes), found)
@@ -245,8 +251,8 @@ def _journal(raw: bytes, most: int) -> None:
     hold(replace_lines(again.compacted()) == replace_lines(compacted), compacted)
     if found.stream is not None:
         whole = StreamInfo(found.stream, 0, found.committed, found.digest, found.sealed, tuple(found.marks))
-        for part in codec.parts_of(whole):
-            codec.encode_info(part)
+        for part in parts_of(whole):
+            encode_info(part)
         conclude(whole)
 
 
@@ -594,9 +600,9 @@ def answered(steps: Steps, end: Producer, source: bytes) -> Reply:
     return Reply(code, committed, digest, marks, who, steps.one(3), "because", window=window)
 
 
-def sendable(what: codec.Request) -> None:
+def sendable(what: Request) -> None:
     try:
-        again = codec.decode_request(codec.encode_request(what))
+        again = decode_request(encode_request(what))
     except Malformed:
         return  # a position behind the last one that a file can have, at the word of the receiver
     hold(again == what, what)
@@ -735,13 +741,13 @@ _LINES = [
     journals.length_line(3 << 20, 7, 3),
     journals.seal_line(3 << 20, 7),
     journals.seal_line(3 << 20, 7, Redaction(2, 30)),
-    journals.run_line("run-1", "ending"),
+    run_line("run-1", "ending"),
     journals.mark_line(0, replace(MARKS[0], at=1_795_363_719_123, clock=1_795_363_719_100)),
     journals.length_line(4 << 20, 9, 3, 1_795_363_719_123),
 ]
 _STATE = {"version": 1, "owner": "run-1/site-1", "files": {"1:2:fh": ["a/log.txt", 7]}}
 
-_SAID: list[codec.Request] = [
+_SAID: list[Request] = [
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1"),
     Open(STREAM, b"p" * 16, 3, 1, "flarelog/0.1", News(7, 2**63 - 1)),
     News(1_795_205_718_941, 300),
@@ -774,8 +780,8 @@ _MOMENTS = [
 
 SEEDS: dict[str, list[bytes]] = {
     "timeline": [
-        codec.encode_timeline(codec.Times("run-1", "kyoto", 256)),
-        *(codec.encode_moments(moments) for moments in _MOMENTS),
+        encode_timeline(Times("run-1", "kyoto", 256)),
+        *(encode_moments(moments) for moments in _MOMENTS),
     ],
     "certificate": certificates.SEEDS,
     "policy": [
@@ -794,25 +800,23 @@ SEEDS: dict[str, list[bytes]] = {
             (8192, b"\x28\xb5\x2f\xfd\x44\x40\x00\x1f\x03\x00\x01a\x00\x00\x00\x00"),
         )
     ],
-    "request": [codec.encode_request(one) for one in _SAID],
+    "request": [encode_request(one) for one in _SAID],
     "reply": [
-        codec.encode_reply(
-            Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, codecs=tuple(Codec))
-        )
+        encode_reply(Reply(code, 5, 6, 7, b"A" * 16, 8, "because", code is Code.OK, 30.0, 1 << 20, codecs=tuple(Codec)))
         for code in Code
     ],
     "reading": [
-        codec.encode_read((STREAM, 5, True)),
-        codec.encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
-        codec.encode_read((STREAM, 5, False, None, None, 900, 7)),
-        codec.encode_piece((300, b"payload")),
-        codec.encode_piece((300, Counted(900, 7, (3,), (b"\x1b[31m",)))),
-        codec.encode_piece((7, Gap(300, 1, 5, "truncated"))),
-        codec.encode_list(codec.Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
-        codec.encode_list(codec.Listing("run-1", within=750)),
-        codec.encode_run("run-1"),
+        encode_read((STREAM, 5, True)),
+        encode_read((STREAM, 5, True, 7, Sieve((b"error", b"loss"), True, 2, 3))),
+        encode_read((STREAM, 5, False, None, None, 900, 7)),
+        encode_piece((300, b"payload")),
+        encode_piece((300, Counted(900, 7, (3,), (b"\x1b[31m",)))),
+        encode_piece((7, Gap(300, 1, 5, "truncated"))),
+        encode_list(Listing("run-1", "site-1", False, ("run-1", "site-1", "log.txt"), 2000)),
+        encode_list(Listing("run-1", within=750)),
+        encode_run("run-1"),
     ],
-    "info": [codec.encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],
+    "info": [encode_info((StreamInfo(STREAM, 0, 9, 2, True, tuple(MARKS)), first)) for first in (0, 500)],
     "journal": [b"\x08" + b"".join(_LINES), *(b"\x08" + line for line in _LINES)],
     "checkpoint": [json.dumps(_STATE).encode(), b"%08x %b" % (extend(0, b"{}"), b"{}")],
     "names": [

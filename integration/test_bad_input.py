@@ -122,7 +122,7 @@ def test_a_command_that_cannot_begin_says_why_in_one_sentence(
     (place.directory / ".lock").touch()  # of the store that some of them name
     (place.directory / "LOOP").symlink_to("LOOP")
     program = place.start(*args)
-    assert (program.ends(10.0), program.printed) == (code, ""), program.talk()
+    assert (program.ends(), program.printed) == (code, ""), program.talk()
     assert says in program.sentence()
 
 
@@ -176,7 +176,7 @@ BAD_SIDECARS = [
 def test_a_sidecar_that_cannot_begin_says_why_in_one_sentence(place: Place, options: dict[str, str], code: int) -> None:
     (place.directory / "FILE").write_text("a file")
     program = place.start("sidecar", *(part for pair in (SIDECAR | options).items() for part in pair))
-    assert (program.ends(10.0), program.printed) == (code, ""), program.talk()
+    assert (program.ends(), program.printed) == (code, ""), program.talk()
     program.sentence()
 
 
@@ -470,7 +470,7 @@ def ask(address: str, method: str, request: bytes) -> list[bytes]:
     """All answers to one call with one message."""
     with grpc.insecure_channel(address) as channel:
         call: Any = channel.unary_stream(f"/{method}")
-        return list(call(request, timeout=10.0))
+        return list(call(request, timeout=60.0))
 
 
 def status(error: Any) -> grpc.StatusCode:
@@ -652,7 +652,7 @@ def test_the_health_service_answers_serving(served: Receiver, service: str) -> N
 def test_the_health_service_can_be_watched(served: Receiver) -> None:
     with grpc.insecure_channel(served.address) as channel:
         watch: Any = channel.unary_stream("/grpc.health.v1.Health/Watch")
-        watching = watch(b"", timeout=5.0)
+        watching = watch(b"", timeout=60.0)
         assert next(watching) == b"\x08\x01"
         watching.cancel()
 

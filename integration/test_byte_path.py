@@ -326,14 +326,14 @@ def test_sigterm_drains_what_is_there(place: Place, durability: str) -> None:
 
 def test_a_second_sigterm_ends_at_once(place: Place) -> None:
     append(place.log, HEAD)
-    sidecar = place.sidecar(free_address())
+    sidecar = place.sidecar(free_address(), "--drain-timeout", "600")
     sidecar.says("retrying")
     sidecar.tell(signal.SIGTERM)
     sidecar.took_signals()
     with pytest.raises(AssertionError, match="did not end"):
         sidecar.ends(0.5)
     sidecar.tell(signal.SIGTERM)
-    assert sidecar.ends(5.0) == 128 + signal.SIGTERM
+    assert sidecar.ends() == 128 + signal.SIGTERM
 
 
 def test_a_file_that_never_stops_growing_does_not_hold_the_drain(place: Place) -> None:
@@ -403,14 +403,14 @@ def test_the_end_of_the_run_also_ends_a_sidecar_that_found_no_log(place: Place) 
     sidecar = place.sidecar(receiver)
     until(lambda: sidecar.has_open(Path("anon_inode:inotify")), "it watches")
     assert place.call("run-end", RUN, "--receiver", receiver.address).ends() == 0
-    assert sidecar.ends(12.0) == 0
+    assert sidecar.ends() == 0
 
 
 def test_sigterm_ends_a_sidecar_whose_root_never_appeared(place: Place) -> None:
-    sidecar = place.sidecar(place.serve(), root=place.directory / "none")
+    sidecar = place.sidecar(place.serve(), "--drain-timeout", "600", root=place.directory / "none")
     sidecar.says("waiting for it")
     sidecar.tell(signal.SIGTERM)
-    assert sidecar.ends(8.0) in (0, 3)  # it need not wait for what the whole run did not bring
+    assert sidecar.ends() in (0, 3)  # it need not wait for what the whole run did not bring
 
 
 # --- the producer fails

@@ -14,7 +14,8 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from flarelog.model import Ended, StreamInfo, extents
+from flarelog.extents import extents
+from flarelog.model import Ended, StreamInfo
 from flarelog.stores.local.journal import replay
 from integration.harness.places import Place, Program, Receiver
 

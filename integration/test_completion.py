@@ -175,7 +175,7 @@ def test_a_receiver_that_does_not_answer_holds_nobody_up(place: Place, receiver:
     began = time.monotonic()
     assert program.ends() == 0
     assert (program.printed.strip(), program.said) == ("", "")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20  # it would wait for ever
 
 
 @pytest.mark.parametrize("name", ["zsh", "fish"])

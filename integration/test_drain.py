@@ -16,22 +16,21 @@ def filled(place: Place, logs: int, size: int) -> dict[str, bytes]:
 
 
 def test_what_is_sent_slowly_is_sent_to_its_end(place: Place) -> None:
+    """With --once, at SIGTERM, and where another receiver is gone: three sites, each of which takes its time."""
     written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
-    began = time.monotonic()
-    sidecar = place.sidecar(receiver, "--once", "--drain-timeout", str(PATIENCE))
-    assert sidecar.ends(120) == 0, sidecar.talk()
+    drain, began = ("--drain-timeout", str(PATIENCE)), time.monotonic()
+    once = place.sidecar(receiver, "--once", *drain)
+    stopped = place.sidecar(receiver, *drain, site="site-2")
+    beside = place.sidecar(receiver, "--receiver", free_address(), "--once", *drain, site="site-3")
+    stopped.says("sending from")
+    assert stopped.stop(120) == 0, stopped.talk()
+    assert once.ends(120) == 0, once.talk()
     assert time.monotonic() - began > 2 * PATIENCE  # or it shows nothing
-    for log, data in written.items():
-        receiver.holds(data, log)
-
-
-def test_so_is_what_is_left_at_sigterm(place: Place) -> None:
-    written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
-    sidecar = place.sidecar(receiver, "--drain-timeout", str(PATIENCE))
-    sidecar.says("sending from")
-    assert sidecar.stop(120) == 0, sidecar.talk()
-    for log, data in written.items():
-        receiver.holds(data, log)
+    assert beside.ends(120) == 4, beside.talk()
+    assert beside.said.index("no receiver answered") < beside.said.rindex("sealed at offset")
+    for site in (SITE, "site-2", "site-3"):
+        assert all(receiver.stored(log, site) == data for log, data in written.items())
+    assert [each["sealed"] for each in receiver.streams().values()] == [True] * 3 * len(written)
 
 
 def test_a_limit_is_one_whatever_moves(place: Place) -> None:
@@ -51,14 +50,6 @@ def test_a_receiver_that_answers_and_takes_nothing_is_not_waited_for(place: Plac
     sidecar = place.sidecar(receiver, "--once", "--drain-timeout", "2")
     assert sidecar.ends() == 7
     assert "nothing was acknowledged for 2 s" in sidecar.said
-
-
-def test_one_receiver_that_is_gone_is_not_waited_for_because_another_takes_much(place: Place) -> None:
-    written, receiver = filled(place, 14, 1 << 20), place.serve(*SLOW)
-    sidecar = place.sidecar(receiver, "--receiver", free_address(), "--once", "--drain-timeout", str(PATIENCE))
-    assert sidecar.ends(120) == 4
-    assert sidecar.said.index("no receiver answered") < sidecar.said.rindex("sealed at offset")
-    assert len([each for each in receiver.streams() if each.startswith(f"{SITE}/")]) == len(written)
 
 
 def test_a_connection_that_stalls_ends_it(place: Place) -> None:

@@ -72,7 +72,7 @@ def slow_network() -> Iterator[tuple[Receiver, Program, Proxy]]:
 
 def fenced(program: Program) -> None:
     """It ends with the one sentence and the one code of a sidecar whose successor is at work."""
-    assert program.ends(15.0) == FENCED, program.talk()
+    assert program.ends() == FENCED, program.talk()
     sentence = program.sentence()
     assert "a newer producer has this stream" in sentence
     assert "do not start it again" in sentence
@@ -204,7 +204,7 @@ def test_a_sidecar_that_wakes_up_after_its_successor_has_gone_on_ends(place: Pla
             newer.kill()
     older.tell(signal.SIGCONT)
 
-    if moment == "draining" and older.ends(15.0) in (0, 7):
+    if moment == "draining" and older.ends() in (0, 7):
         pass  # it was done already, or its time was up
     else:
         fenced(older)
@@ -266,7 +266,7 @@ def test_a_connection_that_hangs_does_not_keep_the_stream_from_a_newer_sidecar(
         network.hold(*ways)
         data += append(place.log, TAIL)
         newer = place.sidecar(receiver)
-        until(lambda: receiver.stored() == data, "the newer one has the stream at once", 10.0)
+        until(lambda: receiver.stored() == data, "the newer one has the stream at once", 20.0)
         data = goes_on(receiver, newer, data)
         network.release()
         fenced(older)

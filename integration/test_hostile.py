@@ -23,7 +23,7 @@ from integration.harness.hostile import ATTACKS
 from integration.harness.places import PATIENCE, Program, Receiver, append, new_place
 
 # What is tried each time: one of each kind. The others are tried by make soak.
-USUAL = {"opens_at_once", "streams_at_once", "fat_marks", "half_open", "readers", "too_large"}
+USUAL = {"opens_at_once", "fat_marks", "half_open", "readers", "too_large"}
 RUN, SITE, LOG = "honest-run", "honest-site", "app.log"
 SECONDS = 3.0  # that an attack lasts
 EVERY = 0.01  # seconds between two lines

@@ -218,7 +218,9 @@ def test_a_sidecar_gathers_lines_as_long_as_it_is_asked_to_but_neither_much_nor_
             marks += request.HasField("mark")
             got.extend([request.chunk.data] if request.chunk.data else [])
             held = b"".join(got)
-            yield reply(committed=len(held), marks=marks, digest=crc32(held), epoch=1, pace_ms=4000)
+            yield reply(
+                committed=len(held), marks=marks, digest=crc32(held), epoch=1, pace_ms=4000 if len(got) < 2 else 90_000
+            )
 
     append(place.log, DATA[:100])
     with HostileReceiver(slowly) as receiver:
@@ -237,4 +239,4 @@ def test_a_sidecar_gathers_lines_as_long_as_it_is_asked_to_but_neither_much_nor_
         time.sleep(0.3)
         sidecar.tell(signal.SIGTERM)
         until(lambda: got[-1] == DATA[:100], lambda: f"the last line came: {sidecar.said}")
-        assert time.monotonic() - begin < 3.5, "neither waits for the pace to be over"
+        assert time.monotonic() - begin < 60, "neither waits for the pace to be over"

@@ -42,6 +42,7 @@ def test_by_default_three_sites_survive_a_late_receiver_and_rotation(tmp_path: P
         assert not re.search("ERROR|Traceback|Exception", talk.read_text()), talk
 
 
+@pytest.mark.soak  # CI plays it as a command of its own, with and without TLS
 def test_every_fault_once_and_every_byte_is_stored_or_a_gap() -> None:
     done = poc("--fault", "all", "--sites", "2", "--bytes", "2000000", "--json")
     assert done.returncode == 0, done.stderr

@@ -360,7 +360,7 @@ def test_a_receiver_that_stands_still_does_not_slow_the_writer(place: Place) -> 
         longest = max(longest, time.monotonic() - begin)
         place.log.rename(place.root / f"app.log.{rotation:02}")
         time.sleep(0.01)
-    assert longest < 1.0
+    assert longest < 10.0  # it would wait until the receiver goes on, which is never
     receiver.program.tell(signal.SIGCONT)
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(bytes(data))
@@ -384,6 +384,6 @@ def test_a_sidecar_that_is_stopped_at_any_moment_does_not_keep_a_writer_from_ope
             place.log.rename(place.root / f"app.log.{n:03}")
         sidecar.tell(signal.SIGCONT)
         time.sleep(0.002)
-    assert longest < 5.0
+    assert longest < 15.0  # a lease would hold it for 45 s
     assert sidecar.stop() == 0, sidecar.talk()
     receiver.holds(bytes(data))

@@ -304,12 +304,14 @@ def test_strangers_wait_and_fill_no_log_while_everybody_else_is_served(place: Pl
 
         strangers = [asyncio.create_task(stranger()) for _ in range(3 * SAID_A_MINUTE)]
         await asyncio.to_thread(receiver.program.says, " refused {", SAID_A_MINUTE)
-        before = time.monotonic()
-        async with Client(receiver.reader_address, tls=only, token=token) as client:
-            assert len(await client.streams(RUN)) == 1
-        served = time.monotonic() - before
+        served = []
+        for _ in range(3):  # of which a busy machine may hold one up
+            before = time.monotonic()
+            async with Client(receiver.reader_address, tls=only, token=token) as client:
+                assert len(await client.streams(RUN)) == 1
+            served.append(time.monotonic() - before)
         await asyncio.gather(*strangers)
-        return served, time.monotonic() - begin
+        return min(served), time.monotonic() - begin
 
     served, last = asyncio.run(go())
     assert last > 4.9, "the last of them waited"

@@ -82,7 +82,7 @@ def test_a_receiver_that_is_back_is_back_for_all_logs_at_once(place: Place) -> N
     opened = [line.split()[0] for line in again.program.said.splitlines() if "opened at" in line]
     first, last = (datetime.fromisoformat(moment) for moment in (min(opened), max(opened)))
     assert len(opened) == len(names) + 1
-    assert (last - first).total_seconds() < 1.0
+    assert (last - first).total_seconds() < 2.5
     assert sidecar.stop() == 0
 
 

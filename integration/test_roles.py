@@ -18,7 +18,11 @@ from flarelog.security.guard import UNKNOWN
 from flarelog.security.tls import Tls
 from flarelog.security.tokens import Tokens, tokens_path
 from flarelog.v1 import log_pb2
-from flarelog.wire import calls, codec, listing
+from flarelog.wire import calls, listing
+from flarelog.wire.codec.base import MAJOR, SERVICE
+from flarelog.wire.codec.findings import Asked
+from flarelog.wire.codec.push import encode_request
+from flarelog.wire.codec.timeline import Times
 from integration.harness.places import LOG, RUN, SITE, Place, Receiver, append, lines, new_place, until
 from tests.certificates import Authority
 
@@ -40,9 +44,7 @@ runs = ["public-*"]
 
 async def push(channel: grpc.aio.Channel, site: str = SITE) -> bool:
     call = calls.push_singly(channel)()
-    await call.write(
-        codec.encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, codec.MAJOR, "test"), 1)
-    )
+    await call.write(encode_request(Open(StreamId(RUN, site, "another.log"), b"x" * 16, 0, MAJOR, "test"), 1))
     reply = await call.read()
     call.cancel()
     assert isinstance(reply, Reply)
@@ -82,12 +84,12 @@ async def remove_run(channel: grpc.aio.Channel) -> bool:
 
 
 async def timeline(channel: grpc.aio.Channel) -> bool:
-    return bool(await listing.timeline(channel, codec.Times(RUN, SITE), 10))
+    return bool(await listing.timeline(channel, Times(RUN, SITE), 10))
 
 
 async def findings(channel: grpc.aio.Channel) -> bool:
     """Whether those of SITE are among all that are shown."""
-    return any(found.stream.site == SITE for found in await listing.findings(channel, codec.Asked(RUN, all=True), 10))
+    return any(found.stream.site == SITE for found in await listing.findings(channel, Asked(RUN, all=True), 10))
 
 
 CALLS: dict[str, Callable[[grpc.aio.Channel], Awaitable[bool]]] = {
@@ -250,7 +252,7 @@ def test_whose_token_does_not_hold_may_make_no_call_and_learns_nothing(federatio
     shown = {stranger: federation.metadata_of(stranger) for stranger in STRANGERS}
 
     async def call(channel: grpc.aio.Channel, method: str, metadata: Any) -> tuple[grpc.StatusCode, str] | None:
-        made = getattr(channel, SHAPES[method])(f"/{codec.SERVICE}/{method}")
+        made = getattr(channel, SHAPES[method])(f"/{SERVICE}/{method}")
         try:
             if SHAPES[method] == "unary_unary":
                 await made(b"", metadata=metadata, timeout=20)

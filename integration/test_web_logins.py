@@ -86,7 +86,7 @@ def test_a_revoked_token_ends_its_session_in_mid_stream_and_nobody_elses(place: 
         place.call("token", "revoke", first_id, "--store", "store")
         began = time.monotonic()
         until(lambda: ended.ended, "the tail ends")
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < 30
         append(place.log, b"secret\n")
         until(lambda: going.texts() == ["begin", "secret"], "the other one goes on")
         assert ended.texts() == ["begin"]

@@ -26,7 +26,10 @@ from flarelog.policy import Identity
 from flarelog.receiver.workers.place import owner
 from flarelog.receiver.workers.relay import said_of
 from flarelog.security.tls import Tls
-from flarelog.wire import calls, codec, listing
+from flarelog.wire import calls, listing
+from flarelog.wire.codec.base import SERVICE
+from flarelog.wire.codec.push import encode_request
+from flarelog.wire.codec.replies import decode_reply
 from integration.harness.places import (
     LOG,
     RUN,
@@ -148,11 +151,11 @@ def test_what_many_sites_send_is_there_and_seen_over_any_connection(place: Place
 
 async def _pushed(channel: grpc.aio.Channel, site: str, log: str, moves: int = 0) -> Reply:
     call = calls.push_singly(channel)()
-    await call.write(codec.encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
+    await call.write(encode_request(Open(StreamId(RUN, site, log), os.urandom(16), moves=moves), 1))
     reply = await call.read()
     assert isinstance(reply, Reply)
     if reply.code is Code.OK:
-        await call.write(codec.encode_request(Chunk(0, DATA, extend(0, DATA)), 1))
+        await call.write(encode_request(Chunk(0, DATA, extend(0, DATA)), 1))
         while reply.code is Code.OK and reply.committed < len(DATA):
             reply = await call.read()
             assert isinstance(reply, Reply)
@@ -304,11 +307,11 @@ def test_who_calls_is_whom_its_certificate_names_and_not_who_it_says(place: Plac
             assert reply.code is Code.REJECTED
             assert f"certificate '{OF[0]}'" in reply.reason
             call: Any = channel.stream_stream(
-                f"/{codec.SERVICE}/Push",
-                request_serializer=lambda said: codec.encode_request(said.request, said.number),
-                response_deserializer=codec.decode_reply,
+                f"/{SERVICE}/Push",
+                request_serializer=lambda said: encode_request(said.request, said.number),
+                response_deserializer=decode_reply,
             )(metadata=(forged,))
-            await call.write(codec.encode_request(Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16), 1))
+            await call.write(encode_request(Open(StreamId(RUN, OF[1], "forged.log"), b"x" * 16), 1))
             assert (await call.read()).code is Code.REJECTED
             call.cancel()
             await channel.close()

@@ -113,24 +113,30 @@ def _definitions(node: ast.AST, around: str = "") -> Iterator[tuple[str, ast.AST
 
 def _occurrences(around: ast.AST, wanted: list[ast.AST]) -> Iterator[tuple[ast.AST, str, int | None]]:
     """Where *wanted* stands: a node, its field, and the index if the field is a list."""
-    texts = [ast.unparse(one) for one in wanted]
     for node in ast.walk(around):
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 for at in range(len(value) - len(wanted) + 1):
-                    if all(map(_is, value[at : at + len(wanted)], wanted, texts)):
+                    if all(map(_is, value[at : at + len(wanted)], wanted)):
                         yield node, field, at
-            elif isinstance(value, ast.AST) and len(wanted) == 1 and _is(value, wanted[0], texts[0]):
+            elif isinstance(value, ast.AST) and len(wanted) == 1 and _is(value, wanted[0]):
                 yield node, field, None
 
 
-def _is(found: object, wanted: ast.AST, text: str) -> bool:
+def _is(found: object, wanted: object) -> bool:
+    """Whether they say the same, wherever they stand and however they are written."""
     if type(found) is not type(wanted):
         return False
-    assert isinstance(found, ast.AST)
+    if isinstance(found, list) and isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_is, found, wanted))
+    if not isinstance(found, ast.AST) or not isinstance(wanted, ast.AST):
+        return found == wanted
     if _is_open(wanted):
         found = _with_body(copy.copy(found), wanted)
-    return ast.unparse(found) == text
+    return all(_is(getattr(found, name), getattr(wanted, name)) for name in found._fields if name not in _UNSEEN)
+
+
+_UNSEEN = ("ctx", "kind", "type_comment")  # fields that a place or a way to write changes
 
 
 def _is_open(statement: ast.AST) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import sys
@@ -14,32 +15,40 @@ import pytest
 
 from flarelog.errors import FlarelogError
 from flarelog.model import Ended, Gap, Generation, Mark, StreamId
-from flarelog.stores.local import journal
+from flarelog.stores.local import journal, lines
 from flarelog.talk import LONGEST, OneLine, one_line, worth_saying
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, several, statuses
+from flarelog.wire import several, statuses
+from flarelog.wire.codec.base import MAJOR, MAX_TEXT
+from flarelog.wire.codec.findings import decode_asked, decode_found
+from flarelog.wire.codec.lists import decode_info, decode_list
+from flarelog.wire.codec.push import decode_request
+from flarelog.wire.codec.reads import decode_piece, decode_read, read_request
+from flarelog.wire.codec.runs import decode_list_runs, decode_receiver, decode_remove, decode_run, decode_run_info
+from flarelog.wire.codec.timeline import decode_moments, decode_timeline
 from tests.hostile_text import FORGED, HOSTILE, HUGE, Path, called, is_name, message_of, messages, spoil, texts
+from tests.rows import rows
 
 DECODERS: dict[str, Callable[[bytes], Any]] = {
-    "PushRequest": lambda raw: [codec.decode_request(said) for _, said in several.requests(raw)],
+    "PushRequest": lambda raw: [decode_request(said) for _, said in several.requests(raw)],
     "Reply": several.decode_replies,
-    "ReadRequest": lambda raw: codec.read_request(codec.decode_read(raw)),
-    "ReadResponse": codec.decode_piece,
-    "ListRequest": codec.decode_list,
-    "StreamInfo": codec.decode_info,
-    "RunRequest": codec.decode_run,
-    "RunResponse": codec.decode_receiver,
-    "ListRunsRequest": codec.decode_list_runs,
-    "RunInfo": codec.decode_run_info,
-    "RemoveRunRequest": codec.decode_remove,
-    "TimelineRequest": codec.decode_timeline,
-    "Moments": codec.decode_moments,
-    "FindingsRequest": codec.decode_asked,
-    "Found": codec.decode_found,
+    "ReadRequest": lambda raw: read_request(decode_read(raw)),
+    "ReadResponse": decode_piece,
+    "ListRequest": decode_list,
+    "StreamInfo": decode_info,
+    "RunRequest": decode_run,
+    "RunResponse": decode_receiver,
+    "ListRunsRequest": decode_list_runs,
+    "RunInfo": decode_run_info,
+    "RemoveRunRequest": decode_remove,
+    "TimelineRequest": decode_timeline,
+    "Moments": decode_moments,
+    "FindingsRequest": decode_asked,
+    "Found": decode_found,
 }
 WITHOUT_TEXT = {"RemoveRunResponse"}
 STREAM = pb.StreamId(run="run-1", site="site-1", log="app.log")
-FIELDS = [pytest.param(path, id=f"{one.name}.{called(path)}") for one in messages() for path in texts(one)]
+FIELDS = [path for one in messages() for path in texts(one)]
 
 
 def valid(path: Path) -> Any:
@@ -59,7 +68,7 @@ def valid(path: Path) -> Any:
         one = made.several.add() if path[0].name == "several" else made
         if "open" in [field.name for field in path]:
             one.open.stream.CopyFrom(STREAM)
-            one.open.version.major = codec.MAJOR
+            one.open.version.major = MAJOR
     return made
 
 
@@ -75,19 +84,23 @@ def strings(value: Any) -> Iterator[str]:
             yield from strings(one)
 
 
-@pytest.mark.parametrize("path", FIELDS)
-@pytest.mark.parametrize("text", [HOSTILE, "\x1b" * HUGE, "x" * HUGE], ids=["hostile", "escapes", "huge"])
-def test_no_text_of_a_peer_is_taken_in_as_it_is(path: Path, text: str) -> None:
+@rows(FIELDS, lambda path: f"{message_of(path)}.{called(path)}")
+def test_no_text_of_a_peer_is_taken_in_as_it_is(path: Path) -> None:
+    for text in (HOSTILE, "\x1b" * HUGE, "x" * HUGE):
+        taken_in(path, text)
+
+
+def taken_in(path: Path, text: str) -> None:
     message = valid(path)
     spoil(message, path, text)
     try:
         found = DECODERS[message_of(path)](message.SerializeToString())
     except FlarelogError as error:
-        assert is_name(path) or len(text) > codec.MAX_TEXT
+        assert is_name(path) or len(text) > MAX_TEXT
         found = str(error)
     for one in strings(found):
         assert one.isprintable()
-        assert len(one) <= 2 * codec.MAX_TEXT
+        assert len(one) <= 2 * MAX_TEXT
 
 
 def test_each_message_of_the_contract_has_a_decoder_here() -> None:
@@ -97,14 +110,14 @@ def test_each_message_of_the_contract_has_a_decoder_here() -> None:
     assert len(FIELDS) > 20
 
 
-@pytest.mark.parametrize("status", list(grpc.StatusCode))
-@pytest.mark.parametrize("details", [HOSTILE, HOSTILE + "x" * HUGE, "\x1b" * HUGE, ""], ids=len)
-def test_what_a_receiver_says_with_a_status_is_one_line(status: grpc.StatusCode, details: str) -> None:
+@rows(itertools.product(grpc.StatusCode, [HOSTILE, HOSTILE + "x" * HUGE, "\x1b" * HUGE, ""]), lambda row: row[0])
+def test_what_a_receiver_says_with_a_status_is_one_line(row: tuple[grpc.StatusCode, str]) -> None:
+    status, details = row
     nothing = grpc.aio.Metadata()
     error = grpc.aio.AioRpcError(status, nothing, nothing, details=details)
     sentence = str(statuses.error_of(error, "127.0.0.1:4721"))
     assert sentence.isprintable()
-    assert len(sentence) < 3 * codec.MAX_TEXT
+    assert len(sentence) < 3 * MAX_TEXT
 
 
 @pytest.mark.parametrize(
@@ -115,7 +128,7 @@ def test_what_a_receiver_says_with_a_status_is_one_line(status: grpc.StatusCode,
 def test_what_an_earlier_version_wrote_down_is_given_out_legibly(mark: Mark) -> None:
     replayed = journal.Journal()
     for raw in (journal.stream_line(StreamId("run-1", "site-1", "app.log")), journal.mark_line(0, mark)):
-        for record in journal.records(raw):
+        for record in lines.records(raw):
             assert record is not None
             replayed.apply(record)
     assert replayed.marks

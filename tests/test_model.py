@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from flarelog.errors import USAGE, InvalidName, InvalidOption
+from flarelog.extents import Extent, extents
 from flarelog.model import (
     Chunk,
     Ended,
-    Extent,
     Gap,
     Generation,
     Mark,
@@ -22,7 +22,6 @@ from flarelog.model import (
     StreamId,
     StreamInfo,
     extend,
-    extents,
     suffix_digest,
 )
 from flarelog.names import MAX_LOG, MAX_NAME, MAX_PART, MAX_PARTS, log_name, parse_address, run_name, site_name

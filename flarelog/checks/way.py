@@ -23,7 +23,7 @@ from flarelog.security.tls import Tls, why
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.sidecar import Sidecar
 from flarelog.sources.files.patterns import SourceOptions
-from flarelog.wire import codec
+from flarelog.wire.codec.base import MAJOR
 
 LOG = "doctor.log"
 RESOLVES, CONNECTS, TRIP = 5.0, 3.0, 15.0  # seconds that each may take
@@ -146,11 +146,9 @@ async def _talk(connect: Callable[[], Client], run_id: str) -> list[Row]:
 
 
 def _protocol(major: int, minor: int, agent: str) -> Row:
-    if major not in (0, codec.MAJOR):
+    if major not in (0, MAJOR):
         fix = "install matching versions of flarelog"
-        return fail(
-            "protocol", (f"the receiver speaks protocol version {major}, this machine version {codec.MAJOR}"), fix
-        )
+        return fail("protocol", (f"the receiver speaks protocol version {major}, this machine version {MAJOR}"), fix)
     if major == 0:
         return warn(
             "protocol",

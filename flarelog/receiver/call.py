@@ -28,7 +28,9 @@ from flarelog.receiver.intake import Intake
 from flarelog.receiver.session import LOST, Session
 from flarelog.security.context import Context
 from flarelog.stores.moments import SILENT
-from flarelog.wire import codec, several
+from flarelog.wire import several
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.push import decode_said, number_of
 
 log = logging.getLogger(__name__)
 
@@ -150,16 +152,16 @@ class Call:
                     until = self._loop.time() + LONGEST_TURN
                 await self._answers.room()
                 await self._take_one(said, raw, begin)
-        except codec.Malformed as error:
+        except Malformed as error:
             self._refuse(0, error)
 
     async def _take_one(self, said: bytes | memoryview, raw: bytes, begin: int) -> None:
         """Take *said*, which begins at *begin* of *raw*."""
         try:
             try:
-                number, request = codec.decode_said(said)
+                number, request = decode_said(said)
             except Exception:
-                number = codec.number_of(said)
+                number = number_of(said)
                 raise
             session = self._sessions.get(number)
             if session is not None:

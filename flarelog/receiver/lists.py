@@ -30,7 +30,10 @@ from flarelog.security.context import Context
 from flarelog.security.guard import identity_of
 from flarelog.stores.base import Store, totals
 from flarelog.stores.moments import POINTS, Moment
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.findings import Asked, FoundIn, found_in_messages
+from flarelog.wire.codec.lists import Listing, parts_of
+from flarelog.wire.codec.timeline import Times, moments_in_messages
 
 TURN, TURN_MOST = 0.002, 100  # seconds, streams: what is looked at in one turn
 
@@ -53,7 +56,7 @@ class Lists:
 
     async def _answered(
         self,
-        asked: codec.Listing | codec.Times | codec.Asked,
+        asked: Listing | Times | Asked,
         context: Context,
         action: Action,
         own: Callable[[str, Identity, bool], AsyncGenerator[Any, None]],
@@ -79,7 +82,7 @@ class Lists:
                     with patience:
                         yield part
 
-    def streams(self, asked: codec.Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
+    def streams(self, asked: Listing, context: Context) -> AsyncIterator[tuple[StreamInfo, int] | bytes]:
         """What List answers."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[tuple[StreamInfo, int], None]:
@@ -88,7 +91,7 @@ class Lists:
         return self._answered(asked, context, Action.LIST, own, lambda relay: relay.list)
 
     async def _held(
-        self, asked: codec.Listing, peer: str, identity: Identity
+        self, asked: Listing, peer: str, identity: Identity
     ) -> AsyncGenerator[tuple[StreamInfo, int], None]:
         """What the store holds of it, and *identity* may list, in messages."""
         guard, streams = self._callers.guard, 0
@@ -109,7 +112,7 @@ class Lists:
                 for info in infos:
                     lengths = await self._store.lengths(info.stream, asked.times) if asked.times else ()
                     state, marks = self._states.of(info.stream), () if asked.one_a_site or asked.within else info.marks
-                    for part in codec.parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
+                    for part in parts_of(replace(info, state=state, marks=marks, lengths=lengths)):
                         if part[1]:
                             async with self._turns.one(peer):
                                 pass  # whoever lists something shorter has a turn in between
@@ -117,9 +120,7 @@ class Lists:
                 if not infos or streams == asked.limit:
                     return
 
-    async def _grown(
-        self, asked: codec.Listing, wanted: Callable[[str, str], bool]
-    ) -> AsyncGenerator[StreamInfo, None]:
+    async def _grown(self, asked: Listing, wanted: Callable[[str, str], bool]) -> AsyncGenerator[StreamInfo, None]:
         """What is known of the open streams that have grown lately: nothing is looked up for the others."""
         for stream in sorted(self._states.grown(asked.run, asked.site, asked.within / 1000)):
             behind = (stream.run, stream.site, stream.log) > asked.after
@@ -181,7 +182,7 @@ class Lists:
 
     # --- times
 
-    def timeline(self, asked: codec.Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
+    def timeline(self, asked: Times, context: Context) -> AsyncIterator[Sequence[Moment] | bytes]:
         """What Timeline answers."""
 
         def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[Sequence[Moment], None]:
@@ -190,7 +191,7 @@ class Lists:
         return self._answered(asked, context, Action.TIMELINE, own, lambda relay: partial(relay.each, calls.timeline))
 
     async def _moments(
-        self, asked: codec.Times, peer: str, identity: Identity, *, whole: bool
+        self, asked: Times, peer: str, identity: Identity, *, whole: bool
     ) -> AsyncGenerator[Sequence[Moment], None]:
         """What the store knows of it, as far as *identity* may see it, in messages. *whole*: of the run as well."""
 
@@ -204,16 +205,16 @@ class Lists:
                     moments = await anext(found, None)
                 if moments is None:
                     return
-                for message in codec.moments_in_messages(moments):
+                for message in moments_in_messages(moments):
                     if whole or message[0].site:
                         yield message
 
     # --- what went wrong
 
-    def findings(self, asked: codec.Asked, context: Context) -> AsyncIterator[codec.FoundIn | bytes]:
+    def findings(self, asked: Asked, context: Context) -> AsyncIterator[FoundIn | bytes]:
         """What Findings answers."""
 
-        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[codec.FoundIn, None]:
+        def own(peer: str, identity: Identity, passed: bool) -> AsyncGenerator[FoundIn, None]:
             return self._troubles(asked, context, peer, identity)
 
         return self._answered(
@@ -221,8 +222,8 @@ class Lists:
         )
 
     async def _troubles(
-        self, asked: codec.Asked, context: Context, peer: str, identity: Identity
-    ) -> AsyncGenerator[codec.FoundIn, None]:
+        self, asked: Asked, context: Context, peer: str, identity: Identity
+    ) -> AsyncGenerator[FoundIn, None]:
         """What was found of it here, and *identity* may read, in messages."""
         known = self._found
         if known is None:
@@ -235,6 +236,6 @@ class Lists:
             for stream, progress in logs:
                 if not (asked.all or progress.size):
                     continue
-                found = codec.FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
-                for part in codec.found_in_messages(found):
+                found = FoundIn(stream, progress.seen, progress.more, known.zone, progress.findings)
+                for part in found_in_messages(found):
                     yield part

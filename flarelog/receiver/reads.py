@@ -19,7 +19,7 @@ from flarelog.render.counting import Counting
 from flarelog.render.sieving import Sieving
 from flarelog.security.context import Context
 from flarelog.stores.base import Store
-from flarelog.wire import codec
+from flarelog.wire.codec.reads import Piece, Wanted, read_request
 
 GATHERED, GATHER = 16 << 10, 0.02  # bytes, seconds: what follows a smaller piece waits for more to go with it
 SIEVED, SIEVE_SECONDS = (4 << 10, 64 << 10), 0.005  # bytes that are sieved at once, from and to; how long it may take
@@ -34,18 +34,18 @@ class Reads:
         self._sieving = Turns()
         self._at_once = SIEVED[1] // 4  # bytes; nobody knows yet how long it takes
 
-    async def read(self, request: Any, context: Context) -> AsyncIterator[codec.Piece | bytes]:
+    async def read(self, request: Any, context: Context) -> AsyncIterator[Piece | bytes]:
         """Answer a Read with what is committed and, where its reader follows, with what is being committed."""
         async with self._callers.reading(context) as (peer, patience):
-            wanted = codec.read_request(request)
+            wanted = read_request(request)
             async with contextlib.aclosing(self._answers(request, wanted, peer, context)) as found:
                 async for piece in found:
                     with patience:
                         yield piece
 
     async def _answers(
-        self, request: Any, wanted: codec.Wanted, peer: str, context: Context
-    ) -> AsyncGenerator[codec.Piece | bytes, None]:
+        self, request: Any, wanted: Wanted, peer: str, context: Context
+    ) -> AsyncGenerator[Piece | bytes, None]:
         callers, stream = self._callers, wanted.stream
         owner = callers.elsewhere(context, stream.run, stream.site)
         if callers.workers is not None and owner is not None:
@@ -61,9 +61,7 @@ class Reads:
             async for found in self._found(wanted, peer, pieces):
                 yield found
 
-    async def _found(
-        self, wanted: codec.Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]
-    ) -> AsyncIterator[codec.Piece]:
+    async def _found(self, wanted: Wanted, peer: str, pieces: AsyncIterator[tuple[int, bytes]]) -> AsyncIterator[Piece]:
         """What *wanted* asks for, of *pieces* of its stream."""
         marks, clock = wanted.first_mark, asyncio.get_running_loop().time
         sieving = Sieving(wanted.sieve, wanted.start) if wanted.sieve is not None else None

@@ -22,7 +22,7 @@ from flarelog.receiver.peers import Turns
 from flarelog.receiver.states import States
 from flarelog.security.context import Context
 from flarelog.stores.base import Appender
-from flarelog.wire import codec
+from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Unpacking
 
 LARGE = 64 << 10  # bytes, of which only so many are written in one turn of the loop
@@ -147,7 +147,7 @@ class Session:
 
     # --- taking
 
-    async def take(self, request: codec.Request) -> None:
+    async def take(self, request: Request) -> None:
         """Take what its producer says. Raises FlarelogError, which ends the stream."""
         reception, house = self.reception, self.house
         if reception.receiver is None:  # a producer that does not wait for the answer to its Open

@@ -21,7 +21,8 @@ from flarelog.sender.link import Channels
 from flarelog.sender.options import SidecarOptions
 from flarelog.sender.outcome import Outcome
 from flarelog.sender.sidecar import Sidecar
-from flarelog.wire import calls, codec, statuses
+from flarelog.wire import calls, statuses
+from flarelog.wire.codec.base import Malformed
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ async def reach(receiver: str, tls: Tls | None) -> str:
     async with calls.channel(receiver, tls) as channel:
         try:
             await calls.run_call(channel, "GetRun")("run", timeout=REACH_TIMEOUT)
-        except (grpc.RpcError, codec.Malformed) as error:
+        except (grpc.RpcError, Malformed) as error:
             sentence = str(statuses.error_of(error, receiver)) if isinstance(error, grpc.RpcError) else str(error)
             return (await asyncio.to_thread(why, receiver, tls)) or sentence
     return ""

@@ -40,7 +40,7 @@ from flarelog.sender.outcome import Mistake, StreamOutcome
 from flarelog.sources.base import Source
 from flarelog.talk import each
 from flarelog.wire import statuses
-from flarelog.wire.codec import Request
+from flarelog.wire.codec.push import Request
 from flarelog.wire.packing import Compressing, Packing
 from flarelog.wire.uplink import Gone, Stream
 

@@ -43,7 +43,8 @@ from flarelog.sources.base import Source
 from flarelog.sources.choose import finder
 from flarelog.talk import each
 from flarelog.text import legible
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.base import Malformed
 from flarelog.wire.packing import Compressing
 
 log = logging.getLogger(__name__)
@@ -257,7 +258,7 @@ class Sidecar:
             await asyncio.sleep(HEED_EVERY)
             if self._group is None or not all(one.ended for one in self._logs.values()):
                 continue
-            with contextlib.suppress(grpc.RpcError, codec.Malformed):
+            with contextlib.suppress(grpc.RpcError, Malformed):
                 ask = calls.run_call(self.link.channels.current(), "GetRun")
                 if (await ask(self.options.run, timeout=HEED_EVERY)).state in _OVER:
                     self.drain_early()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from flarelog.errors import NotAllowed, NotFound
 from flarelog.stores.base import Durability, Reader, Store
-from flarelog.stores.local.store import LocalReader, LocalStore
+from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.traces import is_store
 
 Place = str | os.PathLike[str]
@@ -46,4 +46,6 @@ def store(
     """The store at *place*, to write. *lock*: the descriptor of a lock that another process of this receiver has taken;
     *mine*: whether a site of a run is this process's to write and to list, if not all are.
     """
+    from flarelog.stores.local.store import LocalStore  # whoever only reads starts without it
+
     return LocalStore(place, durability, lock=lock, mine=mine)

@@ -22,7 +22,7 @@ from flarelog.stores.moments import POINTS, Moment, in_order
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
     from flarelog.client import Client
-    from flarelog.wire.codec import FoundIn
+    from flarelog.wire.codec.findings import FoundIn
 
 _ANSWER = 2.0  # seconds that an answer of a receiver may take to be made
 _BREATH = 1 << 20  # bytes that are read before the loop has a turn, even if nothing of them is shown

@@ -34,7 +34,7 @@ from flarelog.viewers.reading import HEAD, Reading, Selection
 from flarelog.viewers.rounds import SIEVE, Round, RoundSearch, tellers
 
 if TYPE_CHECKING:  # who reads a store needs no gRPC
-    from flarelog.wire.codec import FoundIn
+    from flarelog.wire.codec.findings import FoundIn
 
 _Kind = TypeVar("_Kind", bound=Search)
 

@@ -18,22 +18,20 @@ from flarelog.model import (
 from flarelog.security.context import Metadata
 from flarelog.security.tls import Tls
 from flarelog.text import legible
-from flarelog.wire.codec import (
-    MAX_MESSAGE,
-    SERVICE,
-    decode_piece,
+from flarelog.wire.codec.base import MAX_MESSAGE, SERVICE
+from flarelog.wire.codec.findings import encode_asked
+from flarelog.wire.codec.lists import encode_list
+from flarelog.wire.codec.reads import decode_piece, encode_read
+from flarelog.wire.codec.replies import decode_reply
+from flarelog.wire.codec.runs import (
     decode_receiver,
     decode_removed,
-    decode_reply,
     decode_run_info,
-    encode_asked,
-    encode_list,
     encode_list_runs,
-    encode_read,
     encode_remove,
     encode_run,
-    encode_timeline,
 )
+from flarelog.wire.codec.timeline import encode_timeline
 from flarelog.wire.several import replies_or_malformed
 from flarelog.wire.wakeups import relieve
 

@@ -16,7 +16,11 @@ import grpc
 
 from flarelog.model import MAX_OFFSET, Mark, StreamId, StreamInfo
 from flarelog.stores.moments import Moment
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.findings import Asked, FoundIn, decode_found
+from flarelog.wire.codec.lists import Listing, decode_info
+from flarelog.wire.codec.timeline import Times, decode_moments
 
 PAGE = 2_000
 """Streams: half a second's work of a receiver, which one that is busy does in a few."""
@@ -50,7 +54,7 @@ async def streams(
     """
     listed, since = _Listed(run, site, heard), min(round(within * 1000), 0xFFFF_FFFF)
     while True:
-        asked = codec.Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since)
+        asked = Listing(run, site, one_a_site, listed.last, PAGE, tuple(times), since)
         how: dict[str, Any] = {"metadata": calls.TAKES_SOME} if missing is not None else {}
         call = calls.list_streams(channel)(asked, timeout=timeout, **how)
         more = await listed.page(call, silence)
@@ -60,7 +64,7 @@ async def streams(
             return listed.found
 
 
-async def timeline(channel: grpc.aio.Channel, asked: codec.Times, silence: float) -> list[Moment]:
+async def timeline(channel: grpc.aio.Channel, asked: Times, silence: float) -> list[Moment]:
     """What Timeline answers, in the order of time. *silence*: seconds that each message may take.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
@@ -74,20 +78,20 @@ async def timeline(channel: grpc.aio.Channel, asked: codec.Times, silence: float
                 return sorted(found, key=lambda moment: moment.at)
             size += len(raw)
             if size > MAX_LISTED:
-                raise codec.Malformed(
+                raise Malformed(
                     f"the receiver tells of more than {MAX_LISTED >> 20} MiB of moments, the most that a reader accepts"
                 )
-            found += (one for one in codec.decode_moments(raw) if asked.site in ("", one.site) or not one.site)
+            found += (one for one in decode_moments(raw) if asked.site in ("", one.site) or not one.site)
     finally:
         call.cancel()
 
 
-async def findings(channel: grpc.aio.Channel, asked: codec.Asked, silence: float) -> list[codec.FoundIn]:
+async def findings(channel: grpc.aio.Channel, asked: Asked, silence: float) -> list[FoundIn]:
     """What Findings answers, the parts of each log put together. *silence*: seconds that each message may take.
 
     Raises grpc.RpcError, TimeoutError; Malformed for an answer that makes no sense, or that is larger than MAX_LISTED.
     """
-    call, size, found = calls.findings(channel)(asked), 0, dict[StreamId, codec.FoundIn]()
+    call, size, found = calls.findings(channel)(asked), 0, dict[StreamId, FoundIn]()
     try:
         while True:
             async with asyncio.timeout(silence):
@@ -96,11 +100,11 @@ async def findings(channel: grpc.aio.Channel, asked: codec.Asked, silence: float
                 return list(found.values())
             size += len(raw) + 200  # the objects that are made of it
             if size > MAX_LISTED:
-                raise codec.Malformed(
+                raise Malformed(
                     f"the receiver tells of more than {MAX_LISTED >> 20} MiB of findings, the most that a reader"
                     " accepts: ask for one site"
                 )
-            part = codec.decode_found(raw)
+            part = decode_found(raw)
             if part.stream.run != asked.run or asked.site not in ("", part.stream.site):
                 continue
             before = found.get(part.stream)
@@ -133,16 +137,16 @@ class _Listed:
                 self._heard(self.found)
                 self._size += len(raw) + 200  # the objects that are made of it
                 if self._size > MAX_LISTED:
-                    raise codec.Malformed(
+                    raise Malformed(
                         f"the receiver lists more than {MAX_LISTED >> 20} MiB, the most that a reader accepts"
                     )
-                part, first_mark = codec.decode_info(raw)
+                part, first_mark = decode_info(raw)
                 stream = part.stream
                 names = stream.run, stream.site, stream.log
                 heard += names != latest
                 latest = names
                 if max(part.committed, *(mark.offset for mark in part.marks), 0) > MAX_OFFSET:
-                    raise codec.Malformed(
+                    raise Malformed(
                         f"the receiver lists {stream} with {part.committed} bytes, more than a stream can have"
                     )
                 if self._run in ("", stream.run) and self._site in ("", stream.site) and names > behind:
@@ -162,7 +166,7 @@ class _Listed:
             self.found.append(part)
             self._marks = list(part.marks)
         if len(self._marks) > MAX_LISTED_MARKS:
-            raise codec.Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
+            raise Malformed(f"the receiver lists more than {MAX_LISTED_MARKS} marks of {part.stream}")
 
     def _put_together(self) -> None:
         if self.found:

@@ -13,8 +13,21 @@ from flarelog.errors import FlarelogError, Full
 from flarelog.model import Action, ReceiverInfo
 from flarelog.security.context import Context
 from flarelog.version import __version__
-from flarelog.wire import codec
 from flarelog.wire.calls import UNCOMPRESSED
+from flarelog.wire.codec.base import MAJOR, MAX_MESSAGE, MINOR, SERVICE, Malformed
+from flarelog.wire.codec.findings import decode_asked, encode_found
+from flarelog.wire.codec.lists import decode_list, encode_info
+from flarelog.wire.codec.reads import decode_read, encode_piece
+from flarelog.wire.codec.replies import encode_reply
+from flarelog.wire.codec.runs import (
+    decode_list_runs,
+    decode_remove,
+    decode_run,
+    encode_receiver,
+    encode_removed,
+    encode_run_info,
+)
+from flarelog.wire.codec.timeline import decode_timeline, encode_moments
 from flarelog.wire.statuses import status_of
 from flarelog.wire.wakeups import relieve
 
@@ -32,8 +45,8 @@ Meet = Callable[[Context, Action | None], Awaitable[Context]]
 
 
 SERVER_OPTIONS: list[tuple[str, object]] = [
-    ("grpc.max_receive_message_length", codec.MAX_MESSAGE),
-    ("grpc.max_send_message_length", codec.MAX_MESSAGE),
+    ("grpc.max_receive_message_length", MAX_MESSAGE),
+    ("grpc.max_send_message_length", MAX_MESSAGE),
     UNCOMPRESSED,
     # Pings are answered, however many come: gRPC ends a connection for too many at a cost that grows with the square of
     # how many came at once (1 s of CPU for 20,000, which take 10 ms to answer).
@@ -94,7 +107,7 @@ def handlers(
     async def decoded(decode: Callable[[bytes], T], raw: bytes, context: Context) -> T:
         try:
             return decode(raw)
-        except codec.Malformed as error:
+        except Malformed as error:
             await context.abort(status_of(error), str(error))
 
     async def pushed(requests: object, context: Context) -> None:
@@ -103,9 +116,9 @@ def handlers(
     def run_handler(call: Any, action: Action) -> Any:
         async def answer(raw: bytes, context: Context) -> bytes:
             context = await met(context, action)
-            state = await call(await decoded(codec.decode_run, raw, context), context)
-            return codec.encode_receiver(
-                ReceiverInfo(state, codec.MAJOR, codec.MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
+            state = await call(await decoded(decode_run, raw, context), context)
+            return encode_receiver(
+                ReceiverInfo(state, MAJOR, MINOR, time.time_ns() // 1_000_000, f"flarelog/{__version__}")
             )
 
         return grpc.unary_unary_rpc_method_handler(answer)
@@ -122,13 +135,13 @@ def handlers(
 
     async def removed(raw: bytes, context: Context) -> bytes:
         context = await met(context, Action.DELETE)
-        return codec.encode_removed(await remove_run(await decoded(codec.decode_remove, raw, context), context))
+        return encode_removed(await remove_run(await decoded(decode_remove, raw, context), context))
 
     async def health(request: bytes, context: Context) -> bytes:
         # HealthCheckRequest{string service = 1}: overall, or flarelog's own. HealthCheckResponse{status = 1}: 1 is
         # SERVING.
         await met(context, None)
-        if request[2:] not in (b"", codec.SERVICE.encode()):
+        if request[2:] not in (b"", SERVICE.encode()):
             await context.abort(grpc.StatusCode.NOT_FOUND, "this receiver has no such service")
         return b"\x08\x01"
 
@@ -142,19 +155,19 @@ def handlers(
 
     return [
         grpc.method_handlers_generic_handler(
-            codec.SERVICE,
+            SERVICE,
             {
                 "Push": grpc.stream_stream_rpc_method_handler(
-                    pushed, response_serializer=_unless_encoded(codec.encode_reply)
+                    pushed, response_serializer=_unless_encoded(encode_reply)
                 ),
-                "Read": stream_handler(read, Action.READ, codec.decode_read, codec.encode_piece),
-                "List": stream_handler(list_streams, Action.LIST, codec.decode_list, codec.encode_info),
+                "Read": stream_handler(read, Action.READ, decode_read, encode_piece),
+                "List": stream_handler(list_streams, Action.LIST, decode_list, encode_info),
                 "StartRun": run_handler(start_run, Action.START_RUN),
                 "EndRun": run_handler(end_run, Action.END_RUN),
                 "GetRun": run_handler(get_run, Action.GET_RUN),
-                "ListRuns": stream_handler(list_runs, Action.LIST_RUNS, codec.decode_list_runs, codec.encode_run_info),
-                "Timeline": stream_handler(timeline, Action.TIMELINE, codec.decode_timeline, codec.encode_moments),
-                "Findings": stream_handler(findings, Action.FINDINGS, codec.decode_asked, codec.encode_found),
+                "ListRuns": stream_handler(list_runs, Action.LIST_RUNS, decode_list_runs, encode_run_info),
+                "Timeline": stream_handler(timeline, Action.TIMELINE, decode_timeline, encode_moments),
+                "Findings": stream_handler(findings, Action.FINDINGS, decode_asked, encode_found),
                 "RemoveRun": grpc.unary_unary_rpc_method_handler(removed),
             },
         ),

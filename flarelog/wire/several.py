@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from flarelog.model import Buffer, Code, Reply
-from flarelog.wire import codec
-from flarelog.wire.codec import Malformed, Request, fields_of, varint
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.fields import fields_of, varint
+from flarelog.wire.codec.push import Request, request_parts
+from flarelog.wire.codec.replies import encode_reply, reply_message, reply_messages, reply_of
 
 MOST = 4096
 """Times that one message may speak of a stream."""
@@ -32,7 +34,7 @@ class Batch:
 
     def add(self, number: int, request: Request) -> None:
         """*request*, of the stream *number*, behind what was added before. Raises what encoding it does."""
-        head, data = codec.request_parts(request, number)
+        head, data = request_parts(request, number)
         self._said.append((head, data))
         self.size += len(head) + len(data)
 
@@ -97,7 +99,7 @@ def encode_all(replies: Sequence[Reply]) -> Iterator[bytes]:
 def encode_replies(replies: Sequence[Reply]) -> bytes:
     """One message for *replies*, which are of one call: what they have in common is said once."""
     if len(replies) == 1:
-        return codec.encode_reply(replies[0])
+        return encode_reply(replies[0])
     first = replies[0]
     shared = Reply(
         Code.OK,
@@ -110,7 +112,7 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
         call_window=max(reply.call_window for reply in replies),
         exits=all(reply.exits for reply in replies),
     )
-    message = codec.reply_message(shared)
+    message = reply_message(shared)
     for reply in replies:
         message.several.add(
             code=int(reply.code),
@@ -130,9 +132,9 @@ def encode_replies(replies: Sequence[Reply]) -> bytes:
 
 def decode_replies(raw: bytes) -> list[Reply]:
     """The replies that *raw* holds, each as if it were by itself. Raises Malformed."""
-    message, several = codec.reply_messages(raw, MOST)
-    shared = codec.reply_of(message)
-    return [codec.reply_of(one, shared) for one in several] or [shared]
+    message, several = reply_messages(raw, MOST)
+    shared = reply_of(message)
+    return [reply_of(one, shared) for one in several] or [shared]
 
 
 def replies_or_malformed(raw: bytes) -> list[Reply] | Malformed:

@@ -20,11 +20,7 @@ from flarelog.errors import (
 )
 from flarelog.late import late
 from flarelog.text import legible
-from flarelog.wire.codec import (
-    MAJOR,
-    MAX_TEXT,
-    Malformed,
-)
+from flarelog.wire.codec.base import MAJOR, MAX_TEXT, Malformed
 
 _STATUS: dict[type[FlarelogError], grpc.StatusCode] = {
     InvalidName: grpc.StatusCode.INVALID_ARGUMENT,

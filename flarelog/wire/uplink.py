@@ -19,7 +19,8 @@ import grpc
 from flarelog.delivery.fair import ALL, SMALL, Fair, Gathering
 from flarelog.delivery.sending import LONGEST_PACE
 from flarelog.model import Chunk, Code, Leave, News, Reply
-from flarelog.wire import codec
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.push import Request
 from flarelog.wire.several import Batch
 
 HEARTBEAT = 15.0  # seconds without a message after which one is sent
@@ -46,7 +47,7 @@ class Speaker(Protocol):
     def in_flight(self) -> int:
         """Bytes that were said and are not acknowledged."""
 
-    def say(self, room: int) -> tuple[Sequence[codec.Request], bool]:
+    def say(self, room: int) -> tuple[Sequence[Request], bool]:
         """What is to leave now, at most *room* bytes of it a chunk's; and whether there may be more at once."""
 
     @property
@@ -80,7 +81,7 @@ class Stream:
         if self.error is not None:
             raise self.error
 
-    def put(self, request: codec.Request) -> None:
+    def put(self, request: Request) -> None:
         """Send *request* behind what was put before. Raises as ``check``, and what encoding it does."""
         self.check()
         self._uplink.put(self, request)
@@ -176,14 +177,14 @@ class Uplink:
 
     # --- what leaves
 
-    def put(self, stream: Stream, request: codec.Request) -> None:
+    def put(self, stream: Stream, request: Request) -> None:
         """Send *request*, whatever the window is."""
         if self.over:
             return
         self._add(stream, request)
         self._may_write.set()
 
-    def _add(self, stream: Stream, request: codec.Request) -> None:
+    def _add(self, stream: Stream, request: Request) -> None:
         self._batch.add(stream.number, request)
         if stream.owed is None and not isinstance(request, News | Leave):
             stream.owed = self._loop.time()
@@ -291,7 +292,7 @@ class Uplink:
         try:
             while True:
                 replies = await self._call.read()
-                if isinstance(replies, codec.Malformed):
+                if isinstance(replies, Malformed):
                     self._end(Gone(f"answered with an invalid reply: {replies}"))
                     return
                 if not isinstance(replies, list):

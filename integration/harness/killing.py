@@ -15,7 +15,8 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from flarelog.model import Gap, Generation, extents
+from flarelog.extents import extents
+from flarelog.model import Gap, Generation
 from flarelog.stores.local.journal import Journal, replay
 from integration.harness.incarnations import NOBODY, PATIENCE, End, Kills
 from integration.harness.places import SITE, append, difference, free_address, lines, noise

@@ -43,13 +43,21 @@ Streams = dict[str, dict[str, Any]]
 
 
 def until(condition: Callable[[], T], what: str | Callable[[], str], seconds: float = PATIENCE) -> T:
-    """What *condition* returns as soon as it is true; an AssertionError that tells *what* when it stays false."""
+    """What *condition* returns as soon as it is true; an AssertionError that tells *what* when it stays false.
+
+    A condition that looks into a file which is not there yet is not true yet.
+    """
     deadline = time.monotonic() + seconds
-    while not (result := condition()):
+    while True:
+        missing = ""
+        try:
+            if result := condition():
+                return result
+        except FileNotFoundError as error:
+            missing = f"; {error}"
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}")
+            raise AssertionError(f"not within {seconds:g} s: {what if isinstance(what, str) else what()}{missing}")
         time.sleep(0.02)
-    return result
 
 
 def lines(count: int, first: int = 0) -> bytes:

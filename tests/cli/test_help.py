@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from flarelog.cli import main
+from tests.rows import rows
 
 
 def commands(group: click.Group, *before: str) -> Iterator[tuple[str, ...]]:
@@ -70,8 +71,9 @@ def options() -> Iterator[tuple[str, click.Option]]:
                 yield f"{' '.join(names)} {one.opts[-1]}", one
 
 
-@pytest.mark.parametrize(("name", "option"), [pytest.param(name, one, id=name) for name, one in options()])
-def test_an_options_help_is_a_short_sentence_that_stands_alone(name: str, option: click.Option) -> None:
+@rows(options(), lambda row: row[0])
+def test_an_options_help_is_a_short_sentence_that_stands_alone(row: tuple[str, click.Option]) -> None:
+    _, option = row
     sentence = (option.help or "").partition("  [")[0]
     assert sentence[:1].isupper() or sentence.startswith("HOST:PORT")
     assert sentence.endswith((".", "all lines"))

@@ -31,6 +31,9 @@ class Case:
     facts: dict[str, Any] = field(default_factory=dict)
     rank: int | None = None
 
+    def __str__(self) -> str:
+        return f"{self.signature}: {self.source}"
+
     @property
     def data(self) -> bytes:
         return self.text.removeprefix("\n").encode() + b"\n"

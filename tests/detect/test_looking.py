@@ -17,8 +17,10 @@ from flarelog.model import EMPTY_DIGEST, Attributes, Gap, Generation, Mark, Stre
 from flarelog.render.ranks import RankChoice, RankChooser
 from flarelog.render.sgr import plain
 from flarelog.render.zones import Stamps, zone_of
-from tests.detect.cases import STREAM, cases, searched
+from tests.detect.cases import STREAM, Case, cases, searched
 from tests.detect.test_detector import USUAL, a_log
+from tests.often import often
+from tests.rows import rows
 
 UTC = zone_of("UTC")
 BAR = b"".join(b"\rEpoch 1: %d%%|####| loss=0.3" % n for n in range(100)) + b"\n"
@@ -72,7 +74,7 @@ def expected(data: bytes) -> list[Finding]:
     )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=often(60, 240), deadline=None)
 @given(st.integers(0, 100_000), st.lists(st.integers(0, 1 << 30), max_size=12), st.lists(st.booleans(), max_size=12))
 def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int], restarts: list[bool]) -> None:
     data = a_log(seed) + random.Random(seed).choice([b"", BAR, TRACEBACK, b"cp: No space left on device"])
@@ -83,11 +85,11 @@ def test_a_growing_log_tells_what_a_search_of_it_does(seed: int, cuts: list[int]
         assert progress.findings == expected(data[:end])
 
 
-@pytest.mark.parametrize("case", cases("case"), ids=lambda case: case.signature)
-def test_each_labelled_line_is_found_however_it_comes(case: object) -> None:
-    data = b"".join(USUAL) + case.data + b"".join(USUAL)  # type: ignore[attr-defined]
+@rows(cases("case"))
+def test_each_labelled_line_is_found_however_it_comes(case: Case) -> None:
+    data = b"".join(USUAL) + case.data + b"".join(USUAL)
     progress = Progress()
-    for end in range(0, len(data), 37):
+    for end in range(0, len(data), often(397, 37)):
         progress = kept(looked(progress, data, end))
     assert looked(progress, data, len(data), sealed=True).findings == expected(data)
 
@@ -257,7 +259,7 @@ def test_findings_that_are_too_many_are_counted() -> None:
     assert progress.findings == expected(data)[:10]
 
 
-@pytest.mark.parametrize("piece", PIECES)
+@rows(PIECES)
 def test_no_line_with_a_piece_is_clean(piece: str) -> None:
     assert not is_clean(b"step 1\nan " + piece.encode() + b"\n")
 

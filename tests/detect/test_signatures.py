@@ -12,11 +12,12 @@ from flarelog.detect.base import LOOKED, PIECES, SHOWN, Signature
 from flarelog.detect.table import SIGNATURES
 from flarelog.render.sieve import MAX_TEXTS
 from tests.detect.cases import DATA, Case, cases, searched
+from tests.rows import rows
 
 GENERAL = {each.id for each in general.SIGNATURES}
 
 
-@pytest.mark.parametrize("case", cases("case"), ids=lambda case: f"{case.signature}: {case.source}")
+@rows(cases("case"))
 def test_a_real_line_is_found(case: Case) -> None:
     found = searched(case.data)
     assert [each.signature for each in found] == [case.signature]
@@ -25,14 +26,14 @@ def test_a_real_line_is_found(case: Case) -> None:
     assert found[0].length == len(case.data)
 
 
-@pytest.mark.parametrize("case", cases("miss"), ids=lambda case: f"{case.signature}: {case.source}")
+@rows(cases("miss"))
 def test_a_near_miss_is_not(case: Case) -> None:
     """A usual line is nothing at all; another one may be what any program says."""
     known = GENERAL if case.signature != "none" and case.signature not in GENERAL else set()
     assert [each.signature for each in searched(case.data) if each.signature not in known] == []
 
 
-@pytest.mark.parametrize("case", cases("lost"), ids=lambda case: f"{case.signature}: {case.source}")
+@rows(cases("lost"))
 def test_a_line_that_is_counted_as_missed_is(case: Case) -> None:
     """So that nobody reads a better recall out of the sets than there is."""
     assert searched(case.data) == []
@@ -75,7 +76,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("signature", SIGNATURES, ids=lambda each: each.id)
+@rows(SIGNATURES, lambda each: each.id)
 def test_a_hostile_line_takes_a_bounded_time(signature: Signature) -> None:
     """A line that has every literal and much that the pattern begins with."""
     literals = " ".join(signature.literals)

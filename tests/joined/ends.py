@@ -31,7 +31,9 @@ from flarelog.sources.files.patterns import SourceOptions
 from flarelog.sources.files.tail import Tail
 from flarelog.sources.files.watch import InotifyWatch, Watch
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec
+from flarelog.wire.codec.lists import decode_info, encode_info, parts_of
+from flarelog.wire.codec.push import Request, decode_request, encode_request
+from flarelog.wire.codec.replies import decode_reply, encode_reply
 from tests.sources.files.tailing import NoWatch
 
 RUN, SITE = "run", "site"
@@ -97,7 +99,7 @@ class Call:
     def last_word(self, reply: Reply) -> None:
         if self.session is not None and self.greeted and reply.code is not Code.FENCED:
             self.promised[self.session.stream] = reply.committed, reply.marks
-        self.replies.append(codec.encode_reply(reply))
+        self.replies.append(encode_reply(reply))
 
     def tell(self, where: object, reply: Reply, error: FlarelogError) -> None: ...
 
@@ -138,18 +140,18 @@ class ReceivingEnd:
 
         found: list[StreamInfo] = []
         for info in self._run(listed()):
-            for sent in codec.parts_of(info):
-                part, first = codec.decode_info(codec.encode_info(sent))
+            for sent in parts_of(info):
+                part, first = decode_info(encode_info(sent))
                 found.append(part if not first else replace(found.pop(), marks=found[-1].marks + part.marks))
         return found
 
     def take(self, call: Call) -> None:
         """The next request of *call* arrives."""
-        request = codec.decode_request(call.requests.popleft())
+        request = decode_request(call.requests.popleft())
         if not call.over:
             self._run(self._take(call, request))
 
-    async def _take(self, call: Call, request: codec.Request) -> None:
+    async def _take(self, call: Call, request: Request) -> None:
         if call.session is None and isinstance(request, Open):
             if self.misses > 0:
                 self.misses -= 1
@@ -240,9 +242,9 @@ class Delivery:
         self._write(self.sending.open(self._end.producer_id, 0, 0, now, WALL + now))
         return self.call
 
-    def _write(self, request: codec.Request) -> None:
+    def _write(self, request: Request) -> None:
         assert self.call is not None
-        self.call.requests.append(codec.encode_request(request))
+        self.call.requests.append(encode_request(request))
 
     def send(self, count: int, now: float) -> int:
         """Write at most *count* things into the call; returns how many there were."""
@@ -264,7 +266,7 @@ class Delivery:
     def hear(self, receiver: ReceivingEnd, now: float) -> bool:
         """The next reply arrives; True if the call has ended with it."""
         assert self.call is not None
-        reply, opened = codec.decode_reply(self.call.replies.popleft()), self.opened
+        reply, opened = decode_reply(self.call.replies.popleft()), self.opened
         assert reply.code not in (Code.HOLE, Code.CORRUPT), f"{self.stream}: {reply}"
         try:
             self.sending.heard(reply, now)

@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from flarelog.model import StreamInfo, extend, extents
+from flarelog.extents import extents
+from flarelog.model import StreamInfo, extend
 
 
 @dataclass(eq=False)

@@ -20,7 +20,7 @@ from flarelog.render.levels import Level
 from flarelog.stores.base import Appender
 from flarelog.stores.memory import MemoryStore
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec
+from flarelog.wire.codec.findings import decode_found
 from tests.hostile_text import HOSTILE
 
 STREAM = StreamId("run-1", "site-1", "train.log")
@@ -284,5 +284,5 @@ def test_no_text_of_a_finding_drives_a_terminal(name: str) -> None:
 def test_a_finding_that_makes_no_sense_is_passed_over(change: dict[str, object]) -> None:
     bad = pb.Found(seen=9, findings=[json.dumps(kept_record(FOUND) | change), json.dumps(kept_record(FOUND))])
     bad.stream.run, bad.stream.site, bad.stream.log = "run-1", "site-1", "train.log"
-    found = codec.decode_found(bad.SerializeToString())
+    found = decode_found(bad.SerializeToString())
     assert (found.findings, found.more, found.seen) == ([FOUND], 1, 9)

@@ -16,7 +16,7 @@ from flarelog.model import Chunk, Code, Open, Receipt, Removed, RunInfo, StreamI
 from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
-from flarelog.wire import codec
+from flarelog.wire.codec.push import Request
 from tests.receiver.test_server import CHUNK, DATA, OPEN, STREAM, Call, Staying
 
 END = Receipt(len(DATA), extend(0, DATA), 0)
@@ -30,7 +30,7 @@ def play(root: Path, act: Callable[[Server], Awaitable[None]], **options: Any) -
     asyncio.run(go())
 
 
-async def pushed(server: Server, *requests: codec.Request) -> list[Code]:
+async def pushed(server: Server, *requests: Request) -> list[Code]:
     call = Call(list(requests))
     await server.push(None, call)
     return [reply.code for reply in call.replies]

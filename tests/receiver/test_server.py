@@ -22,7 +22,7 @@ from flarelog.security.access import PolicyFile
 from flarelog.stores.local.appender import LocalAppender
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
-from flarelog.wire import codec
+from flarelog.wire.codec.push import Request, encode_request
 from tests.certificates import auth_context
 from tests.contexts import Bare
 
@@ -34,7 +34,7 @@ OPEN = Open(STREAM, b"a-producer")
 class Call(Bare):
     """A Push whose producer says *requests* one by one, each when the one before is answered, and then goes."""
 
-    def __init__(self, requests: list[codec.Request]) -> None:
+    def __init__(self, requests: list[Request]) -> None:
         self.replies: list[Reply] = []
         self._requests = list(requests)
         self._answered = asyncio.Event()
@@ -43,7 +43,7 @@ class Call(Bare):
     async def read(self) -> Any:
         await self._answered.wait()
         self._answered.clear()
-        return codec.encode_request(self._requests.pop(0)) if self._requests else grpc.aio.EOF
+        return encode_request(self._requests.pop(0)) if self._requests else grpc.aio.EOF
 
     async def write(self, reply: Reply) -> None:
         self.replies.append(reply)
@@ -53,7 +53,7 @@ class Call(Bare):
         return "a test"
 
 
-def pushed(root: Path, *requests: codec.Request, announced_runs_only: bool = False) -> list[Reply]:
+def pushed(root: Path, *requests: Request, announced_runs_only: bool = False) -> list[Reply]:
     """What a receiver with a store at *root* answers to *requests*."""
 
     async def go() -> list[Reply]:

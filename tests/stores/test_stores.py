@@ -25,6 +25,8 @@ from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.appender import LocalAppender
+from flarelog.stores.local.lines import line as line_of
+from flarelog.stores.local.lines import records
 from flarelog.stores.local.removal import extent
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
@@ -293,7 +295,7 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
             assert journal.count(b"\n") < 60
             said = appender.committed, appender.digest, appender.marks, appender.holder, appender.sealed
             assert said[4]
-            begun, grown, *_, ended = (record["at"] for record in journals.records(journal) if record is not None)
+            begun, grown, *_, ended = (record["at"] for record in records(journal) if record is not None)
             before, (info,) = time.time_ns() // 1_000_000, [info async for info in store.list()]
             assert 0 < begun <= grown <= ended <= before
             assert (info.begun, info.ended) == (begun, ended)
@@ -311,8 +313,8 @@ def test_compaction_keeps_everything(tmp_path: Path, durability: Durability, mon
 
 def test_of_a_store_without_times_the_file_tells_when_it_grew(root: Path) -> None:
     """As older versions wrote it; nothing else of it is lost or guessed."""
-    lines = [record for record in journals.records((root / JOURNAL).read_bytes()) if record is not None]
-    raw = b"".join(journals.line({key: value for key, value in line.items() if key != "at"}) for line in lines)
+    lines = [record for record in records((root / JOURNAL).read_bytes()) if record is not None]
+    raw = b"".join(line_of({key: value for key, value in line.items() if key != "at"}) for line in lines)
     (root / JOURNAL).write_bytes(raw)
     os.utime(root / LOG, (1000.5, 1000.5))
 

@@ -603,7 +603,7 @@ def test_a_label_names_run_site_and_log() -> None:
 
 # --- one bad log among others
 
-BAD = b"x\x1b[2Ky\n" * 800_000
+BAD = b"x\x1b[2Ky\n" * 450_000
 
 
 def test_a_log_that_costs_too_much_comes_behind_the_others() -> None:

@@ -42,6 +42,7 @@ from flarelog.viewers.report.page import LARGE, SMALL, page, ranks_said
 from flarelog.viewers.report.picture import picture
 from flarelog.viewers.rounds import Round
 from tests.hostile_text import HOSTILE
+from tests.often import often
 
 BEGIN = 1_790_000_000_000  # milliseconds since 1970
 HOUR = 3_600_000
@@ -183,7 +184,7 @@ def spoilt(said: str) -> Report:
     )  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=often(30, 100), deadline=None)
 @given(hostile)
 def test_no_text_of_others_makes_an_element_or_an_attribute(said: str) -> None:
     harmless, found = Structure(page(spoilt("harmless"))), Structure(page(spoilt(said)))
@@ -196,7 +197,7 @@ def test_no_text_of_others_makes_an_element_or_an_attribute(said: str) -> None:
     raw.encode()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=often(30, 100), deadline=None)
 @given(hostile)
 def test_the_picture_is_xml_whatever_is_in_it(said: str) -> None:
     def elements(made: str) -> Counter[str]:
@@ -238,7 +239,7 @@ def busy(site: str, chance: random.Random, states: int = 40) -> tuple[SiteFacts,
     return facts, Lane(site, [chance.randrange(10**6) for _ in range(1200)], stretches, signs)
 
 
-@pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)])
+@pytest.mark.parametrize(("count", "most"), [(50, SMALL), (1000, LARGE), (10_000, LARGE)][: often(2, 3)])
 def test_a_report_is_bounded_whatever_happened_and_says_what_it_left_out(count: int, most: int) -> None:
     some = [busy("site", random.Random(number)) for number in range(min(count, 100))]
     found = [

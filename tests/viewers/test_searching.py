@@ -22,7 +22,7 @@ from flarelog.viewers.flow import View
 from flarelog.viewers.origin import Found, StoreOrigin
 from flarelog.viewers.reading import Reading, Selection
 from flarelog.viewers.searching import Suspicious, found_in
-from flarelog.wire.codec import FoundIn
+from flarelog.wire.codec.findings import FoundIn
 from tests.detect.cases import cases
 
 RUN = "run-1"

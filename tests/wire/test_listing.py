@@ -9,7 +9,9 @@ import grpc
 import pytest
 
 from flarelog.model import Gap, StreamId, StreamInfo
-from flarelog.wire import codec, listing
+from flarelog.wire import listing
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.lists import Listing, decode_list, encode_info
 
 NAMES = [("run-1", f"site-{n}", f"{m}.log") for n in (1, 2) for m in range(5)]
 INFOS = [StreamInfo(StreamId(*names), 0, 0, 0, sealed=False) for names in NAMES]
@@ -19,14 +21,14 @@ class Receiver:
     """One that knows pages, or is *older*; it holds *infos*, and says each of them in *parts* messages."""
 
     def __init__(self, infos: list[StreamInfo], *, older: bool = False, parts: int = 1) -> None:
-        self.asked: list[codec.Listing] = []
+        self.asked: list[Listing] = []
         self._infos, self._older, self._parts = infos, older, parts
 
     def unary_stream(self, method: str, request_serializer: Any) -> Any:
         assert method.endswith("/List")
-        return lambda asked, timeout: Call(self._answer(codec.decode_list(request_serializer(asked))))
+        return lambda asked, timeout: Call(self._answer(decode_list(request_serializer(asked))))
 
-    def _answer(self, asked: codec.Listing) -> list[bytes]:
+    def _answer(self, asked: Listing) -> list[bytes]:
         self.asked.append(asked)
         found = self._infos
         if not self._older:
@@ -37,7 +39,7 @@ class Receiver:
                 and asked.site in ("", info.stream.site)
             ]
             found = found[: asked.limit or None]
-        return [codec.encode_info((info, part)) for info in found for part in range(self._parts)]
+        return [encode_info((info, part)) for info in found for part in range(self._parts)]
 
 
 class Call:
@@ -79,12 +81,12 @@ def test_a_receiver_that_never_comes_to_an_end_is_not_listened_to_for_ever(monke
     monkeypatch.setattr(listing, "MAX_LISTED", 10_000)
 
     class Endless(Receiver):
-        def _answer(self, asked: codec.Listing) -> list[bytes]:
+        def _answer(self, asked: Listing) -> list[bytes]:
             number = len(self.asked)
             self._infos = [StreamInfo(StreamId("run-1", "site-1", f"{number:09}-{m}"), 0, 0, 0, False) for m in (0, 1)]
             return super()._answer(asked)
 
-    with pytest.raises(codec.Malformed, match="the most that a reader accepts"):
+    with pytest.raises(Malformed, match="the most that a reader accepts"):
         listed(Endless([]))
 
 

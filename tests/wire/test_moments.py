@@ -15,7 +15,17 @@ from flarelog.exits import Exit
 from flarelog.model import Attributes, Ended, Gap, Generation, Health
 from flarelog.stores.moments import HAPPENINGS, Happening, Moment
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, listing
+from flarelog.wire import listing
+from flarelog.wire.codec.base import Malformed
+from flarelog.wire.codec.timeline import (
+    MOST_POINTS,
+    Times,
+    decode_moments,
+    decode_timeline,
+    encode_moments,
+    encode_timeline,
+    moments_in_messages,
+)
 
 times = st.integers(1, 1 << 50)
 names = st.text("abc019_-", min_size=1, max_size=12)
@@ -51,11 +61,7 @@ def key(one: Moment) -> str:
 
 @given(st.one_of(st.lists(st.one_of(plain, marked, happened, fared), max_size=30), st.lists(of_run, max_size=3)))
 def test_what_was_said_is_heard(moments: list[Moment]) -> None:
-    heard = [
-        one
-        for message in codec.moments_in_messages(moments)
-        for one in codec.decode_moments(codec.encode_moments(message))
-    ]
+    heard = [one for message in moments_in_messages(moments) for one in decode_moments(encode_moments(message))]
     assert sorted(heard, key=key) == sorted(
         [
             one if one.what not in ("begun",) else Moment(one.at, "begun", one.site, one.log, one.length)
@@ -68,15 +74,15 @@ def test_what_was_said_is_heard(moments: list[Moment]) -> None:
 def test_an_end_of_a_command_is_heard_with_its_evidence() -> None:
     end = Exit(9, 0, "ab12", signal=9, started=5, ended=6, oom_before=0, oom_after=1, oom="certain")
     told = Moment(7, "exit", "site-1", "log.txt", 9, end)
-    assert codec.decode_moments(codec.encode_moments([told])) == [told]
+    assert decode_moments(encode_moments([told])) == [told]
 
 
 def test_messages_are_bounded() -> None:
     many = [Moment(1, "gap", "site-1", "a.log", 1, Gap(1, 0, 1, "x" * 1024)) for _ in range(2000)]
     many += [Moment(number, "grown", "site-1", "a.log", number) for number in range(100_000)]
-    messages = [codec.encode_moments(message) for message in codec.moments_in_messages(many)]
+    messages = [encode_moments(message) for message in moments_in_messages(many)]
     assert max(map(len, messages)) < 512 << 10
-    assert sum(len(codec.decode_moments(message)) for message in messages) == len(many)
+    assert sum(len(decode_moments(message)) for message in messages) == len(many)
 
 
 @pytest.mark.parametrize(
@@ -92,18 +98,18 @@ def test_messages_are_bounded() -> None:
     ],
 )
 def test_what_a_later_version_tells_is_passed_over(message: Any, known: list[str]) -> None:
-    assert [one.what for one in codec.decode_moments(message.SerializeToString())] == known
+    assert [one.what for one in decode_moments(message.SerializeToString())] == known
 
 
 def test_times_without_lengths_are_malformed() -> None:
-    with pytest.raises(codec.Malformed, match="not as many"):
-        codec.decode_moments(pb.Moments(site="a", log="b", grown_ms=[1, 2], lengths=[1]).SerializeToString())
+    with pytest.raises(Malformed, match="not as many"):
+        decode_moments(pb.Moments(site="a", log="b", grown_ms=[1, 2], lengths=[1]).SerializeToString())
 
 
 def test_what_is_asked_for_is_heard() -> None:
-    asked = codec.Times("run-1", "site-1", 40)
-    assert codec.decode_timeline(codec.encode_timeline(asked)) == asked
-    assert codec.decode_timeline(codec.encode_timeline(codec.Times("r", "", 1 << 31))).points == codec.MOST_POINTS
+    asked = Times("run-1", "site-1", 40)
+    assert decode_timeline(encode_timeline(asked)) == asked
+    assert decode_timeline(encode_timeline(Times("r", "", 1 << 31))).points == MOST_POINTS
 
 
 class Receiver:
@@ -127,14 +133,14 @@ class Receiver:
 
 def told(receiver: Receiver, site: str = "") -> list[Moment]:
     channel: Any = receiver
-    return asyncio.run(listing.timeline(channel, codec.Times("run-1", site), 10))
+    return asyncio.run(listing.timeline(channel, Times("run-1", site), 10))
 
 
 def test_moments_of_all_messages_are_in_the_order_of_time_and_of_the_site_that_was_asked_for() -> None:
     messages = [
-        codec.encode_moments([Moment(5, "begun", "site-2", "a")]),
-        codec.encode_moments([Moment(9, "begun", "site-1", "a"), Moment(3, "grown", "site-1", "a", 4)]),
-        codec.encode_moments([Moment(4, "run", text="running")]),
+        encode_moments([Moment(5, "begun", "site-2", "a")]),
+        encode_moments([Moment(9, "begun", "site-1", "a"), Moment(3, "grown", "site-1", "a", 4)]),
+        encode_moments([Moment(4, "run", text="running")]),
     ]
     assert [one.at for one in told(Receiver(*messages))] == [3, 4, 5, 9]
     assert [one.at for one in told(Receiver(*messages), "site-1")] == [3, 4, 9]
@@ -142,5 +148,5 @@ def test_moments_of_all_messages_are_in_the_order_of_time_and_of_the_site_that_w
 
 def test_a_receiver_that_never_comes_to_an_end_is_not_listened_to_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MAX_LISTED", 10_000)
-    with pytest.raises(codec.Malformed, match="the most that a reader accepts"):
-        told(Receiver(codec.encode_moments([Moment(5, "begun", "site-2", "a")]), endless=True))
+    with pytest.raises(Malformed, match="the most that a reader accepts"):
+        told(Receiver(encode_moments([Moment(5, "begun", "site-2", "a")]), endless=True))

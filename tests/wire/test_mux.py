@@ -20,8 +20,10 @@ from flarelog.receiver.options import ServerOptions
 from flarelog.receiver.server import Server
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.memory import MemoryStore
-from flarelog.wire import codec, several
+from flarelog.wire import several
 from flarelog.wire import uplink as mux
+from flarelog.wire.codec.push import Request, Said, decode_said
+from flarelog.wire.codec.replies import encode_reply
 from flarelog.wire.uplink import FULL, Gone, Stream, Uplink
 from tests.contexts import Bare
 
@@ -42,14 +44,14 @@ class Line:
         self.cancelled = asyncio.Event()
         self.passing = asyncio.Event()  # cleared: nothing leaves the producer
         self.passing.set()
-        self.said: list[codec.Said] = []
+        self.said: list[Said] = []
 
     # the producer's end
 
     async def write(self, raw: bytes) -> None:
         await self.passing.wait()
         await self.up.put(raw)
-        self.said += [codec.decode_said(said) for _, said in several.requests(raw)]
+        self.said += [decode_said(said) for _, said in several.requests(raw)]
 
     async def read(self) -> Any:
         raw = await self.down.get()
@@ -72,7 +74,7 @@ class Context(Bare):
         return await self._line.up.get()
 
     async def write(self, reply: Reply | bytes) -> None:
-        await self._line.down.put(reply if isinstance(reply, bytes) else codec.encode_reply(reply))
+        await self._line.down.put(reply if isinstance(reply, bytes) else encode_reply(reply))
 
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
@@ -96,7 +98,7 @@ class Log:
     def in_flight(self) -> int:
         return self.producer.position - self.producer.acked
 
-    def say(self, room: int) -> tuple[list[codec.Request], bool]:
+    def say(self, room: int) -> tuple[list[Request], bool]:
         size = min(room, self.producer.room())
         data, self.left = self.left[:size], self.left[size:]
         return ([self.producer.chunk(data)] if data else []), bool(self.left)
@@ -530,7 +532,7 @@ def test_an_answer_that_does_not_come_ends_the_call_if_nothing_else_comes_and_el
             for log in (first, second):
                 log.stream.put(Open(log.id, ME))
             while first.stream.error is None:
-                await line.down.put(codec.encode_reply(Reply(Code.OK, number=second.stream.number)))
+                await line.down.put(encode_reply(Reply(Code.OK, number=second.stream.number)))
                 await asyncio.sleep(0)
             assert not uplink.over
             second.stream.put(second.producer.chunk(DATA))
@@ -589,12 +591,12 @@ def test_a_receiver_that_says_it_is_going_away_gets_no_new_log() -> None:
             line = Line()
             uplink = Uplink(line)
             first, second = Log(uplink, "1.log"), Log(uplink, "2.log")
-            await line.down.put(codec.encode_reply(Reply(Code.OK, number=first.stream.number)))
-            await line.down.put(codec.encode_reply(Reply(Code.GOING_AWAY, number=first.stream.number)))
+            await line.down.put(encode_reply(Reply(Code.OK, number=first.stream.number)))
+            await line.down.put(encode_reply(Reply(Code.GOING_AWAY, number=first.stream.number)))
             await first.until(lambda: len(first.replies) == 2)
             assert uplink.closing
             assert not uplink.over
-            await line.down.put(codec.encode_reply(Reply(Code.OK, number=second.stream.number)))
+            await line.down.put(encode_reply(Reply(Code.OK, number=second.stream.number)))
             await second.until(lambda: bool(second.replies))
             uplink.close()
 

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from flarelog.model import Chunk, Code, Codec, Leave, News, Open, Receipt, Reply, StreamId
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, several
-from flarelog.wire.codec import Malformed, Said
+from flarelog.wire import several
+from flarelog.wire.codec.base import MAX_MESSAGE, Malformed
+from flarelog.wire.codec.fields import varint
+from flarelog.wire.codec.push import Request, Said, decode_said
+from flarelog.wire.codec.replies import encode_reply
 
 OPEN = Open(StreamId("run", "site", "log.txt"), b"x" * 16, several=True)
 THINGS = st.one_of(
@@ -26,11 +29,11 @@ SAID = st.lists(st.tuples(st.integers(1, 1 << 20), THINGS), min_size=1, max_size
 
 
 def decoded(messages: Sequence[bytes]) -> list[Said]:
-    return [codec.decode_said(said) for raw in messages for _, said in several.requests(raw)]
+    return [decode_said(said) for raw in messages for _, said in several.requests(raw)]
 
 
 @given(SAID, st.booleans())
-def test_what_is_said_is_heard_in_its_order(said: list[tuple[int, codec.Request]], together: bool) -> None:
+def test_what_is_said_is_heard_in_its_order(said: list[tuple[int, Request]], together: bool) -> None:
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
@@ -40,7 +43,7 @@ def test_what_is_said_is_heard_in_its_order(said: list[tuple[int, codec.Request]
 
 
 @given(SAID)
-def test_from_each_request_on_it_is_a_message_too(said: list[tuple[int, codec.Request]]) -> None:
+def test_from_each_request_on_it_is_a_message_too(said: list[tuple[int, Request]]) -> None:
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
@@ -50,7 +53,7 @@ def test_from_each_request_on_it_is_a_message_too(said: list[tuple[int, codec.Re
 
 
 @given(SAID)
-def test_the_generated_code_reads_it(said: list[tuple[int, codec.Request]]) -> None:
+def test_the_generated_code_reads_it(said: list[tuple[int, Request]]) -> None:
     batch = several.Batch()
     for number, request in said:
         batch.add(number, request)
@@ -76,7 +79,7 @@ def test_no_message_is_too_large_or_says_too_much() -> None:
     for number in range(2500):
         batch.add(100 + number, Leave())
     messages = list(batch.messages(several=True))
-    assert max(map(len, messages)) <= codec.MAX_MESSAGE
+    assert max(map(len, messages)) <= MAX_MESSAGE
     assert max(len(list(several.requests(raw))) for raw in messages) <= several.MOST
     assert len(decoded(messages)) == 2511
 
@@ -100,17 +103,17 @@ def test_several_within_several_say_nothing() -> None:
     inner = b"\x5a\x02\x5a\x00"
     (only,) = [said for _, said in several.requests(inner)]
     with pytest.raises(Malformed, match="has no content"):
-        codec.decode_said(only)
+        decode_said(only)
 
 
 def test_a_message_that_says_one_thing_very_often_is_not_parsed() -> None:
     with pytest.raises(Malformed, match="more than 64 fields"):
-        codec.decode_said(b"\x48\x01" + b"\x5a\x00" * 10_000)
+        decode_said(b"\x48\x01" + b"\x5a\x00" * 10_000)
     with pytest.raises(Malformed, match="fields"):
         several.decode_replies(b"\x82\x01\x00" * 10_000)
     nested = b"\x82\x01\x00" * 3000
     with pytest.raises(Malformed, match="more than 64 fields"):
-        several.decode_replies(b"\x82\x01" + codec.varint(len(nested)) + nested)
+        several.decode_replies(b"\x82\x01" + varint(len(nested)) + nested)
 
 
 CODES = st.sampled_from([Code.OK, Code.SEALED, Code.PAUSE, Code.GOING_AWAY])
@@ -147,12 +150,12 @@ def test_replies_are_heard_as_if_each_had_come_alone(replies: list[Reply], endin
 
 
 def test_a_reply_of_the_call_alone_is_one() -> None:
-    (reply,) = several.decode_replies(codec.encode_reply(Reply(Code.OK, call_window=5)))
+    (reply,) = several.decode_replies(encode_reply(Reply(Code.OK, call_window=5)))
     assert (reply.number, reply.call_window) == (0, 5)
 
 
 def test_replies_with_long_reasons_are_several_messages() -> None:
     replies = [Reply(Code.PAUSE, reason="x" * 2000, number=number) for number in range(1, 3000)]
     messages = list(several.encode_all(replies))
-    assert max(map(len, messages)) < codec.MAX_MESSAGE // 4
+    assert max(map(len, messages)) < MAX_MESSAGE // 4
     assert [one for raw in messages for one in several.decode_replies(raw)] == replies

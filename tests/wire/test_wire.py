@@ -48,8 +48,21 @@ from flarelog.render.counting import BLOCK, Counted
 from flarelog.render.sieve import Sieve
 from flarelog.text import legible
 from flarelog.v1 import log_pb2 as pb
-from flarelog.wire import codec, several, statuses
-from flarelog.wire.codec import Malformed, Request
+from flarelog.wire import several, statuses
+from flarelog.wire.codec.base import MAX_MESSAGE, MAX_TEXT, Malformed
+from flarelog.wire.codec.lists import Listing, decode_info, decode_list, encode_info, encode_list, parts_of
+from flarelog.wire.codec.push import Request, decode_request, encode_request
+from flarelog.wire.codec.reads import Wanted, decode_piece, decode_read, encode_piece, encode_read, read_request
+from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.runs import (
+    decode_list_runs,
+    decode_remove,
+    decode_run,
+    decode_run_info,
+    encode_list_runs,
+    encode_run_info,
+)
+from flarelog.wire.codec.timeline import decode_moments, decode_timeline
 
 STREAM = StreamId("run-1", "site-1", "rank-0/stderr.log")
 BIG = 2**63 - 1
@@ -88,7 +101,7 @@ REQUESTS: list[Request] = [
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
 def test_what_a_producer_says_there_and_back(request_: Request) -> None:
-    assert codec.decode_request(codec.encode_request(request_)) == request_
+    assert decode_request(encode_request(request_)) == request_
 
 
 @pytest.mark.parametrize(
@@ -104,46 +117,46 @@ def test_what_a_producer_says_there_and_back(request_: Request) -> None:
     ids=lambda reply: reply.code.name,
 )
 def test_what_a_receiver_says_there_and_back(reply: Reply) -> None:
-    assert codec.decode_reply(codec.encode_reply(reply)) == reply
+    assert decode_reply(encode_reply(reply)) == reply
 
 
 def test_reading_and_listing_there_and_back() -> None:
     for wanted in (
-        codec.Wanted(STREAM, BIG, True),
-        codec.Wanted(STREAM),
-        codec.Wanted(STREAM, 0, False, 0),
-        codec.Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3), BIG),
-        codec.Wanted(STREAM, 7, stop=BIG, counts=0),
-        codec.Wanted(STREAM, 7, stop=BIG, counts=2**32 - 1),
+        Wanted(STREAM, BIG, True),
+        Wanted(STREAM),
+        Wanted(STREAM, 0, False, 0),
+        Wanted(STREAM, 7, True, BIG, Sieve((b"error", b"\xc3\xa9\xff"), True, 2, 3), BIG),
+        Wanted(STREAM, 7, stop=BIG, counts=0),
+        Wanted(STREAM, 7, stop=BIG, counts=2**32 - 1),
     ):
-        assert codec.read_request(codec.decode_read(codec.encode_read(wanted))) == wanted
-    assert codec.read_request(codec.decode_read(codec.encode_read((STREAM, 5, True)))) == codec.Wanted(STREAM, 5, True)
-    assert codec.decode_piece(codec.encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
-    assert codec.decode_piece(codec.encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
+        assert read_request(decode_read(encode_read(wanted))) == wanted
+    assert read_request(decode_read(encode_read((STREAM, 5, True)))) == Wanted(STREAM, 5, True)
+    assert decode_piece(encode_piece((3, Gap(BIG, 1, 7, "truncated")))) == (3, Gap(BIG, 1, 7, "truncated"))
+    assert decode_piece(encode_piece((BIG, memoryview(b"abc")))) == (BIG, b"abc")
     counted = Counted(3 * BLOCK - 1, 7, (BLOCK, 0, 5), (b"\x1b[31m", b"", b"\xff"))
-    assert codec.decode_piece(codec.encode_piece((9, counted))) == (9, counted)
-    for listing in (codec.Listing("run-1", "", True), codec.Listing("r", "s", False, ("r", "s", "l"), 7, (1, 2), 750)):
-        assert codec.decode_list(codec.encode_list(listing)) == listing
+    assert decode_piece(encode_piece((9, counted))) == (9, counted)
+    for listing in (Listing("run-1", "", True), Listing("r", "s", False, ("r", "s", "l"), 7, (1, 2), 750)):
+        assert decode_list(encode_list(listing)) == listing
     for info in (
         StreamInfo(STREAM, 1, BIG, 7, True, tuple(MARKS)),
         StreamInfo(STREAM, 0, 0, 0, False, (), Redaction(1, 2)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(linked=False)),
         StreamInfo(STREAM, 0, 9, 0, False, state=State(True, 1.5, 0.25, 0.0, 60.0, "full", 7, BIG, -3.125)),
     ):
-        assert [codec.decode_info(codec.encode_info(part)) for part in codec.parts_of(info)] == [(info, 0)]
+        assert [decode_info(encode_info(part)) for part in parts_of(info)] == [(info, 0)]
     timed = StreamInfo(STREAM, 0, 0, 0, True, (Ended(0, 0, "rotated", clock=5, at=BIG),), begun=1, grown=BIG, ended=3)
-    ((again, _),) = [codec.decode_info(codec.encode_info(part)) for part in codec.parts_of(timed)]
+    ((again, _),) = [decode_info(encode_info(part)) for part in parts_of(timed)]
     assert (again.begun, again.grown, again.ended, again.marks[0].clock, again.marks[0].at) == (1, BIG, 3, 5, BIG)
     run = RunInfo("run-1", "ending", 1, 2, 3, 4, BIG, 6, 7, BIG)
-    assert codec.decode_run_info(codec.encode_run_info(run)) == run
-    assert codec.decode_list_runs(codec.encode_list_runs("run-1")) == "run-1"
+    assert decode_run_info(encode_run_info(run)) == run
+    assert decode_list_runs(encode_list_runs("run-1")) == "run-1"
     many = StreamInfo(STREAM, 0, 0, 0, False, tuple(MARKS) * 1000)
-    parts = list(codec.parts_of(many))
-    assert all(len(codec.encode_info(part)) < codec.MAX_MESSAGE for part in parts)
+    parts = list(parts_of(many))
+    assert all(len(encode_info(part)) < MAX_MESSAGE for part in parts)
     assert tuple(mark for part, _ in parts for mark in part.marks) == many.marks
-    fat = StreamInfo(STREAM, 0, 0, 0, False, (Gap(0, 0, 1, "𝄞" * codec.MAX_TEXT),) * 1000)
-    parts = list(codec.parts_of(fat))
-    assert all(len(codec.encode_info(part)) < 400_000 for part in parts)  # many lists of them must fit into memory
+    fat = StreamInfo(STREAM, 0, 0, 0, False, (Gap(0, 0, 1, "𝄞" * MAX_TEXT),) * 1000)
+    parts = list(parts_of(fat))
+    assert all(len(encode_info(part)) < 400_000 for part in parts)  # many lists of them must fit into memory
     assert [first for _, first in parts] == [sum(len(part.marks) for part, _ in parts[:n]) for n in range(len(parts))]
 
 
@@ -158,27 +171,27 @@ def generated(chunk: Chunk) -> bytes:
 
 def test_the_generated_code_reads_chunks_that_were_written_by_hand() -> None:
     for chunk in CHUNKS:
-        message = pb.PushRequest.FromString(codec.encode_request(chunk))
+        message = pb.PushRequest.FromString(encode_request(chunk))
         assert message.WhichOneof("message") == "chunk"
         assert Chunk(message.chunk.offset, message.chunk.data, message.chunk.digest) == chunk
 
 
 def test_chunks_written_by_the_generated_code_are_read_by_hand() -> None:
     for chunk in CHUNKS:
-        assert codec.decode_request(generated(chunk)) == chunk
-        assert codec.decode_request(codec.encode_request(chunk)) == chunk
+        assert decode_request(generated(chunk)) == chunk
+        assert decode_request(encode_request(chunk)) == chunk
 
 
 def test_a_chunk_without_default_values_is_the_same_bytes_either_way() -> None:
     full = [chunk for chunk in CHUNKS if chunk.offset and chunk.digest and chunk.data]
     assert full
     for chunk in full:
-        assert codec.encode_request(chunk) == generated(chunk)
+        assert encode_request(chunk) == generated(chunk)
 
 
 def test_a_payload_is_taken_from_the_message_without_a_copy() -> None:
-    raw = codec.encode_request(Chunk(5, b"payload", 6))
-    chunk = codec.decode_request(raw)
+    raw = encode_request(Chunk(5, b"payload", 6))
+    chunk = decode_request(raw)
     assert isinstance(chunk, Chunk)
     assert isinstance(chunk.data, memoryview)
     assert chunk.data.obj is raw
@@ -186,7 +199,7 @@ def test_a_payload_is_taken_from_the_message_without_a_copy() -> None:
 
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview])
 def test_a_payload_may_be_any_buffer(view: type[bytes]) -> None:
-    assert codec.decode_request(codec.encode_request(Chunk(5, view(b"payload"), 6))) == Chunk(5, b"payload", 6)
+    assert decode_request(encode_request(Chunk(5, view(b"payload"), 6))) == Chunk(5, b"payload", 6)
 
 
 # --- versions
@@ -196,35 +209,35 @@ UNKNOWN_FIELD = b"\x9a\x3f\x03new"  # number 1011, three bytes
 
 @pytest.mark.parametrize("request_", [*REQUESTS, Chunk(5, b"abc", 6)], ids=lambda request: type(request).__name__)
 def test_unknown_fields_of_a_request_are_ignored(request_: Request) -> None:
-    assert codec.decode_request(codec.encode_request(request_) + UNKNOWN_FIELD) == request_
-    assert codec.decode_request(UNKNOWN_FIELD + codec.encode_request(request_)) == request_
+    assert decode_request(encode_request(request_) + UNKNOWN_FIELD) == request_
+    assert decode_request(UNKNOWN_FIELD + encode_request(request_)) == request_
 
 
 def test_an_older_version_takes_an_exit_for_a_mark_that_says_nothing() -> None:
-    message = pb.PushRequest.FromString(codec.encode_request((3, MARKS[-1])))
+    message = pb.PushRequest.FromString(encode_request((3, MARKS[-1])))
     assert message.mark.mark.WhichOneof("kind") == "attributes"
     assert message.mark.mark.attributes.words == ""
 
 
 def test_what_a_later_version_may_say_of_memory_is_not_taken_over() -> None:
-    message = pb.PushRequest.FromString(codec.encode_request((3, MARKS[-1])))
+    message = pb.PushRequest.FromString(encode_request((3, MARKS[-1])))
     message.mark.mark.exit.oom = "perhaps"
-    _, mark = cast("tuple[int, Mark]", codec.decode_request(message.SerializeToString()))
+    _, mark = cast("tuple[int, Mark]", decode_request(message.SerializeToString()))
     assert isinstance(mark, Exit)
     assert mark.oom == ""
 
 
 def test_unknown_fields_within_a_chunk_are_ignored() -> None:
     inner = pb.Chunk(offset=5, digest=6, data=b"abc").SerializeToString() + UNKNOWN_FIELD
-    assert codec.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
+    assert decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
     inner = UNKNOWN_FIELD + pb.Chunk(offset=5, digest=6, data=b"abc").SerializeToString()
-    assert codec.decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
+    assert decode_request(b"\x12%c%b" % (len(inner), inner)) == Chunk(5, b"abc", 6)
 
 
 def test_a_chunk_that_is_compressed_has_its_payload_last_and_one_that_is_not_says_nothing_of_it() -> None:
-    raw = codec.encode_request(Packed(5, b"payload", 7, Codec.ZSTD, 300))
+    raw = encode_request(Packed(5, b"payload", 7, Codec.ZSTD, 300))
     assert raw.endswith(b"\x18\x01\x20\xac\x02\x7a\x07payload")
-    chunk = pb.PushRequest.FromString(codec.encode_request(Chunk(5, b"payload", 7))).chunk
+    chunk = pb.PushRequest.FromString(encode_request(Chunk(5, b"payload", 7))).chunk
     assert (chunk.codec, chunk.raw_length) == (0, 0)
 
 
@@ -232,24 +245,24 @@ def test_a_codec_that_is_not_known_is_refused_in_a_chunk_and_passed_over_in_a_re
     message = pb.PushRequest()
     message.chunk.offset, message.chunk.codec = 5, 7  # type: ignore[assignment]
     with pytest.raises(Malformed, match="chunk at offset 5 is compressed by codec 7, which this version does not know"):
-        codec.decode_request(message.SerializeToString())
+        decode_request(message.SerializeToString())
     reply = pb.Reply(code=pb.OK, codecs=[9, 1, 0, 1, 77])  # type: ignore[list-item]
-    assert codec.decode_reply(reply.SerializeToString()).codecs == (Codec.ZSTD,)
+    assert decode_reply(reply.SerializeToString()).codecs == (Codec.ZSTD,)
 
 
 def test_an_older_peer_that_knows_no_codecs_is_understood() -> None:
-    assert codec.decode_reply(pb.Reply(code=pb.OK, committed=5).SerializeToString()).codecs == ()
+    assert decode_reply(pb.Reply(code=pb.OK, committed=5).SerializeToString()).codecs == ()
 
 
 def test_unknown_fields_of_a_reply_are_ignored() -> None:
-    assert codec.decode_reply(codec.encode_reply(Reply(Code.OK, 5)) + UNKNOWN_FIELD) == Reply(Code.OK, 5)
+    assert decode_reply(encode_reply(Reply(Code.OK, 5)) + UNKNOWN_FIELD) == Reply(Code.OK, 5)
 
 
 @pytest.mark.parametrize("major", [0, 2, 99])
 def test_another_major_version_is_refused_in_a_sentence_whatever_its_streams_are_called(major: int) -> None:
     message = pb.PushRequest(open=pb.Open(version=pb.Version(major=major), stream=pb.StreamId(run="../..")))
     with pytest.raises(Malformed) as raised:
-        codec.decode_request(message.SerializeToString())
+        decode_request(message.SerializeToString())
     assert str(raised.value) == (
         f"the producer speaks version {major} of the protocol, this receiver version 1;"
         " install matching versions of flarelog"
@@ -259,7 +272,7 @@ def test_another_major_version_is_refused_in_a_sentence_whatever_its_streams_are
 @pytest.mark.parametrize("code", [0, 10, 99])
 def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
     raw = pb.Reply(code=code, committed=5, reason="newer").SerializeToString()  # type: ignore[arg-type]  # an int
-    reply = codec.decode_reply(raw)
+    reply = decode_reply(raw)
     assert (reply.code, reply.committed) == (Code.REJECTED, 5)
     assert reply.reason == f"code {code} is unknown; newer"
 
@@ -285,7 +298,7 @@ def test_a_code_that_is_not_known_counts_as_rejected(code: int) -> None:
 )
 def test_what_is_no_request(raw: bytes) -> None:
     with pytest.raises(Malformed):
-        codec.decode_request(raw)
+        decode_request(raw)
 
 
 @pytest.mark.parametrize(
@@ -298,11 +311,11 @@ def test_what_is_no_request(raw: bytes) -> None:
     ],
 )
 def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
-    longest = mark("x" * codec.MAX_TEXT)
-    assert codec.decode_request(codec.encode_request((0, longest))) == (0, longest)
-    for text in ("x" * (codec.MAX_TEXT + 1), "\x1b" * codec.MAX_TEXT):  # a journal may hold what an older version took
-        _, sent = cast("tuple[int, Mark]", codec.decode_request(codec.encode_request((0, mark(text)))))
-        assert any(value == legible(text, codec.MAX_TEXT) for value in asdict(sent).values())
+    longest = mark("x" * MAX_TEXT)
+    assert decode_request(encode_request((0, longest))) == (0, longest)
+    for text in ("x" * (MAX_TEXT + 1), "\x1b" * MAX_TEXT):  # a journal may hold what an older version took
+        _, sent = cast("tuple[int, Mark]", decode_request(encode_request((0, mark(text)))))
+        assert any(value == legible(text, MAX_TEXT) for value in asdict(sent).values())
 
 
 @pytest.mark.parametrize(
@@ -315,9 +328,9 @@ def test_a_text_in_a_mark_is_bounded(mark: Callable[[str], Mark]) -> None:
     ],
 )
 def test_a_text_in_a_mark_that_is_longer_is_refused_whoever_sends_it(mark: Callable[[str], pb.Mark]) -> None:
-    message = pb.PushRequest(mark=pb.MarkAt(mark=mark("x" * (codec.MAX_TEXT + 1))))
-    with pytest.raises(Malformed, match=f"more than {codec.MAX_TEXT} characters"):
-        codec.decode_request(message.SerializeToString())
+    message = pb.PushRequest(mark=pb.MarkAt(mark=mark("x" * (MAX_TEXT + 1))))
+    with pytest.raises(Malformed, match=f"more than {MAX_TEXT} characters"):
+        decode_request(message.SerializeToString())
 
 
 @pytest.mark.parametrize(
@@ -333,13 +346,13 @@ def test_a_text_in_a_mark_that_is_longer_is_refused_whoever_sends_it(mark: Calla
 )
 def test_a_mark_tells_of_a_file_whatever_its_name_is(name: bytes, path: str) -> None:
     mark = Generation(7, 1, os.fsdecode(name), 12, "fh:0102")
-    assert codec.decode_request(codec.encode_request((3, mark))) == (3, replace(mark, path=path))
+    assert decode_request(encode_request((3, mark))) == (3, replace(mark, path=path))
 
 
 def test_a_refusal_that_names_a_file_can_be_sent() -> None:
     error = Unavailable(os.fsdecode(b"/logs/\xe9 could not be opened"))
     assert str(error) == r"/logs/\xe9 could not be opened"
-    assert codec.decode_reply(codec.encode_reply(Reply(Code.PAUSE, reason=str(error)))).reason == str(error)
+    assert decode_reply(encode_reply(Reply(Code.PAUSE, reason=str(error)))).reason == str(error)
 
 
 @pytest.mark.parametrize(
@@ -350,19 +363,19 @@ def test_an_open_of_a_stream_that_cannot_be_named_so_says_which_name(stream: tup
     message = pb.PushRequest(open=pb.Open(version=pb.Version(major=1), stream=pb.StreamId()))
     message.open.stream.run, message.open.stream.site, message.open.stream.log = stream
     with pytest.raises(InvalidName, match="name"):
-        codec.decode_request(message.SerializeToString())
+        decode_request(message.SerializeToString())
 
 
 def request_or_refusal(raw: bytes) -> Request | None:
     try:
-        return codec.decode_request(raw)
+        return decode_request(raw)
     except (Malformed, InvalidName):
         return None
 
 
 def test_any_bytes_are_a_request_or_malformed_and_nothing_else() -> None:
     rng = random.Random(2)
-    samples = [codec.encode_request(request) for request in [*REQUESTS, *CHUNKS[:12]]]
+    samples = [encode_request(request) for request in [*REQUESTS, *CHUNKS[:12]]]
     for _ in range(20_000):
         raw = (
             bytearray(rng.choice(samples)[:200]) if rng.random() < 0.7 else bytearray(rng.randbytes(rng.randint(0, 40)))
@@ -378,7 +391,7 @@ def test_any_bytes_are_a_request_or_malformed_and_nothing_else() -> None:
 
 def test_a_message_cut_short_is_never_taken_for_another() -> None:
     for request in [*REQUESTS, *(chunk for chunk in CHUNKS if len(chunk.data) < 300)]:
-        raw = codec.encode_request(request)
+        raw = encode_request(request)
         for end in range(len(raw)):
             assert request_or_refusal(raw[:end]) is None
 
@@ -387,18 +400,18 @@ def test_any_bytes_are_a_reply_or_malformed_and_nothing_else() -> None:
     rng = random.Random(3)
     for _ in range(5_000):
         try:
-            codec.decode_reply(rng.randbytes(rng.randint(0, 40)))
+            decode_reply(rng.randbytes(rng.randint(0, 40)))
         except Malformed:
             continue
     with pytest.raises(Malformed, match="is not a Reply"):
-        codec.decode_reply(b"\xff" * 8)
+        decode_reply(b"\xff" * 8)
 
 
 def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_hand() -> None:
     huge = b"\xff" * 9 + b"\x7f"  # 70 bits
     inner = b"\x08" + huge + b"\x15" + bytes(4) + b"\x7a\x01x"
     raw = b"\x12%c%b" % (len(inner), inner)
-    found = codec.decode_request(raw)
+    found = decode_request(raw)
     assert isinstance(found, Chunk)
     assert found.offset == pb.PushRequest.FromString(raw).chunk.offset == 2**64 - 1
 
@@ -418,27 +431,25 @@ def test_an_offset_that_the_generated_code_cuts_to_64_bits_means_the_same_by_han
 )
 def test_counts_that_are_not_of_the_bytes_that_were_asked_for_are_malformed(begin: int, counted: Counted) -> None:
     with pytest.raises(Malformed):
-        codec.decode_piece(codec.encode_piece((begin, counted)))
+        decode_piece(encode_piece((begin, counted)))
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        pytest.param(lambda: codec.decode_reply(pb.Reply(committed=2**63).SerializeToString()), id="a-reply"),
-        pytest.param(lambda: codec.decode_reply(pb.Reply(marks=2**63).SerializeToString()), id="its-marks"),
-        pytest.param(lambda: codec.decode_request(codec.encode_request((0, Ended(2**63, 0, "")))), id="a-mark"),
+        pytest.param(lambda: decode_reply(pb.Reply(committed=2**63).SerializeToString()), id="a-reply"),
+        pytest.param(lambda: decode_reply(pb.Reply(marks=2**63).SerializeToString()), id="its-marks"),
+        pytest.param(lambda: decode_request(encode_request((0, Ended(2**63, 0, "")))), id="a-mark"),
         pytest.param(
-            lambda: codec.decode_request(codec.encode_request((0, Generation(0, 0, "", 2**63, "")))),
+            lambda: decode_request(encode_request((0, Generation(0, 0, "", 2**63, "")))),
             id="a-source-offset",
         ),
-        pytest.param(lambda: codec.decode_request(codec.encode_request((0, Gap(0, 0, 2**63, "")))), id="a-gap"),
-        pytest.param(lambda: codec.read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
-        pytest.param(lambda: codec.read_request(pb.ReadRequest(first_mark=2**63)), id="which-mark-to-read"),
-        pytest.param(lambda: codec.decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
-        pytest.param(lambda: codec.decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
-        pytest.param(
-            lambda: codec.decode_request(codec.encode_request(Receipt(0, 0, 0, Redaction(2**63, 0)))), id="masks"
-        ),
+        pytest.param(lambda: decode_request(encode_request((0, Gap(0, 0, 2**63, "")))), id="a-gap"),
+        pytest.param(lambda: read_request(pb.ReadRequest(start=2**63)), id="where-to-read"),
+        pytest.param(lambda: read_request(pb.ReadRequest(first_mark=2**63)), id="which-mark-to-read"),
+        pytest.param(lambda: decode_piece(pb.ReadResponse(offset=2**63).SerializeToString()), id="a-piece"),
+        pytest.param(lambda: decode_info(pb.StreamInfo(committed=2**63).SerializeToString()), id="a-record"),
+        pytest.param(lambda: decode_request(encode_request(Receipt(0, 0, 0, Redaction(2**63, 0)))), id="masks"),
     ],
 )
 def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]) -> None:
@@ -449,9 +460,9 @@ def test_an_offset_that_no_file_can_have_is_malformed(said: Callable[[], object]
 @pytest.mark.parametrize(
     "decode",
     [
-        *(codec.decode_read, codec.decode_piece, codec.decode_list, codec.decode_info, codec.decode_run),
-        *(codec.decode_list_runs, codec.decode_run_info, codec.decode_remove),
-        *(codec.decode_timeline, codec.decode_moments),
+        *(decode_read, decode_piece, decode_list, decode_info, decode_run),
+        *(decode_list_runs, decode_run_info, decode_remove),
+        *(decode_timeline, decode_moments),
     ],
 )
 def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[bytes], object]) -> None:
@@ -461,7 +472,7 @@ def test_what_is_no_message_of_another_call_is_malformed_too(decode: Callable[[b
 
 def test_an_answer_that_is_no_reply_is_a_value_because_grpc_would_log_an_exception() -> None:
     assert isinstance(several.replies_or_malformed(b"\xff" * 8), Malformed)
-    assert several.replies_or_malformed(codec.encode_reply(Reply(Code.OK, 5))) == [Reply(Code.OK, 5)]
+    assert several.replies_or_malformed(encode_reply(Reply(Code.OK, 5))) == [Reply(Code.OK, 5)]
 
 
 # --- statuses

@@ -33,7 +33,12 @@ from flarelog.model import (
     StreamInfo,
 )
 from flarelog.render.sieve import Sieve
-from flarelog.wire import codec
+from flarelog.wire.codec.base import MAJOR, Malformed
+from flarelog.wire.codec.lists import MOST_TIMES, Listing, decode_info, decode_list, encode_info, encode_list
+from flarelog.wire.codec.push import decode_request, encode_request
+from flarelog.wire.codec.reads import Wanted, decode_piece, decode_read, encode_piece, encode_read, read_request
+from flarelog.wire.codec.replies import decode_reply, encode_reply
+from flarelog.wire.codec.runs import decode_run, encode_run
 
 offsets = st.integers(0, MAX_OFFSET)
 numbers = st.integers(0, 2**64 - 1)
@@ -68,7 +73,7 @@ states = st.builds(
 )
 requests = st.one_of(
     news,
-    st.builds(Open, streams, st.binary(max_size=70), words, st.just(codec.MAJOR), texts),
+    st.builds(Open, streams, st.binary(max_size=70), words, st.just(MAJOR), texts),
     st.builds(Chunk, offsets, st.binary(max_size=200), words),
     st.builds(Packed, offsets, st.binary(max_size=200), words, st.sampled_from(Codec), words),
     st.tuples(words, marks),
@@ -103,34 +108,34 @@ sieves = st.builds(
 )
 Coded = tuple[st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[bytes], Any]]
 MESSAGES: dict[str, Coded] = {
-    "request": (requests, codec.encode_request, codec.decode_request),
-    "reply": (replies, codec.encode_reply, codec.decode_reply),
-    "info": (infos, codec.encode_info, codec.decode_info),
+    "request": (requests, encode_request, decode_request),
+    "reply": (replies, encode_reply, decode_reply),
+    "info": (infos, encode_info, decode_info),
     "read": (
         st.builds(
-            codec.Wanted,
+            Wanted,
             *(streams, offsets, st.booleans(), st.none() | offsets, st.none() | sieves, offsets),
             st.none() | st.integers(0, 2**32 - 1),
         ),
-        codec.encode_read,
-        lambda raw: codec.read_request(codec.decode_read(raw)),
+        encode_read,
+        lambda raw: read_request(decode_read(raw)),
     ),
-    "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), codec.encode_piece, codec.decode_piece),
+    "piece": (st.tuples(offsets, st.binary(max_size=99) | marks), encode_piece, decode_piece),
     "list": (
         st.builds(
-            codec.Listing,
+            Listing,
             names,
             names,
             st.booleans(),
             st.tuples(names, names, names),
             st.integers(0, 2**32 - 1),
-            times=st.lists(offsets, max_size=codec.MOST_TIMES).map(tuple),
+            times=st.lists(offsets, max_size=MOST_TIMES).map(tuple),
             within=words,
         ),
-        codec.encode_list,
-        codec.decode_list,
+        encode_list,
+        decode_list,
     ),
-    "run": (names, codec.encode_run, codec.decode_run),
+    "run": (names, encode_run, decode_run),
 }
 LATER = b"\x98\x06\x07"  # field 99, which no version has yet
 
@@ -162,7 +167,7 @@ def test_a_part_of_a_message_or_one_that_is_spoilt_is_heard_or_refused(
     def holds(value: Any, at: int, spoilt: bytes) -> None:
         raw = encode(value)
         for part in (raw[:at], raw[at:], raw[:at] + spoilt + raw[at + len(spoilt) :]):
-            with contextlib.suppress(codec.Malformed, InvalidName):
+            with contextlib.suppress(Malformed, InvalidName):
                 decode(part)
 
     holds()

@@ -19,7 +19,11 @@ from flarelog.receiver.workers.place import HOME, Place
 from flarelog.security.connections import Connection
 from flarelog.security.context import Context
 from flarelog.security.guard import TokenCall
-from flarelog.wire import calls, codec
+from flarelog.wire import calls
+from flarelog.wire.codec.findings import Asked
+from flarelog.wire.codec.lists import Listing, listed
+from flarelog.wire.codec.runs import decode_run_info
+from flarelog.wire.codec.timeline import Times
 from flarelog.wire.uplink import ENDED
 
 CALLER = "flarelog-caller-bin"  # metadata
@@ -112,7 +116,7 @@ class Relay:
                 yield piece
 
     async def list(
-        self, asked: codec.Listing, own: AsyncGenerator[tuple[Any, int], None], context: Context, who: bytes
+        self, asked: Listing, own: AsyncGenerator[tuple[Any, int], None], context: Context, who: bytes
     ) -> AsyncGenerator[Any, None]:
         """What all workers answer to a List, in the order of the streams' names; *own* is what this one does. Where the
         caller takes what there is, those that do not answer are left out, and named in its last metadata.
@@ -127,7 +131,7 @@ class Relay:
             told = self._of(number, calls.raw_list, asked, context, who, left_out)
             async with contextlib.aclosing(told) as answers:
                 async for raw in answers:
-                    names = codec.listed(raw)
+                    names = listed(raw)
                     yield names, (names, raw)
 
         async def here() -> AsyncGenerator[tuple[tuple[str, str, str], Any], None]:
@@ -157,7 +161,7 @@ class Relay:
             call = calls.raw_list_runs(self._channels[number])(run, metadata=((CALLER, who),))
             async with contextlib.aclosing(_pieces(call, context)) as pieces:
                 async for raw in pieces:
-                    info = codec.decode_run_info(raw)
+                    info = decode_run_info(raw)
                     yield info.run, info
 
         async def here() -> AsyncGenerator[tuple[str, RunInfo], None]:
@@ -178,7 +182,7 @@ class Relay:
     async def each(
         self,
         ask: Callable[[grpc.aio.Channel], Any],
-        asked: codec.Times | codec.Asked,
+        asked: Times | Asked,
         own: AsyncGenerator[Any, None],
         context: Context,
         who: bytes,

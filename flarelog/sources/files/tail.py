@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from flarelog.extents import extents
 from flarelog.model import (
     EMPTY_DIGEST,
     Activity,
@@ -24,7 +25,6 @@ from flarelog.model import (
     Mark,
     StreamId,
     StreamInfo,
-    extents,
 )
 from flarelog.render.zones import told
 from flarelog.sources.files.copies import Rest

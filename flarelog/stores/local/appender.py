@@ -26,6 +26,7 @@ from flarelog.stores.directory import Directory, meaning, read_all
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.journal import Journal
 from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.lines import now
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class LocalAppender:
         self._journal_fd = directory.open(journal, flags)
         if fresh:
             self.footprint.add(logs=1)
-            self._write_journal(journals.stream_line(self.stream, journals.now()))
+            self._write_journal(journals.stream_line(self.stream, now()))
         self._data_fd = directory.open(name, flags)
         self._recover(directory)
         self._fresh = fresh or self.journal.records <= 1  # as one that came no further than here
@@ -224,7 +225,7 @@ class LocalAppender:
         holder = self.claimed_by(producer, epoch)
         # With nothing to record it is a sync all the same: what recovery found may lie in the page cache alone.
         known = holder == self.journal.holder
-        await self._record(b"" if known else journals.holder_line(holder.epoch, producer, journals.now()))
+        await self._record(b"" if known else journals.holder_line(holder.epoch, producer, now()))
         self.journal.holder = holder
 
     # --- appending
@@ -253,7 +254,7 @@ class LocalAppender:
         self._check()
         if mark.offset != self._written:
             raise Hole(f"{self.stream} ends at offset {self._written}, not {mark.offset}", committed=self.committed)
-        self._new_marks.append(replace(mark, at=journals.now()))
+        self._new_marks.append(replace(mark, at=now()))
 
     async def sync(self) -> int:
         self._check()
@@ -271,7 +272,7 @@ class LocalAppender:
 
     async def seal(self, receipt: Receipt) -> None:
         await self.sync()
-        at = journals.now()
+        at = now()
         line = journals.seal_line(receipt.length, receipt.digest, receipt.redacted, at)
         await self._record(line, lambda: self._sealed(receipt, at))
         self._home.changed(self.stream)
@@ -305,7 +306,7 @@ class LocalAppender:
 
     def _batch(self) -> tuple[bytes, Callable[[], None]]:
         """The journal's next lines, and what to do once they are durable."""
-        written, digest, marks, at = self._written, self._written_digest, list[Mark](), journals.now()
+        written, digest, marks, at = self._written, self._written_digest, list[Mark](), now()
         if self._new_marks:
             sizes = accumulate(size_of(mark) for mark in self._new_marks[:_MARKS_A_COMMIT])
             marks = self._new_marks[: max(1, sum(size <= _MARK_BYTES_A_COMMIT for size in sizes))]

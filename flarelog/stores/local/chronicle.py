@@ -16,7 +16,7 @@ from typing import Any
 
 from flarelog.replace import replace_file
 from flarelog.stores.directory import FILE_MODE, Directory
-from flarelog.stores.local import journal as journals
+from flarelog.stores.local import lines
 from flarelog.stores.moments import FORGOTTEN, LONGEST, Happening
 
 LIMIT = 256 << 10  # bytes of a record
@@ -37,22 +37,22 @@ def line(happening: Happening) -> bytes:
         said["logs"] = list(happening.logs)
     if happening.since:
         said["since"] = happening.since
-    return journals.line(said)
+    return lines.line(said)
 
 
 def happenings(raw: bytes) -> Iterator[Happening]:
     """Those that *raw* tells of, in the order in which they were written; what makes no sense is left out."""
-    for record in journals.records(raw):
+    for record in lines.records(raw):
         if record is None or record.get("t") != "event":
             continue
         try:
             yield Happening(
-                journals.number(record["at"]),
-                journals.text(record["what"]),
-                journals.text(record.get("why", "")),
-                journals.number(record.get("n", 1)),
-                tuple(journals.text(log) for log in record.get("logs", ())),
-                journals.number(record.get("since", 0)),
+                lines.number(record["at"]),
+                lines.text(record["what"]),
+                lines.text(record.get("why", "")),
+                lines.number(record.get("n", 1)),
+                tuple(lines.text(log) for log in record.get("logs", ())),
+                lines.number(record.get("since", 0)),
             )
         except (KeyError, TypeError, ValueError):
             continue

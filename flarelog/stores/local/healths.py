@@ -15,8 +15,7 @@ from typing import Any
 
 from flarelog.model import MAX_OFFSET, UNREAD, Health
 from flarelog.stores.fares import Point, thinned
-from flarelog.stores.local import chronicle
-from flarelog.stores.local import journal as journals
+from flarelog.stores.local import chronicle, lines
 
 LIMIT = 256 << 10  # bytes of a record
 MOST = 400  # points that are left when it has become too long
@@ -31,18 +30,18 @@ def name_of(site: str) -> str:
 def line(point: Point) -> bytes:
     said = {name: value for name in sorted(_FIGURES) if (value := getattr(point.health, name)) is not None}
     unread = {"unread": [one[:LONGEST] for one in point.health.unread[:UNREAD]]} if point.health.unread else {}
-    return journals.line({"t": "health", "at": point.at, **said, **unread})
+    return lines.line({"t": "health", "at": point.at, **said, **unread})
 
 
 def points(raw: bytes) -> Iterator[Point]:
     """Those that *raw* tells of; what makes no sense is left out."""
-    for record in journals.records(raw):
+    for record in lines.records(raw):
         if record is None or record.get("t") != "health":
             continue
         try:
             found: dict[str, Any] = {name: _figure(record[name]) for name in _FIGURES & record.keys()}
-            unread = tuple(journals.text(one) for one in record.get("unread", ())[:UNREAD])
-            yield Point(journals.number(record["at"]), Health(**found, unread=unread))
+            unread = tuple(lines.text(one) for one in record.get("unread", ())[:UNREAD])
+            yield Point(lines.number(record["at"]), Health(**found, unread=unread))
         except (KeyError, TypeError, ValueError):
             continue
 

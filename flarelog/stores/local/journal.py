@@ -1,6 +1,4 @@
-"""A stream's journal: one record a line, each with its own checksum, appended beside the bytes.
-
-    CRC-32 of the rest, 8 hexadecimal digits, a blank, JSON, LF
+"""A stream's journal: checksummed lines (lines.py has their form), appended beside the bytes.
 
 A torn or damaged line is dropped, and the lines behind it are still good: every length record vouches for the whole
 prefix of the stream by its digest, so none depends on the one before it. Marks are numbered; in the place of one whose
@@ -13,11 +11,8 @@ so many that the times at which bytes came, and did not come, can still be told.
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -25,6 +20,7 @@ from flarelog.delivery.receiver import MAX_MARKS, Holder
 from flarelog.exits import Exit
 from flarelog.model import (
     EMPTY_DIGEST,
+    MAX_OFFSET,
     Attributes,
     Ended,
     Gap,
@@ -36,6 +32,7 @@ from flarelog.model import (
     extend,
 )
 from flarelog.stores.local import exits
+from flarelog.stores.local.lines import is_good, line, number, records, text
 from flarelog.stores.moments import thinned
 from flarelog.text import legible
 
@@ -47,22 +44,17 @@ STRETCHES = 128
 """Of the time that a compacted journal tells of: of each the first length and the last are kept."""
 
 _READ = 1 << 20
-_REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
 _WITNESS = 256  # bytes before a place that tell whether what lies before it is the same
 _HOLDER = b'{"t":"holder",'
 _HELD = re.compile(rb'\{"t":"holder","e":(\d+),"p":"([0-9a-f]*)"[^\n]*\n')
-_LENGTH = re.compile(
-    rb'\{"t":"length","n":(0|[1-9]\d{,18}),"d":(0|[1-9]\d{,9}),"m":(0|[1-9]\d{,18}),"at":(0|[1-9]\d{,18})\}'
-)
 _GROWN = re.compile(rb'\{"t":"length","n":(\d+),"d":(\d+),"m":\d+,"at":(\d+)\}\n')
 
 LOST = "the journal lost a mark here"
 
-_OFFSET, _CRC = (1 << 63) - 1, (1 << 32) - 1  # the largest numbers of their kinds
+_CRC = (1 << 32) - 1
 _LARGEST = {"digest": _CRC, "head_digest": _CRC, "head_length": _CRC}
 _TEXTS = frozenset(("path", "identity", "notes", "reason", "words"))
 _KINDS: dict[str, type[Mark]] = {"generation": Generation, "ended": Ended, "gap": Gap, "attributes": Attributes}
-_JSON = json.JSONDecoder()
 _TIMES = ("at", "clock")
 _SAID = {kind: [each.name for each in fields(kind) if each.name not in _TIMES] for kind in _KINDS.values()}
 
@@ -179,7 +171,7 @@ class Journal:
         """The same journal in the lines that still matter; *raw*, its lines so far, tells the times of those that have
         theirs in no other place.
         """
-        held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if _is_good(one)}
+        held = {(int(one[1]), one[2]): raw[one.start() - 9 : one.end()] for one in _HELD.finditer(raw) if is_good(one)}
         times = {(length, digest): at for at, length, digest in growth(raw, self.committed)}
         vouching = {(length, digest): times.get((length, digest), 0) for length, digest in self.lengths}
         telling = {
@@ -199,21 +191,6 @@ class Journal:
         return b"".join(lines)
 
 
-def number(value: Any, most: int = _OFFSET) -> int:
-    """Raises ValueError."""
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
-    return value
-
-
-def text(value: Any) -> str:
-    """Raises ValueError."""
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
-    value.encode()  # half of a surrogate pair would end the call that sends it
-    return value
-
-
 def _redaction(value: Any) -> Redaction | None:
     """Raises ValueError or TypeError."""
     return None if value is None else Redaction(*(number(each) for each in value))
@@ -225,17 +202,17 @@ def _mark(kind: str, said: dict[str, Any]) -> Mark:
         if name in _TEXTS:
             said[name] = legible(text(value))  # as an earlier version took it from its peer
         else:
-            number(value, _LARGEST.get(name, _OFFSET))
+            number(value, _LARGEST.get(name, MAX_OFFSET))
     return _KINDS[kind](**said)
 
 
-def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
+def growth(raw: bytes, most: int = MAX_OFFSET) -> list[tuple[int, int, int]]:
     """When the stream of the journal *raw* grew: (time in milliseconds since 1970, durable length, digest), in the
     order of the lengths, none above *most*. Lines without a time tell nothing; times are as the receiver's clock was.
     """
     found: list[tuple[int, int, int]] = []
     for one in _GROWN.finditer(raw):
-        if not _is_good(one):
+        if not is_good(one):
             continue
         length = int(one[1])
         while found and found[-1][1] >= length:  # it grew again, behind what a crash had cost it
@@ -245,25 +222,8 @@ def growth(raw: bytes, most: int = _OFFSET) -> list[tuple[int, int, int]]:
     return found
 
 
-def _is_good(body: re.Match[bytes]) -> bool:
-    """Whether *body* of a line has the checksum that stands before it."""
-    begin = body.start()
-    checksum = body.string[max(0, begin - 9) : begin]
-    return checksum == b"%08x " % extend(0, memoryview(body.string)[begin : body.end() - 1])
-
-
-def line(record: dict[str, Any]) -> bytes:
-    body = json.dumps(record, separators=(",", ":")).encode()
-    return b"%08x %s\n" % (extend(0, body), body)
-
-
 def _timed(at: int) -> dict[str, int]:
     return {"at": at} if at else {}
-
-
-def now() -> int:
-    """The time of a line, by this machine's clock: milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def stream_line(stream: StreamId, at: int = 0) -> bytes:
@@ -298,40 +258,6 @@ def holder_line(epoch: int, producer: bytes, at: int = 0) -> bytes:
 def seal_line(length: int, digest: int, redacted: Redaction | None = None, at: int = 0) -> bytes:
     said = {} if redacted is None else {"x": [redacted.matches, redacted.bytes]}
     return line({"t": "seal", "n": length, "d": digest, **said, **_timed(at)})
-
-
-def run_line(run: str, state: str, at: int = 0, maker: str = "") -> bytes:
-    """*maker*: the site that began it unannounced; the latest line tells."""
-    return line({"t": "run", "run": run, "state": state, "by": maker, **_timed(at)})
-
-
-def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
-    """The records of *raw* in order; None for each line that is torn or damaged."""
-    begin = rested = 0
-    while (end := raw.find(b"\n", begin)) >= 0:  # one by one: all the lines would be the journal once more in memory
-        line, begin = raw[begin:end], end + 1
-        if begin - rested > _REST_AFTER:
-            # Digests of long lines give the interpreter away, and take it back before whoever waits has woken: he never
-            # gets to demand it, and a loop would wait until the whole journal is read.
-            rested = begin
-            time.sleep(_REST)
-        try:
-            record = _record(line[9:]) if len(line) > 9 and int(line[:8], 16) == extend(0, line[9:]) else None
-        except (ValueError, RecursionError):  # nested deeper than Python's parser goes
-            record = None
-        yield record if isinstance(record, dict) else None
-    if begin < len(raw):
-        yield None
-
-
-def _record(body: bytes) -> Any:
-    """What a good line says. Raises ValueError, RecursionError."""
-    if length := _LENGTH.fullmatch(body):  # nearly all lines of a long journal: a fifth of the time that JSON takes
-        n, digest, marks, at = map(int, length.groups())
-        return {"t": "length", "n": n, "d": digest, "m": marks, "at": at}
-    text = body.decode()
-    record, end = _JSON.raw_decode(text)
-    return record if end == len(text) else None
 
 
 def holder_of(raw: bytes) -> Holder:

@@ -9,21 +9,26 @@ import os
 from flarelog.lifecycle import RunState
 from flarelog.stores.base import RunRecord
 from flarelog.stores.directory import meaning
-from flarelog.stores.local import journal as journals
 from flarelog.stores.local.layout import Layout
+from flarelog.stores.local.lines import line, now, records
 
 JOURNAL = ".run.journal"
+
+
+def run_line(run: str, state: str, at: int = 0, maker: str = "") -> bytes:
+    """*maker*: the site that began it unannounced; the latest line tells."""
+    return line({"t": "run", "run": run, "state": state, "by": maker, **({"at": at} if at else {})})
 
 
 def write(layout: Layout, run: str, said: RunRecord) -> None:
     """Raises Full, Unavailable."""
     # Behind an empty line: a torn one before it must not swallow it.
-    line = b"\n" + journals.run_line(run, said.state.value, journals.now(), said.maker)
+    written = b"\n" + run_line(run, said.state.value, now(), said.maker)
     try:
         with layout.at(run, make=True) as directory:
             fd = directory.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
-                if os.write(fd, line) < len(line):
+                if os.write(fd, written) < len(written):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 if layout.durable:
                     os.fdatasync(fd)
@@ -37,7 +42,7 @@ def write(layout: Layout, run: str, said: RunRecord) -> None:
 def read(layout: Layout, run: str) -> RunRecord:
     """What is recorded of *run*, or of nothing the record that says so."""
     state, maker = RunRecord()
-    for record in journals.records(layout.raw((run,), JOURNAL)):
+    for record in records(layout.raw((run,), JOURNAL)):
         if record is not None and record.get("t") == "run":
             with contextlib.suppress(ValueError):  # of a state that this version does not know
                 state = RunState(record.get("state"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flarelog.model import StreamId, StreamInfo
 from flarelog.stores import moments
-from flarelog.stores.local import chronicle, healths
+from flarelog.stores.local import chronicle, healths, lines
 from flarelog.stores.local import journal as journals
 from flarelog.stores.local.layout import Layout
 from flarelog.stores.local.runs import JOURNAL
@@ -16,7 +16,7 @@ from flarelog.stores.moments import Moment
 
 
 def of_run(layout: Layout, run: str) -> list[Moment]:
-    records = journals.records(layout.raw((run,), JOURNAL))
+    records = lines.records(layout.raw((run,), JOURNAL))
     return moments.of_run(
         [
             (record["at"], str(record.get("state")))

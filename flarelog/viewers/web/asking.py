@@ -12,8 +12,6 @@ from starlette.responses import Response
 from flarelog.errors import InvalidName
 from flarelog.model import MAX_OFFSET, StreamId
 
-MOST_TIME = 1 << 48  # milliseconds
-
 
 class Refused(Exception):
     """A request that is answered with *status* and a sentence."""

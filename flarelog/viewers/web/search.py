@@ -17,7 +17,7 @@ from typing import Any
 
 from flarelog.errors import FlarelogError, InvalidOption
 from flarelog.linear import compiled
-from flarelog.model import Buffer, StreamId, StreamInfo
+from flarelog.model import Buffer, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.levels import Level
@@ -188,9 +188,3 @@ class Search:
                 self._hits += 1
                 hits.append(f"[{k},{line.offset},{line.end},{encode_basestring(text[:SHOWN])}]")
         return hits
-
-
-def sorted_infos(infos: Sequence[StreamInfo], wanted: Sequence[StreamId]) -> list[StreamInfo]:
-    """Those of *infos* that are *wanted*, all of them where none is named."""
-    named_ = set(wanted)
-    return [info for info in infos if not named_ or info.stream in named_]

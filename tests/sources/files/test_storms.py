@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from flarelog.sources.files import identity
+from tests.often import often
 from tests.sources.files.storms import LOG, Storm
 
-SEEDS = range(4)
+SEEDS = range(often(2, 8))
 
 
 def play(root: Path, seed: int, *, names: str, include: str, inotify: bool, restarts: int = 6) -> str:

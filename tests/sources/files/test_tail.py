@@ -17,6 +17,7 @@ from flarelog.sources.files.discovery import Discovery
 from flarelog.sources.files.file import SourceFile
 from flarelog.sources.files.record import shipped, wholes
 from flarelog.sources.files.tail import ROTATION_GRACE
+from tests.often import often
 from tests.sources.files.tailing import NoWatch, Site, Stored
 
 
@@ -799,7 +800,7 @@ def oracle(site: Site) -> None:
     assert stored + lost == sum(map(len, written))
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(often(60, 300)))
 def test_in_random_order_every_byte_is_stored_once(tmp_path: Path, make_site: Callable[..., Site], seed: int) -> None:
     rng = random.Random(seed)
     site = make_site(include=("*.log*",))

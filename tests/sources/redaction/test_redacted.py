@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flarelog.model import Ended, Gap, Generation, Redaction, extents
+from flarelog.extents import extents
+from flarelog.model import Ended, Gap, Generation, Redaction
 from flarelog.sources.consent import Consent
 from flarelog.sources.files.tail import ROTATION_GRACE
 from flarelog.sources.redaction.mask import Rules

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from flarelog.sources.redaction.mask import OVERLAP, WINDOW, Rules
 from tests.often import often
+from tests.rows import rows
 from tests.sources.redaction.wrapped import BARE_FORMS, ENVELOPES, FORMS, NAMES, wrapped
 
 ALL = Rules(("all",))
@@ -27,7 +27,7 @@ def leaks(out: bytes, parts: list[str]) -> list[str]:
     return [part[at : at + 4] for part in parts for at in range(len(part) - 3) if part[at : at + 4].encode() in out]
 
 
-@pytest.mark.parametrize("form", [*FORMS, *BARE_FORMS])
+@rows([*FORMS, *BARE_FORMS])
 def test_no_part_of_a_secret_leaves(form: str) -> None:
     """Each form in each envelope, its value plain or with signs, without colours and with colours between any signs."""
     for seed, envelope in enumerate(ENVELOPES):

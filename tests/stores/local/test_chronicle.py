@@ -13,8 +13,7 @@ from flarelog.errors import Full, Unavailable
 from flarelog.lifecycle import RunState
 from flarelog.model import Gap, Generation, Receipt, StreamId, extend
 from flarelog.receiver.happenings import GROUPS, Happenings
-from flarelog.stores.local import chronicle
-from flarelog.stores.local import journal as journals
+from flarelog.stores.local import chronicle, lines
 from flarelog.stores.local.chronicle import LIMIT, happenings, line, name_of
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import FORGOTTEN, NAMED, Happening, in_order
@@ -30,7 +29,7 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
         {"t": "event", "at": 1, "what": "x", "logs": 7},
         {"t": "y"},
     ]
-    raw = b"\n".join([line(SEVERAL), *map(journals.line, wrong), b"torn", line(Happening(1, "opened"))[:-5]])
+    raw = b"\n".join([line(SEVERAL), *map(lines.line, wrong), b"torn", line(Happening(1, "opened"))[:-5]])
     assert list(happenings(raw)) == [SEVERAL]
 
 

@@ -14,8 +14,7 @@ from flarelog.errors import Full, Unavailable
 from flarelog.model import Health, StreamId
 from flarelog.receiver.happenings import SILENT_FOR, Happenings
 from flarelog.stores.fares import MINUTE, Point
-from flarelog.stores.local import healths
-from flarelog.stores.local import journal as journals
+from flarelog.stores.local import healths, lines
 from flarelog.stores.local.healths import LIMIT, line, name_of, points
 from flarelog.stores.local.store import LocalStore
 
@@ -32,7 +31,7 @@ def test_what_is_written_is_read_again_and_nonsense_is_left_out() -> None:
     wrong: list[dict[str, object]] = [{"t": "health"}, {"t": "health", "at": -1}, {"t": "health", "at": 1, "load": "x"}]
     wrong += [{"t": "health", "at": 1, "memory": True}, {"t": "health", "at": 1, "memory": -5}, {"t": "event", "at": 1}]
     wrong += [{"t": "health", "at": 1, "unread": [7]}, {"t": "health", "at": 1, "unread": 7}]
-    raw = b"\n".join([line(whole), *map(journals.line, wrong), b"torn", line(whole)[:-5]])
+    raw = b"\n".join([line(whole), *map(lines.line, wrong), b"torn", line(whole)[:-5]])
     assert list(points(raw)) == [whole]
 
 

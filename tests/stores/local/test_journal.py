@@ -26,12 +26,12 @@ from flarelog.stores.local.journal import (
     holder_of,
     length_line,
     mark_line,
-    records,
     replay,
-    run_line,
     seal_line,
     stream_line,
 )
+from flarelog.stores.local.lines import records
+from flarelog.stores.local.runs import run_line
 
 STREAM = StreamId("run-1", "site-1", "rank-0/log.txt")
 MARKS: list[Mark] = [

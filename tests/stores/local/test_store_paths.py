@@ -22,6 +22,7 @@ from flarelog.stores.base import RunRecord
 from flarelog.stores.directory import Directory
 from flarelog.stores.local import appender as appending
 from flarelog.stores.local import journal as journals
+from flarelog.stores.local import lines
 from flarelog.stores.local.store import LocalStore
 from tests.contracts.store import DATA, STREAM, A, filled, read
 
@@ -116,7 +117,7 @@ def test_a_log_that_is_no_relative_name_or_one_of_the_stores_own_is_refused(name
 
 def test_what_a_journals_own_lines_call_it_leads_nowhere(store: Path) -> None:
     """A journal names its stream: one that names a path is not believed."""
-    body = journals.line({"t": "stream", "v": 1, "run": "..", "site": "..", "log": "../../etc/passwd"})
+    body = lines.line({"t": "stream", "v": 1, "run": "..", "site": "..", "log": "../../etc/passwd"})
     assert journals.replay(body).stream is None
 
 

@@ -15,6 +15,8 @@ from flarelog.render.rows import Line
 from flarelog.viewers.flow import Flow, View
 from flarelog.viewers.web.drawing import Drawing, Drawn, Wanted
 from flarelog.viewers.web.index import Index
+from tests.often import often
+from tests.rows import rows
 
 STREAM = StreamId("run", "site", "log.txt")
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -62,13 +64,13 @@ def places(size: int, seed: int, count: int) -> Iterator[int]:
     yield from (found.randrange(size) for _ in range(count))
 
 
-@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
-@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "open"])
-def test_a_window_of_a_sample_is_what_the_whole_shows(path: Path, sealed: bool) -> None:
-    data = path.read_bytes()
+@rows([(path, sealed) for path in SAMPLES for sealed in (True, False)], at_once=20)
+def test_a_window_of_a_sample_is_what_the_whole_shows(row: tuple[Path, bool]) -> None:
+    path, sealed = row
+    data = path.read_bytes()[: often(50_000, 3 << 20)]
     info = info_of(data, sealed=sealed)
     rows = whole(data, info)
-    for seed, at in enumerate(places(len(data), 1, 12)):
+    for seed, at in enumerate(places(len(data), 1, often(2, 12))):
         found = drawn(data, info, Wanted(at, rows=17, before=9), step=(64 << 10, 1000)[seed % 2])
         first = next((n for n, row in enumerate(rows) if row.end > at or (row.offset == row.end >= at)), len(rows))
         expected = rows[max(0, first - 9) : first + 17]
@@ -96,13 +98,13 @@ def synthetic(seed: int) -> bytes:
     return b"".join(parts)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(often(1, 3)))
 def test_a_window_of_what_drives_a_terminal_is_what_the_whole_shows(seed: int) -> None:
     data = synthetic(seed)
     marks = tuple(Gap(at, 0, 5, "lost") for at in sorted(random.Random(seed).randrange(len(data)) for _ in range(20)))
     info = info_of(data, *marks)
     rows = whole(data, info)
-    for at in places(len(data), seed, 40):
+    for at in places(len(data), seed, often(15, 40)):
         found = drawn(data, info, Wanted(at, rows=30, before=20))
         shown = [tuple(row) for row in found.rows]
         first = next(n for n, row in enumerate(rows) if tuple(row) == shown[0] and n + len(shown) <= len(rows))

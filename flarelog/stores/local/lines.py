@@ -1,0 +1,83 @@
+"""The lines of a store's records: each has a checksum of its own.
+
+    CRC-32 of the rest, 8 hexadecimal digits, a blank, JSON, LF
+
+A torn or damaged line is dropped, and the lines behind it are still good.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from flarelog.model import MAX_OFFSET, extend
+
+_REST_AFTER, _REST = 128 << 10, 0.0001  # bytes, seconds
+_LENGTH = re.compile(
+    rb'\{"t":"length","n":(0|[1-9]\d{,18}),"d":(0|[1-9]\d{,9}),"m":(0|[1-9]\d{,18}),"at":(0|[1-9]\d{,18})\}'
+)
+_JSON = json.JSONDecoder()
+
+
+def line(record: dict[str, Any]) -> bytes:
+    body = json.dumps(record, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (extend(0, body), body)
+
+
+def records(raw: bytes) -> Iterable[dict[str, Any] | None]:
+    """The records of *raw* in order; None for each line that is torn or damaged."""
+    begin = rested = 0
+    while (end := raw.find(b"\n", begin)) >= 0:  # one by one: all the lines would be the journal once more in memory
+        line, begin = raw[begin:end], end + 1
+        if begin - rested > _REST_AFTER:
+            # Digests of long lines give the interpreter away, and take it back before whoever waits has woken: he never
+            # gets to demand it, and a loop would wait until the whole journal is read.
+            rested = begin
+            time.sleep(_REST)
+        try:
+            record = _record(line[9:]) if len(line) > 9 and int(line[:8], 16) == extend(0, line[9:]) else None
+        except (ValueError, RecursionError):  # nested deeper than Python's parser goes
+            record = None
+        yield record if isinstance(record, dict) else None
+    if begin < len(raw):
+        yield None
+
+
+def _record(body: bytes) -> Any:
+    """What a good line says. Raises ValueError, RecursionError."""
+    if length := _LENGTH.fullmatch(body):  # nearly all lines of a long journal: a fifth of the time that JSON takes
+        n, digest, marks, at = map(int, length.groups())
+        return {"t": "length", "n": n, "d": digest, "m": marks, "at": at}
+    text = body.decode()
+    record, end = _JSON.raw_decode(text)
+    return record if end == len(text) else None
+
+
+def is_good(body: re.Match[bytes]) -> bool:
+    """Whether *body* of a line has the checksum that stands before it."""
+    begin = body.start()
+    checksum = body.string[max(0, begin - 9) : begin]
+    return checksum == b"%08x " % extend(0, memoryview(body.string)[begin : body.end() - 1])
+
+
+def number(value: Any, most: int = MAX_OFFSET) -> int:
+    """Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r:.40} is no number from 0 to {most}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r:.40} is no text")  # noqa: TRY004  # one kind of error for what makes no sense
+    value.encode()  # half of a surrogate pair would end the call that sends it
+    return value
+
+
+def now() -> int:
+    """The time of a line, by this machine's clock: milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

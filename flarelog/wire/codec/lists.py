@@ -1,0 +1,118 @@
+"""A List: what it asks for, and what is held of each stream, in messages of a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from flarelog.exits import Exit
+from flarelog.model import MAX_OFFSET, Attributes, Generation, Mark, StreamInfo
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire.codec.base import Malformed, parse, redaction_of, set_redaction, set_stream, stream_of, text_of
+from flarelog.wire.codec.marks import mark_message, marks_of
+from flarelog.wire.codec.news import set_state, state_of
+
+MOST_TIMES = 4  # in one List
+_MARKS_A_MESSAGE = 300
+_TEXTS_A_MESSAGE = 64 << 10  # characters: one message is neither long in the making nor large
+
+
+class Listing(NamedTuple):
+    """What a List asks for."""
+
+    run: str = ""  # empty: all
+    site: str = ""
+    one_a_site: bool = False
+    after: tuple[str, str, str] = "", "", ""  # only streams whose run, site and log are behind these
+    limit: int = 0  # streams at most; 0: all
+    times: tuple[int, ...] = ()  # at which it is asked how long each stream was; milliseconds since 1970
+    within: int = 0  # only open streams of which bytes came within so many milliseconds, without their marks; 0: all
+
+
+def encode_list(asked: Listing) -> bytes:
+    message = pb.ListRequest(run=asked.run, site=asked.site, one_a_site=asked.one_a_site, limit=asked.limit)
+    message.within_ms = asked.within
+    message.times_ms.extend(asked.times)
+    if any(asked.after):
+        message.after.run, message.after.site, message.after.log = asked.after
+    return message.SerializeToString()
+
+
+def decode_list(raw: bytes) -> Listing:
+    message = parse(pb.ListRequest, raw)
+    after = text_of(message.after.run), text_of(message.after.site), text_of(message.after.log)
+    times = tuple(min(at, MAX_OFFSET) for at in message.times_ms[:MOST_TIMES])
+    run, site = text_of(message.run), text_of(message.site)
+    return Listing(run, site, message.one_a_site, after, message.limit, times, message.within_ms)
+
+
+def parts_of(info: StreamInfo) -> Iterator[tuple[StreamInfo, int]]:
+    """*info* in messages of a bounded size, each with the number of its first mark."""
+    first = texts = 0
+    for number, mark in enumerate(info.marks):
+        size = _texts_of(mark)
+        if number > first and (texts + size > _TEXTS_A_MESSAGE or number - first >= _MARKS_A_MESSAGE):
+            yield replace(info, marks=info.marks[first:number]), first
+            first, texts = number, 0
+        texts += size
+    yield replace(info, marks=info.marks[first:]), first
+
+
+def _texts_of(mark: Mark) -> int:
+    """Characters."""
+    if isinstance(mark, Generation):
+        return len(mark.path) + len(mark.identity) + len(mark.notes)
+    if isinstance(mark, Exit):
+        return len(mark.process) + len(mark.boot_id) + len(mark.cgroup)
+    return len(mark.words if isinstance(mark, Attributes) else mark.reason)
+
+
+def encode_info(part: tuple[StreamInfo, int]) -> bytes:
+    info, first_mark = part
+    message = pb.StreamInfo(
+        first=info.first,
+        committed=info.committed,
+        digest=info.digest,
+        sealed=info.sealed,
+        marks=[mark_message(mark) for mark in info.marks],
+        first_mark=first_mark,
+        begun_ms=info.begun,
+        grown_ms=info.grown,
+        sealed_ms=info.ended,
+        lengths=info.lengths,
+    )
+    set_stream(message.stream, info.stream)
+    set_redaction(message, info.redacted)
+    if info.state is not None:
+        message.state.SetInParent()
+        set_state(message.state, info.state)
+    return message.SerializeToString()
+
+
+def decode_info(raw: bytes) -> tuple[StreamInfo, int]:
+    """Raises Malformed, InvalidName."""
+    message = parse(pb.StreamInfo, raw)
+    if max(message.first, message.committed, message.first_mark) > MAX_OFFSET:
+        raise Malformed("the record of a stream tells of more bytes or marks than a stream can have")
+    info = StreamInfo(
+        stream_of(message.stream),
+        message.first,
+        message.committed,
+        message.digest,
+        message.sealed,
+        marks_of(message.marks),
+        redaction_of(message),
+        state_of(message.state) if message.HasField("state") else None,
+        begun=min(message.begun_ms, MAX_OFFSET),
+        grown=min(message.grown_ms, MAX_OFFSET),
+        ended=min(message.sealed_ms, MAX_OFFSET),
+        lengths=tuple(min(length, message.committed) for length in message.lengths[:MOST_TIMES]),
+    )
+    return info, message.first_mark
+
+
+def listed(raw: bytes) -> tuple[str, str, str]:
+    """The names of the stream that a message of List is about."""
+    stream = parse(pb.StreamInfo, raw).stream
+    return stream.run, stream.site, stream.log

@@ -1,0 +1,115 @@
+"""Marks, to and from protobuf.
+
+A time or a number that makes no sense is a hint that does not: it must not cost a stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from flarelog.exits import OOMS, Exit
+from flarelog.model import MAX_OFFSET, Attributes, Ended, Gap, Generation, Mark
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire.codec.base import MAX_TEXT, Malformed, text_of
+
+
+def mark_message(mark: Mark) -> pb.Mark:
+    message = pb.Mark(offset=mark.offset, digest=mark.digest, clock_ms=mark.clock, at_ms=mark.at)
+    match mark:
+        case Generation():
+            message.generation.path = text_of(mark.path)  # up to 4096 bytes, and any of them
+            message.generation.source_offset = mark.source_offset
+            message.generation.identity = text_of(mark.identity)
+            message.generation.head_length = mark.head_length
+            message.generation.head_digest = mark.head_digest
+            message.generation.notes = text_of(mark.notes)
+        case Ended():
+            message.ended.reason = text_of(mark.reason)
+        case Gap():
+            message.gap.length = mark.length
+            message.gap.reason = text_of(mark.reason)
+        case Attributes():
+            message.attributes.words = text_of(mark.words)
+        case Exit():
+            message.attributes.SetInParent()  # what an older version sees
+            _set_exit(message.exit, mark)
+    return message
+
+
+def _set_exit(message: pb.Exit, mark: Exit) -> None:
+    message.process, message.status, message.signal, message.core = mark.process, mark.status, mark.signal, mark.core
+    message.started_ms, message.ended_ms, message.boot_id = mark.started, mark.ended, text_of(mark.boot_id)
+    message.maxrss, message.user_cpu_ms, message.sys_cpu_ms = mark.maxrss, mark.user_cpu, mark.sys_cpu
+    if mark.oom_before >= 0:
+        message.oom_before = mark.oom_before
+    if mark.oom_after >= 0:
+        message.oom_after = mark.oom_after
+    message.oom_within_ms, message.cgroup, message.oom = mark.oom_within, text_of(mark.cgroup), mark.oom
+
+
+def _exit(at: int, digest: int, message: pb.Exit, there: int, here: int) -> Exit:
+    """Numbers that make no sense, and an *oom* of another version, are hints that do not: they cost no stream."""
+    texts = message.process, message.boot_id, message.cgroup, message.oom
+    if max(map(len, texts)) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    process, boot_id, cgroup, oom = (text_of(text) for text in texts)
+    within = partial(min, MAX_OFFSET)
+    return Exit(
+        at,
+        digest,
+        process,
+        status=message.status,
+        signal=message.signal,
+        core=message.core,
+        started=within(message.started_ms),
+        ended=within(message.ended_ms),
+        boot_id=boot_id,
+        maxrss=within(message.maxrss),
+        user_cpu=within(message.user_cpu_ms),
+        sys_cpu=within(message.sys_cpu_ms),
+        oom_before=within(message.oom_before) if message.HasField("oom_before") else -1,
+        oom_after=within(message.oom_after) if message.HasField("oom_after") else -1,
+        oom_within=within(message.oom_within_ms),
+        cgroup=cgroup,
+        oom=oom if oom in OOMS else "",
+        clock=there,
+        at=here,
+    )
+
+
+def mark_of(message: pb.Mark) -> Mark:
+    at, digest = message.offset, message.digest
+    texts = (
+        *(message.generation.path, message.generation.identity, message.generation.notes),
+        *(message.ended.reason, message.gap.reason, message.attributes.words),
+    )
+    if max(map(len, texts)) > MAX_TEXT:
+        raise Malformed(f"a mark has a text of more than {MAX_TEXT} characters")
+    path, identity, notes, ended, gap, words = (text_of(text) for text in texts)
+    if max(at, message.generation.source_offset, message.gap.length) > MAX_OFFSET:
+        raise Malformed(f"a mark has an offset behind {MAX_OFFSET}, longer than any file")
+    # A time that makes no sense is a hint that does not: it must not cost a stream.
+    there, here = min(message.clock_ms, MAX_OFFSET), min(message.at_ms, MAX_OFFSET)
+    if message.HasField("exit"):
+        return _exit(at, digest, message.exit, there, here)
+    match message.WhichOneof("kind"):
+        case "generation":
+            found = message.generation
+            return Generation(
+                *(at, digest, path, found.source_offset, identity),
+                *(found.head_length, found.head_digest, notes),
+                clock=there,
+                at=here,
+            )
+        case "ended":
+            return Ended(at, digest, ended, clock=there, at=here)
+        case "gap":
+            return Gap(at, digest, message.gap.length, gap, clock=there, at=here)
+        case "attributes":
+            return Attributes(at, digest, words, clock=there, at=here)
+    raise Malformed("a mark has a kind that this version does not know")
+
+
+def marks_of(messages: Iterable[pb.Mark]) -> tuple[Mark, ...]:
+    return tuple(mark_of(message) for message in messages)

@@ -1,0 +1,194 @@
+"""What a producer says in a Push.
+
+A chunk's payload is the bulk of everything, so chunks alone are encoded and decoded by hand: the same protobuf bytes
+that the generated code makes, with the payload last, copied once on the way out and not at all on the way in. Those
+that are compressed are small, and left to the generated code.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from flarelog.model import Buffer, Chunk, Codec, Leave, Mark, News, Open, Packed, Receipt
+from flarelog.v1 import log_pb2 as pb
+from flarelog.wire.codec.base import (
+    MAJOR,
+    MINOR,
+    Malformed,
+    parse,
+    redaction_of,
+    set_redaction,
+    set_stream,
+    stream_of,
+    text_of,
+)
+from flarelog.wire.codec.fields import few_fields, read_varint, varint
+from flarelog.wire.codec.marks import mark_message, mark_of
+from flarelog.wire.codec.news import news_of, set_news
+
+MAX_NUMBER = (1 << 32) - 1
+"""Of a stream in its call."""
+
+_NUMBER_TAG = 0x48  # PushRequest.number
+_CHUNK_TAG = 0x12  # PushRequest.chunk, length-delimited
+_OFFSET_TAG, _DIGEST_TAG, _DATA_TAG = 0x08, 0x15, 0x7A  # Chunk.offset, .digest, .data
+
+Request = Open | Chunk | Packed | tuple[int, Mark] | Receipt | News | Leave
+"""What a producer says of a stream; a mark comes with its number."""
+
+
+class Said(NamedTuple):
+    """A message of a Push."""
+
+    number: int  # of the stream in its call
+    request: Request
+
+
+def encode_request(request: Request, number: int = 0) -> bytes:
+    """The bytes of a PushRequest."""
+    return b"".join(request_parts(request, number))
+
+
+def request_parts(request: Request, number: int = 0) -> tuple[bytes, Buffer]:
+    """The bytes of a PushRequest in two parts, of which the second is what a chunk holds."""
+    first = b"%c%b" % (_NUMBER_TAG, varint(number)) if number else b""
+    if isinstance(request, Chunk):
+        return _chunk_head(first, request), request.data
+    message = pb.PushRequest()
+    if isinstance(request, Open):
+        message.open.version.major = request.major
+        message.open.version.minor = MINOR
+        set_stream(message.open.stream, request.stream)
+        message.open.producer = request.producer
+        message.open.epoch = request.epoch
+        message.open.agent = request.agent
+        message.open.moves = request.moves
+        message.open.several = request.several
+        if request.news is not None:
+            set_news(message.open.news, request.news)
+    elif isinstance(request, News):
+        set_news(message.news, request)
+    elif isinstance(request, Packed):
+        message.chunk.offset, message.chunk.digest = request.offset, request.digest
+        message.chunk.codec, message.chunk.raw_length = int(request.codec), request.raw_length  # type: ignore[assignment]
+        message.chunk.data = request.data
+    elif isinstance(request, Receipt):
+        message.finish.receipt.length = request.length
+        message.finish.receipt.digest = request.digest
+        message.finish.receipt.marks = request.marks
+        message.finish.SetInParent()
+        message.finish.receipt.SetInParent()
+        set_redaction(message.finish.receipt, request.redacted)
+    elif isinstance(request, Leave):
+        message.leave.SetInParent()
+    else:
+        message.mark.index = request[0]
+        message.mark.mark.CopyFrom(mark_message(request[1]))
+    return first + message.SerializeToString(), b""
+
+
+def _chunk_head(first: bytes, chunk: Chunk) -> bytes:
+    size = len(chunk.data)
+    head = b"%c%b%c%b%c%b" % (
+        _OFFSET_TAG,
+        varint(chunk.offset),
+        _DIGEST_TAG,
+        chunk.digest.to_bytes(4, "little"),
+        _DATA_TAG,
+        varint(size),
+    )
+    return b"%b%c%b%b" % (first, _CHUNK_TAG, varint(len(head) + size), head)
+
+
+def decode_request(raw: bytes | memoryview) -> Request:
+    """The request that *raw* holds, of whichever stream. Raises as decode_said."""
+    return decode_said(raw).request
+
+
+def decode_said(raw: bytes | memoryview) -> Said:
+    """What *raw* says of which stream. Raises Malformed; InvalidName for a stream that cannot be named so."""
+    number, at = _first_number(raw)
+    if raw[at : at + 1] == b"\x12":
+        chunk = _decode_chunk(raw, at + 1)
+        if chunk is not None:
+            return Said(number, chunk)
+    few_fields(raw, "PushRequest")
+    message = parse(pb.PushRequest, bytes(raw))
+    return Said(message.number, _request(message))
+
+
+def number_of(raw: bytes | memoryview) -> int:
+    """The stream that *raw* speaks of, if it begins with that, else 0: for what cannot be decoded."""
+    return _first_number(raw)[0]
+
+
+def _first_number(raw: bytes | memoryview) -> tuple[int, int]:
+    """The number that *raw* begins with, and where it ends; (0, 0) if it begins otherwise."""
+    if raw[:1] == b"\x48":
+        try:
+            number, at = read_varint(raw, 1)
+        except IndexError:
+            return 0, 0
+        if number <= MAX_NUMBER:
+            return number, at
+    return 0, 0
+
+
+def _request(message: pb.PushRequest) -> Request:
+    """Raises Malformed, InvalidName."""
+    match message.WhichOneof("message"):
+        case "open":
+            opened = message.open
+            if opened.version.major != MAJOR:  # before anything else: another major may name its streams otherwise
+                raise Malformed(
+                    f"the producer speaks version {opened.version.major} of the protocol, this receiver"
+                    f" version {MAJOR}; install matching versions of flarelog"
+                )
+            news = news_of(opened.news) if opened.HasField("news") else None
+            stream = stream_of(opened.stream)
+            agent = text_of(opened.agent)
+            return Open(stream, opened.producer, opened.epoch, MAJOR, agent, news, opened.moves, opened.several)
+        case "news":
+            return news_of(message.news)
+        case "chunk":
+            return _chunk(message.chunk)
+        case "mark":
+            return message.mark.index, mark_of(message.mark.mark)
+        case "finish":
+            receipt = message.finish.receipt
+            return Receipt(receipt.length, receipt.digest, receipt.marks, redaction_of(receipt))
+        case "leave":
+            return Leave()
+    raise Malformed("the PushRequest has no content that this version knows")
+
+
+def _chunk(message: pb.Chunk) -> Chunk | Packed:
+    if not message.codec:
+        return Chunk(message.offset, message.data, message.digest)
+    try:
+        codec = Codec(message.codec)
+    except ValueError:
+        raise Malformed(
+            f"the chunk at offset {message.offset} is compressed by codec"
+            f" {message.codec}, which this version does not know: use a codec that the"
+            " replies name"
+        ) from None
+    return Packed(message.offset, message.data, message.digest, codec, message.raw_length)
+
+
+def _decode_chunk(raw: bytes | memoryview, at: int) -> Chunk | None:
+    """The chunk whose length stands at *at*, its payload still lying in *raw*; None if it is laid out otherwise than
+    flarelog does it.
+    """
+    try:
+        size, at = read_varint(raw, at)
+        if at + size != len(raw) or raw[at] != _OFFSET_TAG:
+            return None
+        offset, at = read_varint(raw, at + 1)
+        if raw[at] != _DIGEST_TAG or raw[at + 5] != _DATA_TAG:
+            return None
+        digest = int.from_bytes(raw[at + 1 : at + 5], "little")
+        size, at = read_varint(raw, at + 6)
+    except IndexError:
+        return None
+    return Chunk(offset, memoryview(raw)[at:], digest) if at + size == len(raw) else None
