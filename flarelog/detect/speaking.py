@@ -9,21 +9,20 @@ from flarelog.late import late
 
 BEFORE, BEHIND = 160, 40  # characters that are looked at
 
-# Nearest to the trouble that is named, in the same sentence.
+# Nearest to the trouble that is named, in the same sentence. What stands behind a colon has happened.
 _SPOKEN = late(
-    r"(?:(?<![\w-])(?:may(?! \d)|(?i:if|when|whenever|unless|in case(?: of)?|in the event of|should|would|can"
-    r"|could|might"
+    r"(?:(?<![\w-])(?:may(?! \d)|(?i:if|when|whenever|unless|in case(?: of)?|in the event of"
+    r"|(?:should|would|can|could|might)(?! not\b|n't)"
     r"|(?:to |will )?(?:avoid|prevent|reduce|fix|catch|handle|tolerate|survive|ignore|simulate|inject|expect|test for"
     r"|check for|look for|recover from|protect against|retry on|retry after|fall back on|restart on)"
     r"|(?:avoid|prevent|reduc|fix|catch|handl|tolerat|surviv|ignor|simulat|inject|expect|test|check|look|recover"
     r"|protect"
     r"|retry|restart)(?:s|es|ing|ies)(?: (?:on|for|from|after|against))?|retries on|retry(?: \w+){0,4} on"
     r"|e\.g\.|for example|such as|known (?:errors?|issues?)|without|never|instead of|regardless of"
-    r"|no(?: more)?))(?![\w-])"
-    r"|(?:Namespace|Config|Args|Arguments|Options|Settings)\("
+    r"|no(?: more)?))(?![\w-])(?:(?!:\s)[^.;!?]){0,80}"
+    r"|(?:(?:Namespace|Config|Args|Arguments|Options|Settings)\("
     r"|(?i:[\w.-]*(?:retry|retries|ignore|skip|match|pattern|catch|filter|regex|known|exit_code|handle[\w.-])"
-    r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))"
-    r"[^.;!?]{0,80}$"
+    r"[\w.-]{0,30}['\"]?\s{0,3}[:=]))[^.;!?]{0,80})$"
 )
 _HELP = late(r"\s*(?:--?[A-Za-z][\w-]*[ ,=]|#|//|(?i:hint|tip|note|usage|help|example):|\[-)")
 # It is there, and says of itself that it is an error: before what is named.
@@ -36,7 +35,9 @@ _DENIED = late(
     r"[\w ]{0,24}?['\"]?\s{0,3}(?:[:=]|\.{3,20}|\b(?:is|was|are|were)\b)\s{0,3}['\"]?"
     r"(?i:no|none|false|never|off|0|disabled|not (?:found|detected|seen))['\"]?\s*(?:$|[,;)}\]])"
 )
-_TREATED = late(r"[^.;!?]{0,30}(?<![\w-])(?:is|are) (?i:handled|ignored|retried|caught|tolerated|skipped|expected)\b")
+_TREATED = late(
+    r"[^.;!?]{0,30}(?<![\w-])(?:is|are) (?:then )?(?i:handled|ignored|retried|caught|tolerated|skipped|expected)\b"
+)
 
 
 def only_speaks(text: str, begin: int, end: int) -> bool:

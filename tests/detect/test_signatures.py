@@ -26,6 +26,21 @@ def test_a_real_line_is_found(case: Case) -> None:
     assert found[0].length == len(case.data)
 
 
+@pytest.mark.parametrize(
+    ("signature", "text"),
+    [
+        ("disk.full", "Could not write checkpoint: No space left on device"),
+        ("cuda.oom", "Could not allocate tensor: CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ("cuda.oom", "2 tests failed: CUDA out of memory"),
+        ("cuda.oom", "worker 3 died when handling batch: CUDA out of memory"),
+        ("cuda.oom", "Retrying failed: CUDA out of memory. Tried to allocate 1 GiB"),
+        ("disk.full", "shard 3 couldn't be saved, No space left on device"),
+    ],
+)
+def test_what_failed_and_why_is_meant_whatever_words_stand_before_it(signature: str, text: str) -> None:
+    assert [(each.signature, each.role) for each in searched(f"{text}\n".encode())] == [(signature, "root")]
+
+
 @rows(cases("miss"))
 def test_a_near_miss_is_not(case: Case) -> None:
     """A usual line is nothing at all; another one may be what any program says."""
