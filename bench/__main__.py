@@ -7,7 +7,8 @@
     tls       the first with and without mutual TLS (bulk.py)
     compression  a training log compressed on its way and not: bytes on the wire, and what it costs (compression.py)
     streams   the same bytes in 1, 8, 100 and 1,000 logs, and 64 KiB in each of 10,000 (streams.py)
-    many      300 logs of a site with a line a second each, and a line beside 999 busy logs (many.py)
+    many      300 logs of a site with a line a second each, a line beside 999 busy logs, and how soon follow shows a
+              line of few and of many logs (many.py)
     distance  one stream over round trips of 50 and 200 ms (distance.py)
     latency   of one line, from the append at the site to the receiver's file, and those of the peers (latency.py)
     load      the same beside a quarter, half and three quarters of the bulk rate (latency.py)
@@ -185,7 +186,9 @@ def measurements(sizes: Sizes, places: processes.Places) -> Measurements:
         "compression": lambda: of_file(compression.measure, compression.write),
         "streams": lambda: streams.measure(places, sizes.bytes, rounds),
         "many": lambda: (
-            many.lines(places, sizes.seconds, rounds) + many.fairness(places, min(200, sizes.lines), rounds)
+            many.lines(places, sizes.seconds, rounds)
+            + many.fairness(places, min(200, sizes.lines), rounds)
+            + many.shown(places, min(200, sizes.lines), rounds)
         ),
         "distance": lambda: distance.measure(places, sizes.bytes, rounds),
         "latency": lambda: latency.idle(places, sizes.lines, rounds),

@@ -3,20 +3,25 @@
 ``lines``: 300 logs that get a line a second each, in turn; CPU of sidecar and receiver in windows of some seconds.
 ``fairness``: 999 logs that are added to all the time, at a part of the bulk rate, and one that gets a line now and then
 (latency.py has what a latency is).
+``shown``: lines of few and of many logs, each of a log that is drawn, until ``follow`` has written them to a pipe.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench import content, latency, processes
+from bench import content, latency, processes, reading
 from bench.results import Row
 
 LOGS = 300
 BUSY = 999
+FOLLOWED = (50, 300, 2_000)
 _RATE = 60_000_000  # bytes a second of all that are busy
 _PIECE = 64 << 10
 
@@ -74,6 +79,56 @@ def _beside(parent: Path, count: int) -> list[float]:
         stack.enter_context(busy)
         time.sleep(1.0)
         return latency.follow([(first, stored)], [processes.size(stored)], count, 0.05)
+
+
+def shown(places: processes.Places, count: int, rounds: int, counts: Sequence[int] = FOLLOWED) -> list[Row]:
+    """p50 and p99 of *count* lines, 20 a second, of *counts* logs."""
+    rows = []
+    for logs in counts:
+        taken = [_followed(places.memory, logs, count) for _ in range(rounds)]
+        for share, part in (("p50", 0.5), ("p99", 0.99)):
+            found = [latency.percentile(each, part) * 1e3 for each in taken]
+            rows.append(Row("a line until follow shows it", f"{logs:,} logs, {share}", "ms", found))
+    return rows
+
+
+def _followed(parent: Path, logs: int, count: int) -> list[float]:
+    with processes.scratch(parent) as work, contextlib.ExitStack() as stack:
+        root = work / "root"
+        root.mkdir()
+        fds = [_log(stack, root / f"log-{number}.txt") for number in range(logs)]
+        receiver, address = stack.enter_context(processes.serve(work, "memory"))
+        sidecar = stack.enter_context(processes.sidecar(work, address, root))
+        _all_begin(work / "store" / "bench" / "site", logs, receiver, sidecar)
+        follower = stack.enter_context(
+            reading.reader("follow", "bench", "--receiver", address, "--tail", "1", "--notes", "off")
+        )
+        written: dict[bytes, float] = {}
+        found: list[float] = []
+        begun = threading.Semaphore(0)
+
+        def read() -> None:
+            assert follower.stdout is not None
+            for line in follower.stdout:
+                then = written.pop(line.split()[-1], None)
+                if then is None:
+                    begun.release()
+                else:
+                    found.append(time.perf_counter() - then)
+
+        threading.Thread(target=read, daemon=True).start()
+        for _ in range(logs):
+            if not begun.acquire(timeout=60):
+                raise processes.BenchError(f"follow did not show the first line of {logs} logs")
+        time.sleep(2.0)
+        draw = random.Random(logs)
+        for number in range(count):
+            name = b"line-%d" % number
+            written[name] = time.perf_counter()
+            os.write(draw.choice(fds), name + b"\n")
+            time.sleep(0.05)
+        processes.wait_for(lambda: len(found) == count, 60, f"{count} lines that are shown", follower, every=0.05)
+        return found
 
 
 class _Busy:

@@ -83,18 +83,20 @@ def _followed(work: Path, where: str, seconds: float) -> tuple[float, float, flo
         stored = [work / "store" / "bench" / root.name / _LOG for root in roots]
         processes.wait_for(lambda: all(map(processes.size, stored)), 30, "the first lines", receiver)
         began = time.perf_counter()
-        reader = stack.enter_context(_reader("follow", "bench", *_where(work, address, where), "--no-notes"))
-        assert reader.stdout is not None
-        counted = [os.read(reader.stdout.fileno(), 1 << 16).count(b"\n") - SITES]  # of the lines that are written later
+        follower = stack.enter_context(reader("follow", "bench", *_where(work, address, where), "--no-notes"))
+        assert follower.stdout is not None
+        counted = [
+            os.read(follower.stdout.fileno(), 1 << 16).count(b"\n") - SITES
+        ]  # of the lines that are written later
         first = time.perf_counter() - began
-        drain = threading.Thread(target=_count, args=(reader.stdout.fileno(), counted), daemon=True)
+        drain = threading.Thread(target=_count, args=(follower.stdout.fileno(), counted), daemon=True)
         drain.start()
         time.sleep(1.0)
-        used, begin = processes.cpu_seconds(reader), time.perf_counter()
+        used, begin = processes.cpu_seconds(follower), time.perf_counter()
         written = _write(roots, seconds)
-        share = (processes.cpu_seconds(reader) - used) / (time.perf_counter() - begin)
-        processes.wait_for(lambda: counted[0] >= written, 30, f"{written} lines that are shown", reader, every=0.05)
-        return share, first, processes.memory_mib(reader)
+        share = (processes.cpu_seconds(follower) - used) / (time.perf_counter() - begin)
+        processes.wait_for(lambda: counted[0] >= written, 30, f"{written} lines that are shown", follower, every=0.05)
+        return share, first, processes.memory_mib(follower)
 
 
 def _count(fd: int, counted: list[int]) -> None:
@@ -121,7 +123,7 @@ def _write(roots: list[Path], seconds: float) -> int:
 def _searched(work: Path, address: str, where: str) -> tuple[float, float]:
     """Seconds and MiB of one search."""
     began = time.perf_counter()
-    with _reader("logs", "bench", *_where(work, address, where), "-i", _RARE) as process:
+    with reader("logs", "bench", *_where(work, address, where), "-i", _RARE) as process:
         assert process.stdout is not None
         output, peak = [b""], 0.0
         while True:
@@ -142,7 +144,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 @contextlib.contextmanager
-def _reader(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def reader(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         _command(*arguments), stdout=subprocess.PIPE, cwd=processes.PROJECT, env=processes.environ()
     )
