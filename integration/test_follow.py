@@ -415,6 +415,7 @@ def interrupted(terminal: Terminal) -> list[str]:
 def test_ctrl_c_on_a_terminal_tells_how_to_go_on(place: Place) -> None:
     receiver = place.serve()
     programs = sites(place, receiver, site1=b"one\ntwo\nhalf of a line", site2=b"")
+    until(lambda: receiver.file("log.txt", "site-2").exists(), "the log without a byte is there")
     options = ("--receiver", receiver.address, "--site", "site-*", "--tail", "7", "--no-notes", "-H", "it's \\d", "-t")
     terminal = Terminal("follow", RUN, *options)
     terminal.sees("half of a line")

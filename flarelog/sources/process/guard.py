@@ -169,6 +169,8 @@ class Guard:
         code = _FAILED
         try:
             os.setsid()
+            # A Ctrl-C that came before it was the command's: to ignore it forgets one that waits.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.pthread_sigmask(signal.SIG_SETMASK, set())
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             null = os.open(os.devnull, os.O_RDWR)
