@@ -468,32 +468,47 @@ def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
     os.close(slave)
 
 
-def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
-    """What copies is still in the terminal's process group when the command runs already: strace holds it there."""
-    delayed = ("strace", "-D", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=setsid")
-    if shutil.which("strace") is None or subprocess.run((*delayed, "true"), check=False).returncode:
+@contextlib.contextmanager
+def held_up(tmp_path: Path, call: str, *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """``flarelog run`` of *command* on a terminal, each system *call* in it a second late; and the terminal."""
+    traced = ("strace", "-D", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", f"trace={call}")
+    if shutil.which("strace") is None or subprocess.run((*traced, "true"), check=False).returncode:
         pytest.skip("there is no strace, or it may trace nothing: install it, and give it CAP_SYS_PTRACE")
+    run = (*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command)
+    master, slave = os.openpty()
+    try:
+        with subprocess.Popen(
+            [*traced, "-e", f"inject={call}:delay_enter=1000000", *run],
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        ) as ran:
+            yield ran, master
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
+def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
+    """What copies is still in the terminal's process group when the command runs already."""
     up, stop = tmp_path / "up", tmp_path / "stop"
     text = f"trap 'echo caught' INT; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
-    master, slave = os.openpty()
-    with subprocess.Popen(
-        [
-            *(*delayed, "-e", "inject=setsid:delay_enter=1000000"),
-            *(*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", "sh", "-c", text),
-        ],
-        stdin=slave,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    ) as ran:
+    with held_up(tmp_path, "setsid", "sh", "-c", text) as (ran, terminal):
         until(up.exists, "the command runs")
-        os.write(master, b"\x03")
+        os.write(terminal, b"\x03")
         stop.touch()
         assert ran.communicate(timeout=PATIENCE) == (b"caught\nend\n", b"")
-    os.close(master)
-    os.close(slave)
+
+
+def test_a_ctrl_c_before_the_command_begins_is_its_end(tmp_path: Path) -> None:
+    with held_up(tmp_path, "dup2", "sh", "-c", "echo it began") as (ran, terminal):
+        until(lambda: b"dup2" in (tmp_path / "trace").read_bytes(), "what becomes the command is there")
+        os.write(terminal, b"\x03")
+        assert ran.communicate(timeout=PATIENCE) == (b"", b"")
+    assert ran.returncode == -signal.SIGINT
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

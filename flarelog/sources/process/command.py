@@ -92,6 +92,8 @@ def _become(
         signal.signal(number, signal.SIG_DFL)
     if not hears_of_children:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    if callable(signal.getsignal(signal.SIGINT)):  # Python's: a Ctrl-C that waits would be an exception, and no signal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.execvpe(command[0], list(command), dict(env))  # noqa: S606  it is what is asked for
 
