@@ -26,7 +26,7 @@ PIECES = (
     *("rror", "RROR", "xception", "raceback", "ailed", "ailur", "atal", "ATAL", "RITICAL", "ncorrect", "nvalid", "_E"),
     *("illed", "Killing", "ignal", "SIG", "bort", "ABORT", "panic", "rash", "ermina", "xit", "dead", "dumped"),
     *(" fault", "egfault", "sserti", "orrupt", "lockup", "blocked for", "responding", " reset", "lost ", "Lost "),
-    *("of memory", "No space", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
+    *("of memory", "o space left", "xceed", "xhaust", "verflow", "VERFLOW", "inimum", "NaN", "NVRM"),
     *("imed out", "imeout", "enied", "efused", "eachable", "larger than", "code = ", "NCCL WARN", "last enq"),
     *("CANCELLED", "reempt", "REEMPT", "vict", "ack-off", "ackOff", "low on", "not found", "an't ", "annot "),
     *("nable to", "ould not", "xpired", "oo many", "tale file", "ad-only", "No module", "undefined sy", "truncated"),

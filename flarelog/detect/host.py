@@ -160,7 +160,7 @@ SIGNATURES = (
         "disk.full",
         "root",
         Level.FATAL,
-        ("No space left on device", "EDQUOT", "No space left"),
+        ("No space left on device", "EDQUOT", "No space left", "no space left on device"),
         "",
         "A file system has no bytes or no inodes left.",
         "Look at df -h and df -i of the directory; remove old checkpoints.",

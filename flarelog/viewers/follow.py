@@ -67,6 +67,7 @@ class Follow:
         self._grew = set[StreamId]()  # of many streams those that have grown, and that are not read on yet
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
         self._over = False  # the run has ended: there will be no more than what was listed
+        self._looked = False  # what is found from now on is new
         self._waiting = False  # for a first stream, and it was said
 
     @property
@@ -151,6 +152,8 @@ class Follow:
     def _grown(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Read on what has grown; the tasks that do. What is being read just now is looked at again."""
         begun, streams = [], self._reading.streams
+        if new := [info for info in infos if info.stream not in streams]:
+            self._found(new, group, over=self._over)
         for info in infos:
             if (each := streams.get(info.stream)) is not None:
                 each.info = replace(each.info, committed=max(each.info.committed, info.committed), state=info.state)
@@ -174,7 +177,7 @@ class Follow:
 
     def _found(self, infos: Iterable[StreamInfo], group: asyncio.TaskGroup, *, over: bool) -> None:
         for info in infos:
-            each = self._reading.streams.get(info.stream) or self._reading.add(info, over=over)
+            each = self._reading.streams.get(info.stream) or self._reading.add(info, over=over, late=self._looked)
             each.info = info
             each.marks = max(each.marks, list(info.marks), key=len)
         self._ranks.learn([each.as_known for each in self._reading.streams.values()], over=over)
@@ -197,7 +200,7 @@ class Follow:
                 each.reading = group.create_task(self._read(each, follow=not (many or over)))
             elif many and behind:
                 self._grew.add(each.info.stream)
-        self._over = over
+        self._over, self._looked = over, True
 
     async def _read(self, each: Stream, *, follow: bool) -> None:
         async with contextlib.AsyncExitStack() as stack:

@@ -68,8 +68,8 @@ class Selection:
 class Stream:
     """A flow, and how far it was read."""
 
-    def __init__(self, info: StreamInfo, flow: Flow, now: float) -> None:
-        self.info, self.flow = info, flow
+    def __init__(self, info: StreamInfo, flow: Flow, now: float, tail: int | None = None) -> None:
+        self.info, self.flow, self.tail = info, flow, tail
         self.old = 0  # bytes that came long before what is wanted
         self.first = info.committed  # when it was found
         self.marks = list(info.marks)  # that are known: of a look, or those that came with the bytes
@@ -172,13 +172,15 @@ class Reading:
         found = await self.origin.grown(self.selection.run, self.selection.named, within)
         return None if found is None else [info for info in found if self.selection.has(info.stream)]
 
-    def add(self, info: StreamInfo, *, over: bool = False) -> Stream:
-        """Begin with a stream that was found. *over*: no more of it will be shown than there is."""
-        stream, tail = info.stream, self.selection.tail
+    def add(self, info: StreamInfo, *, over: bool = False, late: bool = False) -> Stream:
+        """Begin with a stream that was found. *over*: no more of it will be shown than there is. *late*: it began after
+        the others were found, and all of it is new.
+        """
+        stream, tail = info.stream, None if late else self.selection.tail
         start = self.selection.starts.get((stream.site, stream.log), 0)
         over = over or info.sealed
         flow = self._flow(info, start, tail, info.committed, over=over)
-        found = self.streams[stream] = Stream(info, flow, time.monotonic())
+        found = self.streams[stream] = Stream(info, flow, time.monotonic(), tail)
         if info.lengths and self.view.choice.since is not None:
             found.old = info.lengths[-1]
         found.over = over
@@ -229,7 +231,7 @@ class Reading:
 
     async def begin(self, each: Stream) -> None:
         """Find where to begin, so that the last lines that are wanted are those of the whole log."""
-        tail, view = self.selection.tail, self.view
+        tail, view = each.tail, self.view
         if each.old and not each.received:
             each.received = await self.line_start(each.info.stream, each.old, 0)
             each.flow = self._flow(each.info, each.received, tail, each.first, over=each.over)

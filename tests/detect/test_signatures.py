@@ -35,6 +35,8 @@ def test_a_real_line_is_found(case: Case) -> None:
         ("cuda.oom", "worker 3 died when handling batch: CUDA out of memory"),
         ("cuda.oom", "Retrying failed: CUDA out of memory. Tried to allocate 1 GiB"),
         ("disk.full", "shard 3 couldn't be saved, No space left on device"),
+        ("disk.full", "write /ckpt/a.pt: no space left on device"),
+        ("disk.full", '{"level":"error","err":"write /ckpt/a.pt: no space left on device"}'),
     ],
 )
 def test_what_failed_and_why_is_meant_whatever_words_stand_before_it(signature: str, text: str) -> None:

@@ -353,6 +353,43 @@ class Many(Held):
         return RunState.RUNNING
 
 
+def test_of_a_log_that_begins_later_no_line_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(Held):
+        looks = 0
+
+        async def streams(self, run: str, sites: Sequence[str] = (), times: Sequence[int] = ()) -> list[StreamInfo]:
+            self.looks += 1
+            found = await super().streams(run)
+            return found if self.looks > 1 else [info for info in found if info.stream.site == "a"]
+
+        async def state(self, run: str) -> RunState:
+            return RunState.ENDED if self.looks > 1 else RunState.RUNNING
+
+    monkeypatch.setattr(live, "LOOK_EVERY", 0.0)
+    origin, shown = Late({"a/l": b"a1\na2\na3\n", "b/l": b"b1\nb2\nb3\n"}), Shown()
+    asyncio.run(Follow(Reading(origin, Selection(RUN, tail=1), PLAIN, pytest.fail), shown).run())
+    assert sorted(shown.lines) == ["a: a3", "b: b1", "b: b2", "b: b3"]
+
+
+def test_a_log_that_begins_among_many_is_read_before_all_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Begins(Many):
+        async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
+            if len(self.asked) < 100:
+                return []
+            self._logs[StreamId(RUN, "b", "new")] = b"begun\n"
+            return (await Held.streams(self, RUN))[-1:]
+
+    class Watched(Shown):
+        def enough(self, caught_up: bool, now: float) -> bool:
+            return "b: begun" in self.lines
+
+    monkeypatch.setattr(live, "GROWN_EVERY", 0.0)
+    monkeypatch.setattr(live, "LOOK_EVERY", 3600.0)
+    shown = Watched()
+    asyncio.run(Follow(Reading(Begins(tells=True), Selection(RUN), PLAIN, pytest.fail), shown).run())
+    assert sorted(shown.lines) == ["a: first"] * 100 + ["b: begun"]
+
+
 @pytest.mark.parametrize("tells", [True, False])
 def test_of_many_logs_those_that_grow_are_read_before_all_are_looked_at_again(
     monkeypatch: pytest.MonkeyPatch, tells: bool
