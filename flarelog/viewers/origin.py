@@ -206,15 +206,15 @@ class StoreOrigin:
         return [replace(info, lengths=await self._store.lengths(info.stream, times)) for info in found]
 
     async def grown(self, run: str, sites: Sequence[str], within: float) -> list[StreamInfo] | None:
-        found = []
-        for stream, (path, info) in self._listed.items():
+        found, listed = [], self._listed  # which another list may replace meanwhile
+        for stream, (path, info) in list(listed.items()):
             with suppress(OSError):
                 if os.stat(path).st_size <= info.committed:
                     continue
                 committed = await self._store.last_offset(stream) or 0
                 if committed > info.committed:  # else the file has grown and its journal does not say so yet
                     found.append(replace(info, committed=committed))
-        self._listed |= {info.stream: (self._listed[info.stream][0], info) for info in found}
+                    listed[stream] = path, found[-1]
         return found
 
     async def runs(self) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 
 from flarelog.errors import CannotConnect, ConnectionAged, FlarelogError, InvalidOption, NotFound
 from flarelog.lifecycle import RunState
-from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, State, StreamId, StreamInfo
+from flarelog.model import Attributes, Buffer, Ended, Generation, Mark, Receipt, State, StreamId, StreamInfo
 from flarelog.render.choose import Choice
 from flarelog.render.container import Renderer
 from flarelog.render.ranks import RankChoice, RankChooser, RankedLines
@@ -23,6 +23,7 @@ from flarelog.render.rows import Line
 from flarelog.render.sieve import Sieve
 from flarelog.render.sieving import Sieving
 from flarelog.render.times import stamp
+from flarelog.stores.local.reader import LocalReader
 from flarelog.stores.local.store import LocalStore
 from flarelog.stores.moments import Moment
 from flarelog.viewers import batch
@@ -581,6 +582,29 @@ def test_a_store_tells_which_of_its_logs_have_grown(tmp_path: Path) -> None:
             with open(tmp_path / str(names[2]), "ab") as file:  # the journal does not say so yet
                 file.write(b"third\n")
             assert await origin.grown(RUN, (), 1.0) == []
+
+    asyncio.run(go())
+
+
+def test_a_log_that_is_sealed_while_a_store_is_looked_at_ends_no_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        async with LocalStore(tmp_path, durability="memory") as store:
+            appender = await store.appender(StreamId(RUN, "a", "log"), b"x" * 16)
+            origin = StoreOrigin(tmp_path)
+            await origin.streams(RUN)
+            await appender.append(0, b"first\n")
+            await appender.sync()
+            asked = LocalReader.last_offset
+
+            async def sealed_meanwhile(reader: LocalReader, stream: StreamId) -> int | None:
+                await appender.seal(Receipt(6, appender.digest, 0))
+                await origin.streams(RUN)
+                return await asked(reader, stream)
+
+            monkeypatch.setattr(LocalReader, "last_offset", sealed_meanwhile)
+            assert [info.committed for info in await origin.grown(RUN, (), 1.0) or ()] == [6]
 
     asyncio.run(go())
 
