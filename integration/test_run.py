@@ -447,38 +447,15 @@ def test_a_signal_reaches_the_command_once(tmp_path: Path, number: signal.Signal
     assert (code, out, err) == (0, b"[%d]\n" % number, b"")
 
 
-def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
-    """With a terminal as stdin, both are in its process group."""
-    master, slave = os.openpty()
-    command = [sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)]
-    with subprocess.Popen(
-        [*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command],
-        stdin=slave,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    ) as ran:
-        assert ran.stdout is not None
-        assert ran.stdout.readline() == b"ready\n"
-        os.write(master, b"\x03")
-        assert ran.communicate(timeout=PATIENCE) == (b"[2]\n", b"")
-    os.close(master)
-    os.close(slave)
-
-
 @contextlib.contextmanager
-def held_up(tmp_path: Path, call: str, *command: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """``flarelog run`` of *command* on a terminal, each system *call* in it a second late; and the terminal."""
-    traced = ("strace", "-D", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", f"trace={call}")
-    if shutil.which("strace") is None or subprocess.run((*traced, "true"), check=False).returncode:
-        pytest.skip("there is no strace, or it may trace nothing: install it, and give it CAP_SYS_PTRACE")
-    run = (*FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command)
+def on_a_terminal(
+    tmp_path: Path, *command: str, before: tuple[str, ...] = ()
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """``flarelog run`` of *command* with a terminal as stdin, in whose process group both are; and the terminal."""
     master, slave = os.openpty()
     try:
         with subprocess.Popen(
-            [*traced, "-e", f"inject={call}:delay_enter=1000000", *run],
+            [*before, *FLARELOG, "run", "--spool", str(tmp_path / "spool"), "--", *command],
             stdin=slave,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -492,11 +469,28 @@ def held_up(tmp_path: Path, call: str, *command: str) -> Iterator[tuple[subproce
         os.close(slave)
 
 
+def held_up(tmp_path: Path, call: str) -> tuple[str, ...]:
+    """What makes each system *call* of a command a second late, and writes it down in the file trace."""
+    traced = ("strace", "-D", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", f"trace={call}")
+    if shutil.which("strace") is None or subprocess.run((*traced, "true"), check=False).returncode:
+        pytest.skip("there is no strace, or it may trace nothing: install it, and give it CAP_SYS_PTRACE")
+    return (*traced, "-e", f"inject={call}:delay_enter=1000000")
+
+
+def test_what_a_terminal_sends_reaches_the_command_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", COUNTS % ",".join(str(int(n)) for n in CAUGHT)]
+    with on_a_terminal(tmp_path, *command) as (ran, terminal):
+        assert ran.stdout is not None
+        assert ran.stdout.readline() == b"ready\n"
+        os.write(terminal, b"\x03")
+        assert ran.communicate(timeout=PATIENCE) == (b"[2]\n", b"")
+
+
 def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(tmp_path: Path) -> None:
     """What copies is still in the terminal's process group when the command runs already."""
     up, stop = tmp_path / "up", tmp_path / "stop"
     text = f"trap 'echo caught' INT; touch {up}; while [ ! -e {stop} ]; do sleep 0.1; done; echo end"
-    with held_up(tmp_path, "setsid", "sh", "-c", text) as (ran, terminal):
+    with on_a_terminal(tmp_path, "sh", "-c", text, before=held_up(tmp_path, "setsid")) as (ran, terminal):
         until(up.exists, "the command runs")
         os.write(terminal, b"\x03")
         stop.touch()
@@ -504,7 +498,7 @@ def test_a_ctrl_c_while_it_starts_is_the_commands_and_ends_nothing_that_copies(t
 
 
 def test_a_ctrl_c_before_the_command_begins_is_its_end(tmp_path: Path) -> None:
-    with held_up(tmp_path, "dup2", "sh", "-c", "echo it began") as (ran, terminal):
+    with on_a_terminal(tmp_path, "sh", "-c", "echo it began", before=held_up(tmp_path, "dup2")) as (ran, terminal):
         until(lambda: b"dup2" in (tmp_path / "trace").read_bytes(), "what becomes the command is there")
         os.write(terminal, b"\x03")
         assert ran.communicate(timeout=PATIENCE) == (b"", b"")
