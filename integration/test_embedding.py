@@ -287,3 +287,21 @@ def test_how_a_child_process_ended_is_told_behind_its_logs(
     )
     assert re.search(rf"^exit: run/site-1: {sentence} after .* \(log.txt, other.txt\)$", done.stdout, re.MULTILINE)
     assert "OOM" not in done.stdout
+
+
+def test_how_a_process_ended_is_told_also_where_its_logs_had_their_receipts_before(tmp_path: Path, job: Path) -> None:
+    bus, store = Bus(), tmp_path / "store"
+    with Receiver(str(store), bus=bus) as receiver, Producer(receiver.address, "site-1", str(job), bus=bus) as producer:
+        bus.publish(Event.START_RUN, "run")
+        watching = Watching()
+        child = subprocess.Popen(["sh", "-c", "echo one > log.txt; read line; exit 3"], cwd=job, stdin=subprocess.PIPE)
+        until(lambda: producer.placeholder("run").why == "", "the log is sent")
+        bus.publish(Event.ABOUT_TO_END_RUN, "run")
+        listed = [*FLARELOG, "streams", "run", "--store", str(store)]
+        until(lambda: "sealed" in subprocess.check_output(listed, text=True), "the log has its receipt")
+        child.communicate(b"\n")
+        producer.exited("run", watching.end(child.pid, child.wait()))
+        bus.publish(Event.END_RUN, "run")
+        assert [outcome.exit_code for outcome in producer.outcomes["run"]] == [0]
+    done = subprocess.check_output([*FLARELOG, "status", "run", "--store", str(store)], text=True, timeout=60)
+    assert re.search(r"^exit: run/site-1: exit code 3 after .* \(log.txt\)$", done, re.MULTILINE)

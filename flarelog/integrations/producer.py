@@ -56,10 +56,12 @@ class _Sending:
         self._over = True
         self._order(lambda sending: sending.drain(how))
 
-    def drain_early(self) -> None:
-        """Ask it to send what is there, from any thread: the run is about to end, and may still write."""
+    def drain_early(self, how: Exit | None = None) -> None:
+        """Ask it to send what is there, from any thread: the run is about to end, and may still write. *how*: as for
+        ``drain``.
+        """
         if not self._over:
-            self._order(Sending.drain_early)
+            self._order(lambda sending: sending.drain_early(how))
 
     def _order(self, order: Callable[[Sending], None]) -> None:
         def give() -> None:
@@ -178,7 +180,7 @@ class Producer(Embedded):
                 self._begin(background, notice.run)
             case Event.ABOUT_TO_END_RUN:
                 for sending in self._running.get(notice.run, ()):
-                    sending.drain_early()
+                    sending.drain_early(self._exits.get(notice.run))
             case Event.END_RUN:
                 self._join(notice.run)
 

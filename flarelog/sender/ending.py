@@ -67,15 +67,19 @@ class Sending:
         """The writers have gone: send what is there and end; harmless when repeated. *how*: the process has ended like
         this whose logs these are.
         """
-        if how is not None:
-            self._exit = how
-            self.sidecar.exited(how)
+        self._exited(how)
         self._over.set()
         self.sidecar.drain()
 
-    def drain_early(self) -> None:
-        """The run is ending, and the writers may go on."""
+    def drain_early(self, how: Exit | None = None) -> None:
+        """The run is ending, and the writers may go on. *how*: as for ``drain``."""
+        self._exited(how)
         self.sidecar.drain_early()
+
+    def _exited(self, how: Exit | None) -> None:
+        if how is not None:
+            self._exit = how
+            self.sidecar.exited(how)
 
     def reread(self) -> bool:
         """As the sidecar's."""
@@ -84,13 +88,16 @@ class Sending:
     async def run(self) -> Outcome:
         """Send until drained, as the sidecar does."""
         outcome = await self.sidecar.run()
+        told = self._exit
         if self.sidecar.early is None or outcome.fenced or outcome.error is not None:
             return outcome
         await self._written()
-        if self.sidecar.finder.state() == self.sidecar.early:
+        if self.sidecar.finder.state() != self.sidecar.early:
+            log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
+        elif self._exit is told:
             return outcome
-        log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
-        self.sidecar = Sidecar(replace(self.options, once=True, again=True, heed=False), self._bus, self._channels)
+        again = self._exit is told  # else also of a log that has all its bytes there it is to be told
+        self.sidecar = Sidecar(replace(self.options, once=True, again=again, heed=False), self._bus, self._channels)
         if self._exit is not None:
             self.sidecar.exited(self._exit)
         return outcome.then(await self.sidecar.run())
