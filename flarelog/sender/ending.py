@@ -62,6 +62,7 @@ class Sending:
         self._owned = owned
         self._over = asyncio.Event()
         self._exit: Exit | None = None
+        self._late = False  # its exit was said when logs were being drained: some may have been sealed without it
 
     def drain(self, how: Exit | None = None) -> None:
         """The writers have gone: send what is there and end; harmless when repeated. *how*: the process has ended like
@@ -77,8 +78,8 @@ class Sending:
         self.sidecar.drain_early()
 
     def _exited(self, how: Exit | None) -> None:
-        if how is not None:
-            self._exit = how
+        if how is not None and how is not self._exit:
+            self._exit, self._late = how, self.sidecar.draining
             self.sidecar.exited(how)
 
     def reread(self) -> bool:
@@ -88,16 +89,16 @@ class Sending:
     async def run(self) -> Outcome:
         """Send until drained, as the sidecar does."""
         outcome = await self.sidecar.run()
-        told = self._exit
         if self.sidecar.early is None or outcome.fenced or outcome.error is not None:
             return outcome
         await self._written()
         if self.sidecar.finder.state() != self.sidecar.early:
             log.info("run %s: logs grew after their receipts; the new bytes are sent", self.options.run)
-        elif self._exit is told:
+        elif not self._late:
             return outcome
-        again = self._exit is told  # else also of a log that has all its bytes there it is to be told
-        self.sidecar = Sidecar(replace(self.options, once=True, again=again, heed=False), self._bus, self._channels)
+        # A log that has all its bytes there is opened again if only how its process ended is missing.
+        options = replace(self.options, once=True, again=not self._late, heed=False)
+        self.sidecar = Sidecar(options, self._bus, self._channels)
         if self._exit is not None:
             self.sidecar.exited(self._exit)
         return outcome.then(await self.sidecar.run())

@@ -91,6 +91,10 @@ class Sidecar:
         """Send what is there and end; harmless when repeated."""
         self._draining.set()
 
+    @property
+    def draining(self) -> bool:
+        return self._draining.is_set()
+
     def exited(self, how: Exit) -> None:
         """The process has ended like this whose logs these are; before ``drain``."""
         self.finder.exited(how)
